@@ -1,0 +1,128 @@
+"""The hooks. A plugin implements those it needs with `@penchant.hookimpl`; entry-point group `penchant`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pluggy
+
+from penchant.components import Architecture, Dataset, Estimator, Executor, Probe
+
+hookspec = pluggy.HookspecMarker("penchant")
+hookimpl = pluggy.HookimplMarker("penchant")
+
+COMPONENT_HOOKS = {
+    "penchant_architectures": Architecture,
+    "penchant_datasets": Dataset,
+    "penchant_estimators": Estimator,
+    "penchant_probes": Probe,
+    "penchant_executors": Executor,
+}
+
+
+@hookspec
+def penchant_architectures() -> list[type[Architecture]]:
+    """Architectures this plugin offers.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_architectures():
+            return [Perceptron]
+    """
+
+
+@hookspec
+def penchant_datasets() -> list[type[Dataset]]:
+    """Datasets this plugin offers.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_datasets():
+            return [TwoMoons]
+    """
+
+
+@hookspec
+def penchant_estimators() -> list[type[Estimator]]:
+    """Estimators this plugin offers, each for one role.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_estimators():
+            return [GradientCovariance]
+    """
+
+
+@hookspec
+def penchant_probes() -> list[type[Probe]]:
+    """Probes this plugin offers.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_probes():
+            return [Sharpness]
+    """
+
+
+@hookspec
+def penchant_executors() -> list[type[Executor]]:
+    """Ways to run shards that this plugin offers.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_executors():
+            return [Ray]
+    """
+
+
+@hookspec
+def penchant_run_started(run: Any) -> None:
+    """A run begins; `run.folder`, `run.title` and `run.jobs` (id, status, labels) describe it.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_run_started(run):
+            tracker.start(run.title)
+    """
+
+
+@hookspec
+def penchant_progress(job: str, what: str, done: int, total: int) -> None:
+    """A job that runs in this process got further: `done` of `total` of `what`.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_progress(job, what, done, total):
+            print(f"{job}: {done}/{total} {what}")
+    """
+
+
+@hookspec
+def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
+    """A job ended, well or not; `result.status` is done or failed.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_job_finished(run, job, result):
+            tracker.log(job.id, {name: q.value for name, q in result.quantities.items()})
+    """
+
+
+@hookspec
+def penchant_run_finished(run: Any) -> None:
+    """A run ends, whatever became of its jobs.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_run_finished(run):
+            tracker.close()
+    """

@@ -1,0 +1,66 @@
+"""Roles: how every estimator of a role is called. A role is a function without a body; it names no plugin."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penchant.components import Component, check_parameters, resolve
+
+
+class Role:
+    """A role, made from the function whose parameters and docstring are its contract.
+
+    >>> @Role
+    ... def step_size(options, context, *, loss): "A positive number."
+    >>> step_size.name
+    'step-size'
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__.replace("_", "-")
+        self.parameters = tuple(inspect.signature(function).parameters)
+        self.__doc__ = function.__doc__
+
+    def load(self, estimator: type[Component] | Component) -> Callable[..., Any]:
+        """The estimator's function, once its parameters have been compared with the role's."""
+        what = f"estimator {estimator.name!r} (role {self.name})"
+        function = resolve(estimator.target, what)
+        check_parameters(function, self.parameters, what)
+        return function
+
+
+@Role
+def directions(options: Any, context: Any, *, samples: int) -> Any:
+    """The directions of its input that an architecture prefers, from `samples` networks.
+
+    Returns a `penchant_numerics.moments.Directions`: a symmetric second moment over the input or its leading pairs, with
+    the number of samples, the standard error of the trace, and the squared norms of the samples where there is one
+    vector a network.
+    """
+
+
+@Role
+def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
+    """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
+
+    Returns `{layer name: operator}`; an operator has matvec, trace, Frobenius distance and eigenvalues.
+    """
+
+
+@Role
+def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
+    """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
+
+    Returns a value on held-out samples, its standard error, the training value, the null from shuffled pairs, warnings.
+    """
+
+
+SHARED: Mapping[str, Role] = {role.name: role for role in (directions, curvature, mutual_information)}
+
+
+def role_of(estimator: type[Component] | Component) -> Role | None:
+    """The role of an estimator: a shared one by name, or the plugin's own `Role`."""
+    role = getattr(estimator, "role", None)
+    return role if isinstance(role, Role) else SHARED.get(role or "")

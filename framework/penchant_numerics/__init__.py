@@ -1,0 +1,1 @@
+"""Numerics that several plugins share; knows torch, not the kernel."""

@@ -1,0 +1,153 @@
+"""Streaming moments: a second moment is accumulated in double precision, merged across shards, and never needs the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+def accumulation_dtype(device: torch.device) -> torch.dtype:
+    """Double precision where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+class SecondMoment:
+    """Sum of g g^T over vectors g, with what centring and standard errors need.
+
+    The result does not depend on how the vectors were cut into pieces except for rounding; merging in a fixed order makes
+    it bit-identical.
+
+    >>> moment = SecondMoment(2, device="cpu")
+    >>> moment.add(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> moment.matrix().tolist()
+    [[0.5, 0.0], [0.0, 2.0]]
+    """
+
+    def __init__(self, size: int, *, device: torch.device | str) -> None:
+        device = torch.device(device)
+        dtype = accumulation_dtype(device)
+        self.outer = torch.zeros(size, size, device=device, dtype=dtype)
+        self.total = torch.zeros(size, device=device, dtype=dtype)
+        self.squared_norms: list[Tensor] = []
+        self.count = 0
+
+    def add(self, vectors: Tensor) -> None:
+        """Add rows (vectors, size); their squared norms are kept, the rows are not."""
+        rows = vectors.detach().to(self.outer.dtype)
+        self.outer.addmm_(rows.T, rows)
+        self.total += rows.sum(0)
+        self.squared_norms.append(rows.square().sum(1))
+        self.count += len(rows)
+
+    def arrays(self) -> dict[str, Tensor]:
+        """What a shard returns: the smallest thing that merges."""
+        return {"outer": self.outer, "total": self.total, "squared-norms": self.norms()}
+
+    def merge(self, arrays: Mapping[str, object]) -> None:
+        """Add what another moment's `arrays()` gave."""
+        parts = {name: torch.as_tensor(arrays[name], device=self.outer.device) for name in ("outer", "total", "squared-norms")}
+        self.outer += parts["outer"]
+        self.total += parts["total"]
+        self.squared_norms.append(parts["squared-norms"])
+        self.count += len(parts["squared-norms"])
+
+    def norms(self) -> Tensor:
+        """Squared norms of all vectors, in the order they were added."""
+        return torch.cat(self.squared_norms) if self.squared_norms else self.total.new_zeros(0)
+
+    def mean(self) -> Tensor:
+        return self.total / self.count
+
+    def matrix(self, *, centred: bool = False) -> Tensor:
+        """The second moment, (1/T) sum g g^T, or the covariance around the mean (with 1/T as well)."""
+        moment = self.outer / self.count
+        if centred:
+            mean = self.mean()
+            moment = moment - torch.outer(mean, mean)
+        return (moment + moment.T) / 2
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A second moment over inputs, or its leading pairs: what every estimator of the role `directions` returns."""
+
+    eigenvalues: Tensor  # (k,), descending
+    vectors: Tensor  # (k, D), orthonormal rows
+    trace: float
+    trace_stderr: float | None
+    samples: int
+    matrix: Tensor | None = None  # (D, D)
+    squared_norms: Tensor | None = None  # (samples,), where there is one vector a network
+    residuals: Tensor | None = None  # (k,), where pairs were found by iteration
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def directions_of(moment: SecondMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None) -> Directions:
+    """Eigenvectors of a streamed moment of one vector a network; only as many as there are networks mean anything."""
+    matrix = moment.matrix(centred=centred)
+    eigenvalues, vectors = descending_eigh(matrix)
+    rank = min(moment.count - int(centred), len(matrix))
+    norms = moment.norms()
+    stderr = float(norms.std() / math.sqrt(moment.count)) if moment.count > 1 else None
+    return Directions(
+        eigenvalues[:rank],
+        vectors[:rank],
+        trace=float(matrix.trace()),
+        trace_stderr=stderr,
+        samples=moment.count,
+        matrix=matrix,
+        squared_norms=norms,
+        conventions=dict(conventions or {}),
+    )
+
+
+def descending_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, descending, and eigenvectors as rows, each with its largest entry positive: signs are definite."""
+    values, columns = torch.linalg.eigh(matrix)
+    rows = columns.flip(1).T
+    largest = rows.gather(1, rows.abs().argmax(1, keepdim=True))
+    return values.flip(0), rows * torch.where(largest < 0, -1.0, 1.0).to(rows.dtype)
+
+
+def effective_rank(eigenvalues: Tensor) -> float:
+    """exp of the entropy of the normalised positive eigenvalues: between 1 and their number."""
+    positive = eigenvalues[eigenvalues > 0]
+    shares = positive / positive.sum()
+    return float(torch.exp(-(shares * shares.log()).sum()))
+
+
+def null_edges(squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of an isotropic architecture with these gradient norms.
+
+    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere, in chunks of 1024 vectors, and averages the edges over
+    draws. Plain Marchenko-Pastur edges are right only where norms hardly vary. With fewer networks than inputs, the
+    smallest is that of the T x T Gram matrix: the other eigenvalues are zero.
+    """
+    edges = torch.stack([_edges(squared_norms, size, generator) for _ in range(draws)])
+    lowest, highest = edges.mean(0).tolist()
+    return lowest, highest
+
+
+def _edges(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    count, device = len(squared_norms), squared_norms.device
+    if count <= size:
+        rows = _sphere(squared_norms, size, generator)
+        values = torch.linalg.eigvalsh(rows @ rows.T / count)
+    else:
+        moment = SecondMoment(size, device=device)
+        for start in range(0, count, 1024):
+            moment.add(_sphere(squared_norms[start : start + 1024], size, generator))
+        values = torch.linalg.eigvalsh(moment.matrix())
+    return torch.stack([values[0], values[-1]])
+
+
+def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Rows with these squared norms in uniformly random directions; drawn on the CPU, the same for every device."""
+    rows = torch.randn(len(squared_norms), size, generator=generator, device="cpu", dtype=torch.float64)
+    rows = rows.to(squared_norms.device, squared_norms.dtype)
+    return rows * (squared_norms.sqrt() / rows.norm(dim=1))[:, None]
