@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penchant.components import Architecture, Dataset, Estimator, Executor, Probe, Training, option
+from penchant.components import Architecture, Dataset, Estimator, Executor, Probe, option
 from penchant.errors import Error
 from penchant.hookspecs import hookimpl
 from penchant.results import Quantity, Result
 from penchant.roles import Role
+from penchant.training import Training
 
 __all__ = [
     "Architecture",

@@ -39,7 +39,7 @@ def run(
         path = Path(experiment)
         raw, where, stem = read_toml(path), path.name, path.stem
     else:
-        raw, stem = experiment, "experiment"
+        raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
     found = run_experiment(build(raw, plugins, where), plugins, Path(out) if out else Path("runs") / stem, fresh=fresh)
     write_report(found)

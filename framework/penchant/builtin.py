@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-
 from penchant.components import Architecture, Dataset, Executor, option, resolve
 from penchant.errors import Error
 from penchant.hookspecs import hookimpl
@@ -100,7 +99,9 @@ def build_imported(options: ImportedArchitecture, shape: tuple[int, ...], output
 def load_imported(options: ImportedDataset, generator: Any) -> Any:
     """Target of the dataset `import`."""
     source = options.factory
-    value = _call(resolve(source, "the dataset 'import'"), generator=generator) if isinstance(source, str) or _is_factory(source) else source
+    value = (
+        _call(resolve(source, "the dataset 'import'"), generator=generator) if isinstance(source, str) or _is_factory(source) else source
+    )
     if isinstance(value, (tuple, list)) and len(value) == 2 and not all(hasattr(part, "dtype") for part in value):
         train, test = (_tensors(part) for part in value)
     else:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-
 from penchant import plugins as discovery
 from penchant.errors import Error
 from penchant.explain import explanation
@@ -61,7 +60,7 @@ def _run_options(command: Any) -> Any:
 @click.argument("file", type=click.Path(path_type=Path))
 @_run_options
 @click.pass_obj
-def run(without: tuple[str, ...], file: Path, **options: Any) -> None:
+def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
     from penchant.experiment import read_toml
 
@@ -80,7 +79,20 @@ def run(without: tuple[str, ...], file: Path, **options: Any) -> None:
 @click.option("--outputs", type=int, help="Outputs where there is no dataset.")
 @_run_options
 @click.pass_obj
-def probe(without: tuple[str, ...], name: str, architectures: Any, datasets: Any, estimators: Any, options_: Any, preset: Any, seeds: Any, shape: Any, outputs: Any, **options: Any) -> None:
+def probe(
+    without: tuple[str, ...],
+    /,
+    name: str,
+    architectures: Any,
+    datasets: Any,
+    estimators: Any,
+    options_: Any,
+    preset: Any,
+    seeds: Any,
+    shape: Any,
+    outputs: Any,
+    **options: Any,
+) -> None:
     """Run one probe without a file."""
     from penchant.identity import short_hash
 
@@ -108,7 +120,17 @@ def probe(without: tuple[str, ...], name: str, architectures: Any, datasets: Any
     _execute(raw, "command line", Path("runs") / f"{name.rpartition('/')[2]}-{short_hash([raw, *options['sets']])}", without, **options)
 
 
-def _execute(raw: dict[str, Any], where: str, folder: Path, without: tuple[str, ...], *, out: str | None, sets: tuple[str, ...], fresh: bool, **settings: Any) -> None:
+def _execute(
+    raw: dict[str, Any],
+    where: str,
+    folder: Path,
+    without: tuple[str, ...],
+    *,
+    out: str | None,
+    sets: tuple[str, ...],
+    fresh: bool,
+    **settings: Any,
+) -> None:
     from penchant.api import run as run_experiment
     from penchant.builtin import Display
 
@@ -138,7 +160,13 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     plugins = discovery.load(without)
     offers = plugins.offers(kind.removesuffix("s") if kind else None)
     rows = [
-        {"kind": offer.component.kind, "name": plugins.address(offer), "summary": offer.component.summary(), "plugin": offer.distribution, "version": offer.version}
+        {
+            "kind": offer.component.kind,
+            "name": plugins.address(offer),
+            "summary": offer.component.summary(),
+            "plugin": offer.distribution,
+            "version": offer.version,
+        }
         for offer in offers
     ]
     if as_json:

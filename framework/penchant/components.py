@@ -18,12 +18,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import attrs
-
 from penchant.errors import Error, suggestion
 
 RESERVED = frozenset(
-    "name label preset estimators training weights architecture architectures dataset datasets seed seeds device dtype "
-    "shape outputs threads executor workers out".split()
+    (
+        "name",
+        "label",
+        "preset",
+        "estimators",
+        "training",
+        "weights",
+        "architecture",
+        "architectures",
+        "dataset",
+        "datasets",
+        "seed",
+        "seeds",
+    )
+    + ("seed", "seeds", "device", "dtype", "shape", "outputs", "threads", "executor", "workers", "out")
 )
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -55,8 +67,8 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
     return conform(type(instance), field, value)
 
 
-@functools.lru_cache(maxsize=None)
-def hints(cls: type) -> dict[str, Any]:
+@functools.cache
+def hints(cls: Any) -> dict[str, Any]:
     """The types of a component's options."""
     return typing.get_type_hints(cls)
 
@@ -123,12 +135,12 @@ def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _check_bounds(name: str, value: Any, limits: Mapping[str, Any]) -> None:
+    if value is None:
+        return
     if limits["choices"] is not None and value not in limits["choices"]:
         allowed = ", ".join(map(str, limits["choices"]))
         close = suggestion(value, limits["choices"]) if isinstance(value, str) else ""
         raise Error(f"{name} must be one of {allowed}, found {value!r}{close if 'mean' in close else ''}")
-    if value is None:
-        return
     for key, holds in (("at_least", operator.ge), ("at_most", operator.le), ("above", operator.gt), ("below", operator.lt)):
         if limits[key] is not None and not holds(value, limits[key]):
             raise Error(f"{name} must be {key.replace('_', ' ')} {limits[key]}, found {value}")
@@ -177,7 +189,10 @@ class Component:
         for key, field in fields.items():
             if field.default is attrs.NOTHING and key not in values:
                 raise Error(f"{cls.name} needs the option {key!r}: {field.metadata['help']}{suffix.format(key)}")
-        return cls(**values)
+        try:
+            return cls(**values)
+        except Error as error:  # a rule between options, in __attrs_post_init__
+            raise Error(f"{error} ({where})" if where else str(error)) from None
 
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
@@ -237,55 +252,20 @@ class Executor(Component):
     parameters = ("options", "workers", "threads")
 
 
-@attrs.frozen
-class Training(Component):
-    """How a network is trained. `steps = 0` is the network as drawn; with neither `epochs` nor `steps`, ten epochs."""
-
-    kind = "training"
-    name = "training"
-
-    epochs: int | None = option(None, "passes over the training samples", at_least=0)
-    steps: int | None = option(None, "optimiser steps, instead of epochs", at_least=0)
-    batch: int = option(128, "samples a step; 0 is the full batch", at_least=0)
-    optimizer: str = option("sgd", "update rule", choices=("sgd", "adam"))
-    learning_rate: float = option(0.1, "initial learning rate", above=0)
-    schedule: str = option("constant", "linear: to 0 over the steps; thirds: / 10 at 1/3 and 2/3", choices=("constant", "linear", "thirds"))
-    momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
-    weight_decay: float = option(0.0, "weight decay", at_least=0)
-    clip: float | None = option(None, "largest norm of the gradient", above=0)
-    loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
-    until_loss: float | None = option(None, "stop when the mean loss of an epoch is below this", above=0)
-    learning_rates: tuple[float, ...] = option((), "try each of these, keep the one with the smallest final test error", above=0)
-
-    def __attrs_post_init__(self) -> None:
-        if self.epochs is not None and self.steps is not None:
-            raise Error(f"training takes epochs or steps, found both ({self.epochs} and {self.steps})")
-
-    def total_steps(self, samples: int) -> int:
-        """Optimiser steps over this many training samples."""
-        if self.steps is not None:
-            return self.steps
-        return (10 if self.epochs is None else self.epochs) * self.steps_per_epoch(samples)
-
-    def steps_per_epoch(self, samples: int) -> int:
-        """Optimiser steps in a pass over this many training samples; the last batch may be smaller."""
-        return 1 if self.batch == 0 else max(1, math.ceil(samples / self.batch))
-
-
 def resolve(target: Any, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
     if callable(target):
-        return target
+        return typing.cast("Callable[..., Any]", target)
     module, _, name = str(target).partition(":")
     if not re.fullmatch(r"[\w.]+:[\w.]+", str(target)):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
     try:
-        found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+        found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except (ImportError, AttributeError) as error:
         raise Error(f"the target {target!r} of {what} cannot be loaded: {error}") from error
     if not callable(found):
         raise Error(f"the target {target!r} of {what} must be callable, found {type(found).__name__}")
-    return found
+    return typing.cast("Callable[..., Any]", found)
 
 
 def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:

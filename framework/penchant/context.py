@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from penchant.components import check_parameters, resolve
 from penchant.errors import Error, suggestion
 from penchant.execution import SerialPool
@@ -109,6 +108,7 @@ class Context:
         """The training with the learning rate of the smallest final test error (first of equals), recorded as a convention."""
         from penchant_numerics.training import evaluate
 
+        assert self.training is not None
         errors = []
         for rate in self.training.learning_rates:
             training = attrs.evolve(self.training, learning_rate=rate, learning_rates=())
@@ -138,7 +138,8 @@ class Context:
         """
         items = list(items)
         if self._pool.workers > 1 and not sendable(function):
-            raise Error(f"context.map needs a function that other processes can import, found {function.__module__}:{function.__qualname__}; define it at the top of a module")
+            name = f"{function.__module__}:{function.__qualname__}"
+            raise Error(f"context.map needs a function that other processes can import, found {name}; define it at the top of a module")
         first, self._shards = self._shards, self._shards + len(items)
         shards = [Shard(first + index, function, _json_like(item, function)) for index, item in enumerate(items)]
         return self._mapped(shards)
@@ -274,12 +275,14 @@ def place(device: str, worker: int) -> str:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")
-    if kind not in ("cpu", "cuda", "meta") or (number and not number.isdigit()):
+    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {device!r}")
     if kind != "cuda":
         return kind
     if not torch.cuda.is_available():
-        raise Error(f"device {device!r} was asked for, but torch {torch.__version__} finds no CUDA device here; use device = 'cpu' or 'auto'")
+        raise Error(
+            f"device {device!r} was asked for, but torch {torch.__version__} finds no CUDA device here; use device = 'cpu' or 'auto'"
+        )
     count = torch.cuda.device_count()
     if number and int(number) >= count:
         raise Error(f"device {device!r} was asked for, but there are {count} CUDA devices, numbered from 0")

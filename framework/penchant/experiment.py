@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
-from penchant.components import Probe, Training
+from penchant.components import Probe
 from penchant.errors import Error, suggestion
 from penchant.jobs import Choice, Job, ProbeChoice, Settings, make_job
 from penchant.plugins import Offer, Plugins
 from penchant.roles import role_of
+from penchant.training import Training
 
 
 @attrs.frozen(eq=False)
@@ -45,7 +45,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         import tomllib
     except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib
+        import tomli as tomllib  # type: ignore[no-redef]
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -74,8 +74,10 @@ class _Builder:
             if key not in known:
                 raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
         settings = Settings.bind({key: value for key, value in self.raw.items() if key not in tables}, self.where)
-        if not settings.seeds or not 1 <= len(settings.shape) <= 3:
-            raise Error(f"expected at least one seed and one to three dimensions of shape, found {settings.seeds} and {settings.shape} ({self.where})")
+        if not settings.seeds:
+            raise Error(f"expected at least one seed, found none ({self.where}, seeds)")
+        if not 1 <= len(settings.shape) <= 3:
+            raise Error(f"shape must have one to three dimensions, found {list(settings.shape)} ({self.where}, shape)")
         if len(set(settings.seeds)) < len(settings.seeds):
             raise Error(f"seeds must differ, found {list(settings.seeds)} ({self.where})")
         axes = {kind: self.choices(kind, f"{kind}s") for kind in ("architecture", "dataset")}
@@ -142,7 +144,9 @@ class _Builder:
             axes={kind: self.axis(cls, kind, entry, axes[kind], where) for kind in ("architecture", "dataset")},
         )
 
-    def axis(self, cls: type[Probe], kind: str, entry: Mapping[str, Any], known: dict[str, Choice], where: str) -> tuple[Choice | None, ...]:
+    def axis(
+        self, cls: type[Probe], kind: str, entry: Mapping[str, Any], known: dict[str, Choice], where: str
+    ) -> tuple[Choice | None, ...]:
         key = f"{kind}s"
         labels = entry.get(key)
         if kind not in (*cls.needs, *cls.accepts):
@@ -183,7 +187,9 @@ class _Builder:
         offer = self.offer("estimator", entry, where)
         found = role_of(offer.component)
         if found is None or found.name != role:
-            fitting = [each.component.name for each in self.plugins.offers("estimator") if (r := role_of(each.component)) and r.name == role]
+            fitting = [
+                each.component.name for each in self.plugins.offers("estimator") if (r := role_of(each.component)) and r.name == role
+            ]
             raise Error(f"{offer.component.name!r} has the role {found and found.name}, expected {role}: {', '.join(fitting)} ({where})")
         component = offer.component.bind({key: value for key, value in entry.items() if key != "name"}, where)
         return Choice(component, offer, offer.component.name)

@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import attrs
-
 from penchant.components import Probe, describe_type, hints
 from penchant.plugins import Offer
 from penchant.roles import role_of
@@ -40,7 +39,11 @@ def _names(value: Any) -> str:
 
 
 def _option(cls: type, field: Any) -> str:
-    limits = [f"{key.replace('_', ' ')} {value}" for key in ("at_least", "at_most", "above", "below") if (value := field.metadata[key]) is not None]
+    limits = [
+        f"{key.replace('_', ' ')} {value}"
+        for key in ("at_least", "at_most", "above", "below")
+        if (value := field.metadata[key]) is not None
+    ]
     if field.metadata["choices"]:
         limits.append(" | ".join(map(str, field.metadata["choices"])))
     kind = "an array, a file.npy or run:FOLDER#array" if field.metadata["array"] else describe_type(hints(cls)[field.name])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pluggy
-
 from penchant.components import Architecture, Dataset, Estimator, Executor, Probe
 
 hookspec = pluggy.HookspecMarker("penchant")

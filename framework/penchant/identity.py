@@ -89,7 +89,7 @@ def versions(offers: Iterable[Offer]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _version(distribution: str) -> str:
     try:
         return importlib.metadata.version(distribution)
@@ -97,9 +97,9 @@ def _version(distribution: str) -> str:
         return "none"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _source_hash(distribution: str, packages: tuple[str, ...]) -> str:
-    """"+" and a hash of the sources, for an editable installation or a module of the user's; else nothing."""
+    """ "+" and a hash of the sources, for an editable installation or a module of the user's; else nothing."""
     try:
         direct = importlib.metadata.distribution(distribution).read_text("direct_url.json") or "{}"
         if not json.loads(direct).get("dir_info", {}).get("editable"):

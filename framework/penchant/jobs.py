@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-
-from penchant.components import Component, Training, option, resolve
+from penchant.components import Component, option, resolve
 from penchant.errors import Error
 from penchant.identity import describe, imported_code, short_hash, versions
 from penchant.plugins import Offer
+from penchant.training import Training
 
 
 @attrs.frozen
@@ -78,7 +78,9 @@ class Job:
         return {"probe": self.probe.label, "seed": self.seed, **{key: each.label for key, each in axes.items() if each}}
 
 
-def make_job(settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int, device_type: str) -> Job:
+def make_job(
+    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int, device_type: str
+) -> Job:
     """The job with its id (what was asked) and key (what it was asked of)."""
     described = {
         "probe": probe.describe(),
@@ -96,7 +98,15 @@ def make_job(settings: Settings, probe: ProbeChoice, architecture: Choice | None
     chosen = [probe, *(each for each in (architecture, dataset) if each), *itertools.chain(*probe.estimators.values())]
     code = {name: part for each in chosen for name, part in imported_code(each.component).items()}
     found = {"versions": versions([*(each.offer for each in chosen), *probe.datasets.values()]), "code": code}
-    record = {**described, "preset": probe.preset, "summary": probe.component.summary(), "labels": {}, **found, "about": dict(probe.component.arrays), "meanings": dict(probe.component.quantities)}
+    record = {
+        **described,
+        "preset": probe.preset,
+        "summary": probe.component.summary(),
+        "labels": {},
+        **found,
+        "about": dict(probe.component.arrays),
+        "meanings": dict(probe.component.quantities),
+    }
     name = "-".join([*labels, short_hash(asked)]).replace("/", "-")
     network_key = _network_key(asked, [each for each in (architecture, dataset) if each])
     job = Job(name, short_hash([asked, found]), settings, probe, architecture, dataset, seed, record, network_key)
@@ -131,9 +141,13 @@ def serial_reason(job: Job) -> str:
         for value in objects:
             if not isinstance(value, str) and not sendable(value):
                 name = getattr(value, "__qualname__", type(value).__name__)
-                return f"{choice.component.kind} {choice.label!r} is made by {name}, which other processes cannot import; put it in a module"
+                return (
+                    f"{choice.component.kind} {choice.label!r} is made by {name}, which other processes cannot import; put it in a module"
+                )
         if type(choice.component).__module__ == "__main__":
-            return f"{choice.component.kind} {choice.label!r} is declared in a script, which other processes cannot import; put it in a module"
+            return (
+                f"{choice.component.kind} {choice.label!r} is declared in a script, which other processes cannot import; put it in a module"
+            )
     return ""
 
 

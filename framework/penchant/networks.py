@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from penchant.components import check_parameters, resolve
 from penchant.errors import Error
 from penchant.identity import derive
@@ -68,7 +67,9 @@ class BoundArchitecture:
             found = " x ".join(map(str, getattr(outputs, "shape", ()))) or type(outputs).__name__
             raise Error(f"architecture {self.label!r} gives {found} for one input of shape {self._shape}, expected 1 x {self.outputs}")
         if not torch.isfinite(outputs).all():
-            raise Error(f"architecture {self.label!r} gives {outputs.flatten()[:3].tolist()} for an input of zeros, expected finite numbers")
+            raise Error(
+                f"architecture {self.label!r} gives {outputs.flatten()[:3].tolist()} for an input of zeros, expected finite numbers"
+            )
 
     @property
     def _shape(self) -> str:
@@ -166,7 +167,9 @@ def load_weights(network: Any, path: Path, label: str) -> None:
     missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
     if missing or unexpected:
         raise Error(f"{path} does not fit architecture {label!r}: missing {missing or 'nothing'}, unexpected {unexpected or 'nothing'}")
-    wrong = [f"{name} {tuple(state[name].shape)}, expected {tuple(own[name].shape)}" for name in own if own[name].shape != state[name].shape]
+    wrong = [
+        f"{name} {tuple(state[name].shape)}, expected {tuple(own[name].shape)}" for name in own if own[name].shape != state[name].shape
+    ]
     if wrong:
         raise Error(f"{path} does not fit architecture {label!r}: {'; '.join(wrong)}")
     network.load_state_dict(state)

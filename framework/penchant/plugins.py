@@ -14,11 +14,11 @@ import pluggy
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-
 from penchant import builtin, hookspecs
-from penchant.components import RESERVED, Component, Probe, Training, hints
+from penchant.components import RESERVED, Component, Probe, hints
 from penchant.errors import Error, suggestion
 from penchant.roles import role_of
+from penchant.training import Training
 
 GROUP = "penchant"
 
@@ -168,7 +168,9 @@ def _check_kernel_version(point: importlib.metadata.EntryPoint) -> None:
             requirement = Requirement(line)
         except InvalidRequirement:
             raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
-        if canonicalize_name(requirement.name) != "penchant" or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        if canonicalize_name(requirement.name) != "penchant" or not (
+            requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ):
             continue
         if not requirement.specifier.contains(base, prereleases=True):
             raise Error(f"it wants penchant {requirement.specifier}, this is penchant {base}")
@@ -208,7 +210,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
             raise Error(f"{what}.{field.name} must be made with penchant.option()")
         if field.name in RESERVED:
             raise Error(f"{what}.{field.name} has a reserved name")
-        hints(component)
+        hints(component)  # type: ignore[arg-type]
     if not component.target:
         raise Error(f"{what} has no target")
     if base.kind == "estimator" and role_of(component) is None:

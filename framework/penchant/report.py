@@ -44,7 +44,9 @@ def _page(run: Run) -> dict[str, Any]:
 
 def _job(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     labels = {"architecture": "", "dataset": "", "seed": "", **entry["labels"]}
-    heading = " · ".join(str(part) for part in (labels["probe"], labels["architecture"], labels["dataset"], f"seed {labels['seed']}") if part)
+    heading = " · ".join(
+        str(part) for part in (labels["probe"], labels["architecture"], labels["dataset"], f"seed {labels['seed']}") if part
+    )
     page = {**entry, "labels": labels, "heading": heading, "summary": "not computed yet", "seconds": "–", "error": "", "traceback": ""}
     page.update(warnings=[], quantities=[], figures=[], conventions={}, components=[], arrays={})
     place = folder / entry["path"]
@@ -82,7 +84,9 @@ def _row(name: str, quantity: dict[str, Any], about: str) -> dict[str, str]:
         "name": name,
         "value": number(quantity.get("value"), error) + unit,
         "stderr": "–" if error is None else f"{error:.2g}",
-        "null": "–" if quantity.get("null") is None else number(quantity["null"], null_error) + (f" ± {null_error:.2g}" if null_error is not None else ""),
+        "null": "–"
+        if quantity.get("null") is None
+        else number(quantity["null"], null_error) + (f" ± {null_error:.2g}" if null_error is not None else ""),
         "over": over or "–",
         "about": about,
     }

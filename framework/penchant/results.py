@@ -8,13 +8,12 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
-
 from penchant.errors import Error
 
 SCHEMA = 1
@@ -46,6 +45,10 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value) for name, value in values.items()}
 
 
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
 @attrs.frozen(eq=False)
 class Result:
     """What a probe found. A probe fills the first five; the runner adds `record`: what was measured on what."""
@@ -53,8 +56,8 @@ class Result:
     quantities: dict[str, Quantity] = attrs.field(factory=dict)
     arrays: dict[str, Any] = attrs.field(factory=dict, converter=_numbers)
     conventions: dict[str, str] = attrs.field(factory=dict)
-    warnings: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    missing: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    warnings: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    missing: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     record: dict[str, Any] = attrs.field(factory=dict, repr=False)
 
     @property
@@ -71,12 +74,12 @@ class Result:
 
     @property
     def cost(self) -> dict[str, Any]:
-        return self.record.get("cost", {})
+        return dict(self.record.get("cost", {}))
 
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        return self.record.get("probe", {}).get("options", {})
+        return dict(self.record.get("probe", {}).get("options", {}))
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""
@@ -153,7 +156,7 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         raise writing_failed(path, error) from error
     finally:

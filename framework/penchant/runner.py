@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import shutil
 import sys
 import time
@@ -15,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from penchant.components import resolve
 from penchant.context import Context, place
+from penchant.environment import environment, isolated, peak_memory
 from penchant.errors import Error
 from penchant.execution import RemoteError
 from penchant.experiment import Experiment
 from penchant.identity import plain
 from penchant.jobs import Job, serial_reason
-from penchant.plugins import Plugins, kernel_version
+from penchant.plugins import Plugins
 from penchant.results import Result, atomic, read_json, read_result, write_result, writing_failed
 from penchant.runs import Run, make_folder, with_arrays
 
@@ -64,12 +63,16 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
 def _move_aside(folder: Path) -> None:
     if folder.exists():
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder.rename(next(path for n in range(1000) if not (path := folder.with_name(f"{folder.name}.{stamp}{f'-{n}' if n else ''}")).exists()))
+        folder.rename(
+            next(path for n in range(1000) if not (path := folder.with_name(f"{folder.name}.{stamp}{f'-{n}' if n else ''}")).exists())
+        )
 
 
 def _check_folder(folder: Path, jobs: list[Job]) -> None:
     """A folder takes an experiment whose jobs include all of its own."""
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / "run.json").is_file()):
+    begun = {".lock", "jobs", "experiment.toml"}  # what a run that was killed in its first moments leaves
+    foreign = folder.is_dir() and not (folder / "run.json").is_file() and {each.name for each in folder.iterdir()} - begun
+    if folder.is_file() or foreign:
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
     if (folder / "run.json").is_file():
         others = {job["id"] for job in read_json(folder / "run.json")["jobs"]} - {job.id for job in jobs}
@@ -83,7 +86,9 @@ def _check_folder(folder: Path, jobs: list[Job]) -> None:
 def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any) -> Run:
     _write_experiment(folder, experiment)
     waiting, notes = _waiting(folder, jobs)
-    entries = [{"id": job.id, "status": "pending" if job in waiting else "done", "labels": job.labels, "path": f"jobs/{job.id}"} for job in jobs]
+    entries = [
+        {"id": job.id, "status": "pending" if job in waiting else "done", "labels": job.labels, "path": f"jobs/{job.id}"} for job in jobs
+    ]
     record = {"title": experiment.settings.title, "seeds": list(experiment.settings.seeds), "threads": experiment.settings.threads}
     run = Run(folder, {**record, "environment": environment(), "jobs": entries})
     notify = _notifier(plugins)
@@ -173,7 +178,9 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
     return run_job(job, setup.folder, worker=worker, note=setup.notes.get(job.id, "")).status
 
 
-def run_job(job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., None] | None = None, worker: int = 0, note: str = "") -> Result:
+def run_job(
+    job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., None] | None = None, worker: int = 0, note: str = ""
+) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why."""
     started, place_ = time.perf_counter(), folder / "jobs" / job.id
     found, error, details, context = Result(), None, None, None
@@ -189,8 +196,16 @@ def run_job(job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., N
         error, details = f"{type(problem).__name__}: {problem}", traceback.format_exc()
     if error is not None:
         found = Result()
-    cost = {"seconds": round(time.perf_counter() - started, 3), "peak_memory_bytes": _peak_memory()}
-    record = {"status": "failed" if error else "done", "id": job.id, "key": job.key, **plain_record(job), "error": error, "traceback": details, "cost": cost}
+    cost = {"seconds": round(time.perf_counter() - started, 3), "peak_memory_bytes": peak_memory()}
+    record = {
+        "status": "failed" if error else "done",
+        "id": job.id,
+        "key": job.key,
+        **plain_record(job),
+        "error": error,
+        "traceback": details,
+        "cost": cost,
+    }
     texts = [*([note] if note else []), *(context.warnings if context else ()), *found.warnings]
     conventions = {**(context.conventions if context else {}), **found.conventions}
     result = attrs.evolve(found, record=record, warnings=tuple(dict.fromkeys(texts)), conventions=conventions)
@@ -234,58 +249,8 @@ def _draw(job: Job, folder: Path, result: Result) -> None:
                 with atomic(folder / "figures" / f"{name}.png") as file:
                     figure.savefig(file, format="png", bbox_inches="tight")
     except Exception as error:
-        write_result(folder, attrs.evolve(result, warnings=(*result.warnings, f"figures could not be drawn: {type(error).__name__}: {error}")))
-
-
-@contextlib.contextmanager
-def isolated(threads: int, device: str) -> Iterator[None]:
-    """Threads, precision and determinism as the run wants them; everything as before afterwards, random state included."""
-    import scipy.linalg  # noqa: F401  its BLAS must be loaded before threads are limited
-    import threadpoolctl
-    import torch
-
-    cuda = device.startswith("cuda")
-    before = (torch.get_num_threads(), torch.get_default_dtype(), torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    if cuda:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        with threadpoolctl.threadpool_limits(threads), torch.random.fork_rng():
-            torch.set_num_threads(threads)
-            yield
-    finally:
-        if cuda:
-            torch.use_deterministic_algorithms(deterministic)
-        torch.set_num_threads(before[0])
-        torch.set_default_dtype(before[1])
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before[2], before[3]
-
-
-def _peak_memory() -> int:
-    """Largest memory this process has had, in bytes; on CUDA, the device's."""
-    import torch
-
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return int(torch.cuda.max_memory_allocated())
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def environment() -> dict[str, str]:
-    """What the numbers were made with."""
-    import numpy
-    import torch
-
-    found = {"python": platform.python_version(), "platform": platform.platform(), "penchant": kernel_version(), "torch": torch.__version__}
-    found.update(numpy=numpy.__version__, cpus=str(os.cpu_count()))
-    if torch.cuda.is_available():
-        found["cuda"] = f"{torch.version.cuda}, {torch.cuda.get_device_name(0)}"
-    return found
+        texts: tuple[str, ...] = (*result.warnings, f"figures could not be drawn: {type(error).__name__}: {error}")
+        write_result(folder, attrs.evolve(result, warnings=texts))
 
 
 def _write_experiment(folder: Path, experiment: Experiment) -> None:
@@ -301,5 +266,3 @@ def _for_toml(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and all(isinstance(part, dict) for part in value):
         return [_for_toml(part) for part in value]
     return plain(value)
-
-

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from penchant.errors import Error, suggestion
 from penchant.results import SCHEMA, Result, read_arrays, read_json, read_result, write_json, writing_failed
 
@@ -129,5 +128,3 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
     if name not in arrays:
         raise Error(f"{what}: {folder} has no array {name!r}{suggestion(name, arrays)}")
     return arrays[name]
-
-

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+_LARGEST_GROUPED = 2048  # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
     """Double precision where the device has it."""
@@ -71,6 +73,39 @@ class SecondMoment:
         return (moment + moment.T) / 2
 
 
+class GroupedMoment:
+    """A second moment kept in a few parts, so that leaving one out tells how sure a statistic of it is.
+
+    What is added goes to the parts in turn; a part is a matrix, so large inputs have one part only and no jackknife.
+    """
+
+    def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
+        self.parts = [SecondMoment(size, device=device) for _ in range(groups if size <= _LARGEST_GROUPED else 1)]
+        self._next = 0
+
+    def add(self, vectors: Tensor) -> None:
+        """Add rows (vectors, size) to the next part."""
+        self.parts[self._next % len(self.parts)].add(vectors)
+        self._next += 1
+
+    def whole(self, *, without: int | None = None) -> SecondMoment:
+        """All parts together, or all but one."""
+        first = self.parts[0]
+        total = SecondMoment(len(first.total), device=first.total.device)
+        for number, part in enumerate(self.parts):
+            if number != without and part.count:
+                total.merge(part.arrays())
+        return total
+
+    def left_out(self, *, centred: bool, rank: int) -> Tensor | None:
+        """Eigenvalues (groups, rank), descending, with one part left out at a time; none with fewer than two parts."""
+        filled = [number for number, part in enumerate(self.parts) if part.count]
+        if len(filled) < 2:
+            return None
+        spectra = [torch.linalg.eigvalsh(self.whole(without=number).matrix(centred=centred)) for number in filled]
+        return torch.stack([values.flip(0)[:rank] for values in spectra])
+
+
 @dataclass(frozen=True)
 class Directions:
     """A second moment over inputs, or its leading pairs: what every estimator of the role `directions` returns."""
@@ -83,25 +118,27 @@ class Directions:
     matrix: Tensor | None = None  # (D, D)
     squared_norms: Tensor | None = None  # (samples,), where there is one vector a network
     residuals: Tensor | None = None  # (k,), where pairs were found by iteration
+    jackknife: Tensor | None = None  # (groups, k), eigenvalues with one group of networks left out
     conventions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
-def directions_of(moment: SecondMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None) -> Directions:
+def directions_of(groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None) -> Directions:
     """Eigenvectors of a streamed moment of one vector a network; only as many as there are networks mean anything."""
+    moment = groups.whole()
     matrix = moment.matrix(centred=centred)
     eigenvalues, vectors = descending_eigh(matrix)
     rank = min(moment.count - int(centred), len(matrix))
     norms = moment.norms()
-    stderr = float(norms.std() / math.sqrt(moment.count)) if moment.count > 1 else None
     return Directions(
         eigenvalues[:rank],
         vectors[:rank],
         trace=float(matrix.trace()),
-        trace_stderr=stderr,
+        trace_stderr=float(norms.std() / math.sqrt(moment.count)),
         samples=moment.count,
         matrix=matrix,
         squared_norms=norms,
+        jackknife=groups.left_out(centred=centred, rank=rank),
         conventions=dict(conventions or {}),
     )
 
@@ -121,29 +158,25 @@ def effective_rank(eigenvalues: Tensor) -> float:
     return float(torch.exp(-(shares * shares.log()).sum()))
 
 
-def null_edges(squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of an isotropic architecture with these gradient norms.
+def isotropic_spectra(squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4) -> Tensor:
+    """Spectra (draws, k), descending, of isotropic architectures with these gradient norms.
 
-    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere, in chunks of 1024 vectors, and averages the edges over
-    draws. Plain Marchenko-Pastur edges are right only where norms hardly vary. With fewer networks than inputs, the
-    smallest is that of the T x T Gram matrix: the other eigenvalues are zero.
+    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere, in chunks of 1024 vectors. Plain Marchenko-Pastur
+    edges are right only where norms hardly vary. With fewer networks than inputs these are the T eigenvalues of the Gram
+    matrix: the others are zero.
     """
-    edges = torch.stack([_edges(squared_norms, size, generator) for _ in range(draws)])
-    lowest, highest = edges.mean(0).tolist()
-    return lowest, highest
+    return torch.stack([_isotropic_spectrum(squared_norms, size, generator).flip(0) for _ in range(draws)])
 
 
-def _edges(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    count, device = len(squared_norms), squared_norms.device
+def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    count = len(squared_norms)
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
-        values = torch.linalg.eigvalsh(rows @ rows.T / count)
-    else:
-        moment = SecondMoment(size, device=device)
-        for start in range(0, count, 1024):
-            moment.add(_sphere(squared_norms[start : start + 1024], size, generator))
-        values = torch.linalg.eigvalsh(moment.matrix())
-    return torch.stack([values[0], values[-1]])
+        return torch.linalg.eigvalsh(rows @ rows.T / count)
+    moment = SecondMoment(size, device=squared_norms.device)
+    for start in range(0, count, 1024):
+        moment.add(_sphere(squared_norms[start : start + 1024], size, generator))
+    return torch.linalg.eigvalsh(moment.matrix())
 
 
 def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:

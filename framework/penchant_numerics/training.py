@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+from penchant_numerics.data import Samples
 from torch import Tensor, nn
 from torch.nn import functional
-
-from penchant_numerics.data import Samples
 
 _GOLDEN = 0x9E3779B97F4A7C15  # spreads consecutive numbers over all seeds
 
@@ -99,7 +98,9 @@ class Trainer:
 
     def _end_of_step(self, loss: float, count: int, position: int) -> None:
         if not math.isfinite(loss):
-            raise FloatingPointError(f"training diverged: loss {loss} at step {self.step}; try a smaller learning rate than {self.recipe.learning_rate}")
+            raise FloatingPointError(
+                f"training diverged: loss {loss} at step {self.step}; try a smaller learning rate than {self.recipe.learning_rate}"
+            )
         self._epoch_loss += loss * count / len(self.samples.inputs)
         if position == self.epoch_length - 1:
             if self.recipe.until_loss is not None and float(self._epoch_loss) < self.recipe.until_loss:

@@ -8,8 +8,7 @@ import penchant
 class Perceptron(penchant.Architecture):
     """One hidden layer of tanh units."""
 
-    name = "perceptron"
-    target = "penchant_example.probe:build"
+    name, target = "perceptron", "penchant_example.probe:build"
     width: int = penchant.option(16, "hidden units", at_least=1)
 
 
@@ -17,8 +16,7 @@ class Perceptron(penchant.Architecture):
 class TwoBlobs(penchant.Dataset):
     """Two round clouds of points in the plane."""
 
-    name = "two-blobs"
-    target = "penchant_example.probe:load"
+    name, target = "two-blobs", "penchant_example.probe:load"
     distance: float = penchant.option(4.0, "between the centres", above=0)
 
 
@@ -31,21 +29,17 @@ def spread(options, context, values):
 class StandardDeviation(penchant.Estimator):
     """Standard deviation, with its standard error under normality."""
 
-    name, role = "standard-deviation", spread
-    target = "penchant_example.probe:standard_deviation"
+    name, role, target = "standard-deviation", spread, "penchant_example.probe:standard_deviation"
 
 
 @attrs.frozen
 class OutputSpread(penchant.Probe):
     """How differently fresh networks answer: the spread of their mean output over the test samples."""
 
-    name = "output-spread"
-    needs = ("architecture", "dataset")
-    roles = {"spread": "standard-deviation"}
+    name, target, needs = "output-spread", "penchant_example.probe:run", ("architecture", "dataset")
+    roles, presets = {"spread": "standard-deviation"}, {"quick": {"networks": 64}}
     quantities = {"spread": "standard deviation of the mean output over networks"}
     arrays = {"means": "mean output of every network"}
-    target = "penchant_example.probe:run"
-    presets = {"quick": {"networks": 64}}
     networks: int = penchant.option(64, "networks drawn", at_least=2)
 
 

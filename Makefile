@@ -1,0 +1,42 @@
+# One command for everything; each makes .venv by itself. PYTHON chooses the interpreter it is made with.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+P ?= example
+SHELL := /bin/bash
+
+.PHONY: demo test test-slow check bench test-plugin format clean
+
+$(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -r requirements.txt
+	touch $@
+
+demo: $(VENV)/.installed  ## what three networks prefer, as a report
+	$(BIN)/penchant run examples/quickstart.toml
+
+test: $(VENV)/.installed  ## all tests but the slow ones
+	$(BIN)/python -m pytest -q
+
+test-slow: $(VENV)/.installed  ## all tests
+	$(BIN)/python -m pytest -q -m "not bench"
+
+check: $(VENV)/.installed  ## lint, format, types, architecture
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo || $(BIN)/lint-imports
+
+bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machine
+	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
+	@bash tests/alone.sh $(P) $(PYTHON)
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) runs build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,44 @@
+"""How networks are trained: described once per experiment, read by the loop in `penchant_numerics.training`."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+from penchant.components import Component, option
+from penchant.errors import Error
+
+
+@attrs.frozen
+class Training(Component):
+    """How a network is trained. `steps = 0` is the network as drawn; with neither `epochs` nor `steps`, ten epochs."""
+
+    kind = "training"
+    name = "training"
+
+    epochs: int | None = option(None, "passes over the training samples", at_least=0)
+    steps: int | None = option(None, "optimiser steps, instead of epochs", at_least=0)
+    batch: int = option(128, "samples a step; 0 is the full batch", at_least=0)
+    optimizer: str = option("sgd", "update rule", choices=("sgd", "adam"))
+    learning_rate: float = option(0.1, "initial learning rate", above=0)
+    schedule: str = option("constant", "linear: to 0 over the steps; thirds: / 10 at 1/3 and 2/3", choices=("constant", "linear", "thirds"))
+    momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
+    weight_decay: float = option(0.0, "weight decay", at_least=0)
+    clip: float | None = option(None, "largest norm of the gradient", above=0)
+    loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
+    until_loss: float | None = option(None, "stop when the mean loss of an epoch is below this", above=0)
+    learning_rates: tuple[float, ...] = option((), "try each of these, keep the one with the smallest final test error", above=0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.epochs is not None and self.steps is not None:
+            raise Error(f"training takes epochs or steps, found both ({self.epochs} and {self.steps})")
+
+    def total_steps(self, samples: int) -> int:
+        """Optimiser steps over this many training samples."""
+        if self.steps is not None:
+            return self.steps
+        return (10 if self.epochs is None else self.epochs) * self.steps_per_epoch(samples)
+
+    def steps_per_epoch(self, samples: int) -> int:
+        """Optimiser steps in a pass over this many training samples; the last batch may be smaller."""
+        return 1 if self.batch == 0 else max(1, math.ceil(samples / self.batch))

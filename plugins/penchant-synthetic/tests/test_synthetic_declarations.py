@@ -1,0 +1,57 @@
+"""Declarations of the synthetic datasets: valid, cheap to import, and strict about their options."""
+
+import subprocess
+import sys
+
+import penchant
+import pytest
+from penchant import testing
+from penchant_synthetic import BASES, Gaussian, GaussianMixture, LinearlySeparable
+
+
+@pytest.mark.parametrize("offer", testing.offers("penchant-synthetic"), ids=testing.label)
+def test_component_conforms(offer):
+    testing.check_component(offer)
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_linearly_separable_conforms(basis):
+    testing.check_dataset("linearly-separable", basis=basis, index=2, size=(1, 4, 4), train=100, test=100)
+
+
+def test_datasets_conform():
+    testing.check_dataset("linearly-separable", direction=[1.0, 2.0], size=(2,), train=100, test=100)
+    testing.check_dataset("gaussian", size=(4,), train=100, test=100)
+    testing.check_dataset("gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], size=(2,), train=100, test=100)
+    testing.check_dataset("gaussian-mixture", classes=3, dimension=5, train=90, test=30)
+
+
+def test_declarations_import_no_numerics():
+    code = "import penchant_synthetic, sys; print([m for m in ('torch', 'numpy', 'scipy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("component", "values", "message"),
+    [
+        (LinearlySeparable, {"train": 101}, "train must be a multiple of 2"),
+        (LinearlySeparable, {"basis": "dft"}, "basis must be one of dft-cosine"),
+        (LinearlySeparable, {"margin": "half"}, "margin must be one of paper, code"),
+        (LinearlySeparable, {"epsilon": 0.0}, "epsilon must be above 0"),
+        (LinearlySeparable, {"sigma": -1.0}, "sigma must be at least 0"),
+        (LinearlySeparable, {"size": (2, 2, 2, 2)}, "size must have one, two or three numbers"),
+        (LinearlySeparable, {"size": (1, 1)}, "at least two input values"),
+        (LinearlySeparable, {"direction": "v.npy", "index": 3}, "takes a direction, or basis"),
+        (LinearlySeparable, {"direction": [1.0, float("nan")]}, "direction must be finite"),
+        (LinearlySeparable, {"shape": (8,)}, "has no option 'shape'"),
+        (Gaussian, {"scale": 0}, "scale must be above 0"),
+        (Gaussian, {"test": 7}, "test must be a multiple of 2"),
+        (Gaussian, {"labels": "true"}, "labels must be one of random"),
+        (GaussianMixture, {"classes": 1}, "classes must be at least 2"),
+        (GaussianMixture, {"classes": 10, "dimension": 9}, "dimension must be at least the number of classes"),
+        (GaussianMixture, {"classes": 3, "train": 100}, "train must be a multiple of 3"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_drawn(component, values, message):
+    with pytest.raises(penchant.Error, match=message):
+        component.bind(values)

@@ -1,0 +1,54 @@
+"""What several tests need: an installed plugin made on the fly, and the command line."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from penchant import plugins as discovery
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Install a plugin: a module and a real dist-info folder on the path. Returns the folder."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
+
+    def make(noun, source, *, requires="penchant>=0.1", version="1.0", point=None):
+        module = f"penchant_{noun.replace('-', '_')}"
+        (site / f"{module}.py").write_text(textwrap.dedent(source))
+        info = site / f"{module}-{version}.dist-info"
+        info.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: penchant-{noun}", f"Version: {version}", *([f"Requires-Dist: {requires}"] if requires else [])]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
+        (info / "entry_points.txt").write_text(f"[penchant]\n{noun} = {point or module}\n")
+        discovery.load.cache_clear()
+        return site
+
+    yield make
+    discovery.load.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("penchant_") and "site" in str(getattr(sys.modules[name], "__file__", ""))]:
+        if str(site) in str(sys.modules[name].__file__):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Run `penchant ...` as a user would, in an empty folder."""
+
+    def run(*arguments, timeout=240, **options):
+        call = [sys.executable, "-m", "penchant", *map(str, arguments)]
+        return subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, **options)
+
+    return run

@@ -1,0 +1,117 @@
+"""Discovery: what is wrong with one plugin is said, and hurts no other."""
+
+import importlib.metadata
+
+import penchant
+import pytest
+from penchant import plugins as discovery
+
+PROBE = """
+import attrs
+import penchant
+
+@attrs.frozen
+class Found(penchant.Probe):
+    \"\"\"A probe that is found.\"\"\"
+    name = "found"
+    target = "os.path:join"
+    samples: int = penchant.option(1, "how many")
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Found]
+"""
+
+
+def plugin(name):
+    return next(each for each in discovery.load().plugins if each.name == name)
+
+
+def test_a_plugin_is_found_with_its_version(install):
+    install("good", PROBE, version="2.3")
+    offer = discovery.load().find("probe", "found")
+    assert (offer.distribution, offer.version) == ("penchant-good", "2.3")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise ValueError('no luck')", "ValueError: no luck"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        (PROBE.replace("penchant_probes", "penchant_probs"), "unknown hook 'penchant_probs'"),
+        (PROBE.replace("penchant_probes()", "penchant_probes(samples)"), "Argument(s) {'samples'} are declared in the hookimpl"),
+        (PROBE.replace("@penchant.hookimpl", ""), "nothing in it is marked with @penchant.hookimpl"),
+        (PROBE.replace("[Found]", "Found"), "penchant_probes must return a list of classes, found _"),
+        (PROBE.replace("[Found]", "[print]"), "expected classes derived from penchant.Probe, found <built-in function print>"),
+        (PROBE.replace('"found"', '"Found It"'), "must be lower-case words joined by hyphens, found 'Found It'"),
+        (PROBE.replace("samples:", "seed:"), "Found.seed has a reserved name"),
+        (PROBE.replace('penchant.option(1, "how many")', "1"), "Found.samples must be made with penchant.option()"),
+        (PROBE.replace("@attrs.frozen\n", ""), "must be decorated with @attrs.frozen"),
+        (PROBE.replace('target = "os.path:join"', ""), "has no target"),
+        (PROBE.replace("[Found]", "[Found, Found]"), "it offers the probe 'found' twice"),
+        (PROBE.replace("    samples", '    presets = {"quick": {"sample": 2}}\n    samples'), "found has no option 'sample'; did you mean 'samples'?"),
+    ],
+)
+def test_a_broken_plugin_is_set_aside_with_its_reason(install, source, reason):
+    install("good", PROBE.replace('"found"', '"fine"'))
+    install("broken", source)
+    assert reason in plugin("broken").reason.replace("ABCMeta", "_").replace("type", "_")
+    assert plugin("good").status == "loaded"
+    with pytest.raises(penchant.Error) as caught:
+        discovery.load().find("probe", "found")
+    assert "broken 1.0 was set aside" in str(caught.value)
+
+
+def test_a_plugin_for_another_kernel_is_not_even_imported(install):
+    install("future", "raise AssertionError('imported')", requires="penchant>=99")
+    assert plugin("future").reason == "it wants penchant >=99, this is penchant 0.1.0"
+
+
+def test_a_requirement_whose_marker_does_not_hold_is_passed_over(install):
+    install("good", PROBE, requires="penchant>=99; python_version < '3'")
+    assert plugin("good").status == "loaded"
+
+
+def test_clashing_names_are_both_set_aside_but_reached_by_distribution(install):
+    install("one", PROBE)
+    install("two", PROBE)
+    plugins = discovery.load()
+    with pytest.raises(penchant.Error) as caught:
+        plugins.find("probe", "found")
+    assert "offered by penchant-one 1.0 and penchant-two 1.0" in str(caught.value)
+    assert plugins.find("probe", "penchant-two/found").distribution == "penchant-two"
+
+
+def test_plugins_can_be_limited_and_left_out(install, monkeypatch):
+    install("one", PROBE)
+    install("two", PROBE.replace('"found"', '"other"'))
+    assert "two" not in {each.name for each in discovery.load(("two",)).plugins}
+    monkeypatch.setenv("PENCHANT_PLUGINS", "two")
+    discovery.load.cache_clear()
+    assert {each.name for each in discovery.load().plugins} == {"penchant", "two"}
+    with pytest.raises(penchant.Error, match="unknown plugin 'three'"):
+        discovery.load(("three",))
+
+
+def test_one_failing_listener_hurts_no_other(install):
+    listener = "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_run_finished(run):\n    {}\n"
+    install("fails", listener.format("raise RuntimeError('tracker is down')"))
+    install("listens", listener.format("seen.append(run)"))
+    problems = list(discovery.load().notify("penchant_run_finished", run="the run"))
+    assert problems == ["plugin fails 1.0 failed in penchant_run_finished: RuntimeError: tracker is down"]
+    import penchant_listens
+
+    assert penchant_listens.seen == ["the run"]
+
+
+def test_the_command_explains_each(install, command):
+    install("broken", "raise ValueError('no luck')")
+    install("future", PROBE, requires="penchant>=99")
+    install("misspelt", PROBE.replace("penchant_probes", "penchant_probs"))
+    shown = command("plugins").stdout
+    assert "broken 1.0 (penchant-broken): set aside\n  ValueError: no luck" in shown
+    assert "it wants penchant >=99, this is penchant 0.1.0" in shown
+    assert "unknown hook 'penchant_probs'" in shown
+    assert "set aside: broken, future, misspelt" in command("list").stderr
+    assert importlib.metadata.version("penchant") in shown

@@ -1,0 +1,239 @@
+"""Runs: resumed, extended, refused, damaged, killed; and what a user is told."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import penchant
+import pytest
+from penchant import results
+
+EXAMPLE = {"architectures": [{"name": "perceptron"}], "datasets": [{"name": "two-blobs"}], "probes": [{"name": "output-spread", "networks": 70}]}
+
+OWN = """
+import os, time
+import attrs
+import numpy as np
+import penchant
+
+@attrs.frozen
+class Slow(penchant.Probe):
+    \"\"\"Sleeps, fails and dies as it is told.\"\"\"
+    name = "slow"
+    target = "penchant_own:run"
+    quantities = {"total": "sum over shards"}
+    arrays = {"parts": "what each shard gave"}
+    presets = {"quick": {}}
+    shards: int = penchant.option(6, "how many", at_least=1)
+    seconds: float = penchant.option(0.0, "a shard")
+    fail_at: int = penchant.option(-1, "shard that raises")
+    die_at: int = penchant.option(-1, "shard that kills its worker every time")
+    die_once: str = penchant.option("", "file that is made when the first worker dies")
+
+def run(options, context):
+    keys = ("seconds", "fail_at", "die_at", "die_once")
+    items = [{"shard": n, **{key: getattr(options, key) for key in keys}} for n in range(options.shards)]
+    parts = np.array([part["value"] for part in context.map(work, items)])
+    return penchant.Result({"total": penchant.Quantity(float(parts.sum()))}, {"parts": parts})
+
+def work(context, item):
+    time.sleep(item["seconds"])
+    if item["shard"] == item["fail_at"]:
+        raise ValueError(f"shard {item['shard']} has no luck")
+    if item["shard"] == item["die_at"]:
+        os._exit(9)
+    if item["die_once"] and item["shard"] == 1 and not os.path.exists(item["die_once"]):
+        open(item["die_once"], "w").close()
+        os._exit(9)
+    import torch
+    return {"value": torch.rand((), generator=context.generator("work", item["shard"]), device="cpu")}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Slow]
+"""
+
+
+def arrays(folder):
+    (path,) = folder.glob("jobs/*/arrays.npz")
+    return dict(np.load(path, allow_pickle=False))
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_serial_processes_and_killed_then_resumed_are_byte_identical(tmp_path, install, threads):
+    install("own", OWN)
+    raw = {"probes": [{"name": "slow", "shards": 8, "seconds": 0.25}], "threads": threads}
+    penchant.run({**raw, "executor": "serial"}, out=tmp_path / "serial")
+    penchant.run({**raw, "executor": "processes", "workers": 2}, out=tmp_path / "processes")
+    call = [sys.executable, "-m", "penchant", "probe", "slow", "-o", "shards=8", "-o", "seconds=0.25", "--executor", "serial"]
+    call += ["--threads", str(threads), "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while len(list((tmp_path / "killed").glob("jobs/*/shards/*.npz"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = len(list((tmp_path / "killed").glob("jobs/*/shards/*.npz")))
+    assert 3 <= before < 8
+    assert subprocess.run(call, capture_output=True).returncode == 0
+    same(arrays(tmp_path / "serial"), arrays(tmp_path / "processes"))
+    same(arrays(tmp_path / "serial"), arrays(tmp_path / "killed"))
+
+
+def test_more_seeds_extend_a_folder_and_keep_what_is_there(tmp_path):
+    first = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    path = tmp_path / "run" / first.jobs[0]["path"] / "result.json"
+    stamp = path.stat().st_mtime_ns
+    second = penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1, 2]}, out=tmp_path / "run")
+    assert [job["status"] for job in second.jobs] == ["done"] * 3
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_another_experiment_is_refused_unless_fresh(tmp_path):
+    penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    other = {**EXAMPLE, "executor": "serial", "seeds": [5]}
+    with pytest.raises(penchant.Error, match="holds another experiment: 1 of its jobs are not in this one"):
+        penchant.run(other, out=tmp_path / "run")
+    penchant.run(other, out=tmp_path / "run", fresh=True)
+    assert len(list(tmp_path.glob("run.*"))) == 1
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("keep me")
+    with pytest.raises(penchant.Error, match="is not a run folder"):
+        penchant.run(other, out=tmp_path / "notes")
+
+
+def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
+    site = install("own", OWN)
+    raw = {"probes": [{"name": "slow", "shards": 2}], "executor": "serial"}
+    first = penchant.run(raw, out=tmp_path / "run").results()[0]
+    (site / "penchant_own-1.0.dist-info" / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///x"}')
+    from penchant import identity
+
+    identity._source_hash.cache_clear()
+    second = penchant.run(raw, out=tmp_path / "run").results()[0]
+    (site / "penchant_own.py").write_text(OWN + "\n# edited\n")
+    identity._source_hash.cache_clear()
+    third = penchant.run(raw, out=tmp_path / "run").results()[0]
+    assert not first.warnings
+    assert "computed again: code or versions changed since" in second.warnings
+    assert "computed again: code or versions changed since" in third.warnings
+    same(first.arrays, third.arrays)
+
+
+def test_a_map_that_fails_leaves_no_stale_worker(tmp_path, install):
+    install("own", OWN)
+    probes = [
+        {"name": "slow", "label": "fails", "fail_at": 0, "seconds": 0.3},
+        {"name": "slow", "label": "works", "shards": 4},
+    ]
+    run = penchant.run({"probes": probes, "executor": "processes", "workers": 3}, out=tmp_path / "run")
+    failed, worked = run.results(probe="fails")[0], run.results(probe="works")[0]
+    assert failed.status == "failed"
+    assert failed.error == "ValueError: shard 0 has no luck"
+    assert "has no luck" in failed.record["traceback"]
+    alone = penchant.run({"probes": [{"name": "slow", "shards": 4}], "executor": "serial"}, out=tmp_path / "alone").results()[0]
+    same(worked.arrays, alone.arrays)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_shard_done_again(tmp_path, install):
+    install("own", OWN)
+    raw = {"executor": "processes", "workers": 2}
+    once = {"name": "slow", "die_once": str(tmp_path / "died")}
+    survived = penchant.run({**raw, "probes": [once]}, out=tmp_path / "once").results()[0]
+    assert (tmp_path / "died").exists()
+    assert survived.status == "done"
+    killed = penchant.run({**raw, "probes": [{"name": "slow", "die_at": 2}]}, out=tmp_path / "always").results()[0]
+    assert "shard 2 killed 3 workers in a row (last: exit code 9)" in killed.error
+
+
+def test_a_function_that_cannot_be_sent_is_refused_by_name(tmp_path):
+    def local_factory(shape, outputs):
+        raise AssertionError("must not be called")
+
+    with pytest.raises(penchant.Error, match="local_factory, which other processes cannot import; put it in a module"):
+        penchant.measure("output-spread", architecture=local_factory, dataset="two-blobs", executor="processes", workers=2)
+
+
+def test_a_damaged_result_is_told_and_computed_again(tmp_path):
+    run = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    path = tmp_path / "run" / run.jobs[0]["path"] / "result.json"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(penchant.Error, match="result.json cannot be read"):
+        penchant.read(tmp_path / "run")
+    again = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    assert again.results()[0].warnings[0].startswith("computed again: ")
+    arrays_path = path.with_name("arrays.npz")
+    arrays_path.write_bytes(arrays_path.read_bytes()[:50])
+    third = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    assert third.results()[0].warnings == ("computed again: its arrays are damaged",)
+
+
+def test_a_newer_schema_is_refused_and_unknown_keys_are_accepted(tmp_path):
+    run = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    path = tmp_path / "run" / run.jobs[0]["path"] / "result.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "surprise": 1}))
+    assert penchant.read(tmp_path / "run").results()[0].quantities["spread"].value > 0
+    path.write_text(json.dumps({**record, "schema": 2}))
+    with pytest.raises(penchant.Error, match="has schema 2, this version reads up to 1"):
+        penchant.read(tmp_path / "run")
+
+
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
+    penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    real = os.fsync
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(results.os, "fsync", full)
+    with pytest.raises(penchant.Error, match="No space left on device; make room and run again: finished jobs are kept"):
+        penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1]}, out=tmp_path / "run")
+    monkeypatch.setattr(results.os, "fsync", real)
+    assert not list((tmp_path / "run").rglob(".*.json.*"))
+    run = penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1]}, out=tmp_path / "run")
+    assert run.done
+
+
+def test_an_unwritable_folder_is_told(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(penchant.Error, match="cannot write .*file/run"):
+        penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "file" / "run")
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    import filelock
+
+    penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+    with filelock.FileLock(tmp_path / "run" / ".lock"), pytest.raises(penchant.Error, match="another run is writing to"):
+        penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
+
+
+def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
+    install("own", OWN)
+    file = tmp_path / "two.toml"
+    file.write_text('executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n')
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
+    )
+    while not list((tmp_path / "run").glob("jobs/slow-s0-*/shards/*.npz")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted; finished work is kept, run the same command to go on" in stderr
+    assert "Traceback" not in stderr
+    statuses = {job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs}
+    assert statuses == {"first": "done", "slow": "pending"}
