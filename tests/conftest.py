@@ -30,7 +30,12 @@ def install(tmp_path, monkeypatch):
         (site / f"{module}.py").write_text(textwrap.dedent(source))
         info = site / f"{module}-{version}.dist-info"
         info.mkdir()
-        lines = ["Metadata-Version: 2.1", f"Name: penchant-{noun}", f"Version: {version}", *([f"Requires-Dist: {requires}"] if requires else [])]
+        lines = [
+            "Metadata-Version: 2.1",
+            f"Name: penchant-{noun}",
+            f"Version: {version}",
+            *([f"Requires-Dist: {requires}"] if requires else []),
+        ]
         (info / "METADATA").write_text("\n".join(lines) + "\n")
         (info / "entry_points.txt").write_text(f"[penchant]\n{noun} = {point or module}\n")
         discovery.load.cache_clear()
@@ -38,7 +43,9 @@ def install(tmp_path, monkeypatch):
 
     yield make
     discovery.load.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("penchant_") and "site" in str(getattr(sys.modules[name], "__file__", ""))]:
+    for name in [
+        name for name in sys.modules if name.startswith("penchant_") and "site" in str(getattr(sys.modules[name], "__file__", ""))
+    ]:
         if str(site) in str(sys.modules[name].__file__):
             del sys.modules[name]
 
@@ -47,7 +54,7 @@ def install(tmp_path, monkeypatch):
 def command(tmp_path):
     """Run `penchant ...` as a user would, in an empty folder."""
 
-    def run(*arguments, timeout=240, **options):
+    def run(*arguments, timeout=300, **options):
         call = [sys.executable, "-m", "penchant", *map(str, arguments)]
         return subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, **options)
 

@@ -69,7 +69,11 @@ def test_training_takes_epochs_or_steps():
 
 def test_targets_are_resolved_or_explained():
     assert resolve("os.path:join", "x") is __import__("os").path.join
-    for target, message in (("os.path", "must be 'package.module:function'"), ("no.such:thing", "cannot be loaded"), ("os:sep", "must be callable")):
+    for target, message in (
+        ("os.path", "must be 'package.module:function'"),
+        ("no.such:thing", "cannot be loaded"),
+        ("os:sep", "must be callable"),
+    ):
         with pytest.raises(penchant.Error, match=message):
             resolve(target, "x")
     with pytest.raises(penchant.Error, match=r"must take \(options, context\), found \(a, b\)"):

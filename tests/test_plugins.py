@@ -50,7 +50,10 @@ def test_a_plugin_is_found_with_its_version(install):
         (PROBE.replace("@attrs.frozen\n", ""), "must be decorated with @attrs.frozen"),
         (PROBE.replace('target = "os.path:join"', ""), "has no target"),
         (PROBE.replace("[Found]", "[Found, Found]"), "it offers the probe 'found' twice"),
-        (PROBE.replace("    samples", '    presets = {"quick": {"sample": 2}}\n    samples'), "found has no option 'sample'; did you mean 'samples'?"),
+        (
+            PROBE.replace("    samples", '    presets = {"quick": {"sample": 2}}\n    samples'),
+            "found has no option 'sample'; did you mean 'samples'?",
+        ),
     ],
 )
 def test_a_broken_plugin_is_set_aside_with_its_reason(install, source, reason):

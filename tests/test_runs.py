@@ -13,7 +13,11 @@ import penchant
 import pytest
 from penchant import results
 
-EXAMPLE = {"architectures": [{"name": "perceptron"}], "datasets": [{"name": "two-blobs"}], "probes": [{"name": "output-spread", "networks": 70}]}
+EXAMPLE = {
+    "architectures": [{"name": "perceptron"}],
+    "datasets": [{"name": "two-blobs"}],
+    "probes": [{"name": "output-spread", "networks": 70}],
+}
 
 OWN = """
 import os, time
@@ -223,7 +227,9 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
 def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
     install("own", OWN)
     file = tmp_path / "two.toml"
-    file.write_text('executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n')
+    file.write_text(
+        'executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n'
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
     )

@@ -130,6 +130,8 @@ def _tensors(value: Any) -> tuple[Any, Any]:
             raise Error(f"the dataset must hold (input, label) pairs of one shape: {error}") from error
     else:
         raise Error(f"expected (inputs, labels) or a torch dataset, found {type(value).__name__}")
+    if len(inputs) != len(labels):
+        raise Error(f"the data have {len(inputs)} inputs and {len(labels)} labels, expected as many")
     return (inputs if inputs.is_floating_point() else inputs.float()), labels
 
 

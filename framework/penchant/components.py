@@ -254,6 +254,8 @@ class Executor(Component):
 
 def resolve(target: Any, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
+    if inspect.ismethod(target) and isinstance(target.__self__, Component):
+        target = target.__func__  # a function as a class attribute, reached through an instance
     if callable(target):
         return typing.cast("Callable[..., Any]", target)
     module, _, name = str(target).partition(":")

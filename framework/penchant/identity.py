@@ -125,6 +125,12 @@ def _sources(package: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin and Path(spec.origin).is_file() else []
 
 
+def file_hash(path: str | Path) -> str:
+    """A hash of a file's content; "none" where there is no such file."""
+    path = Path(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "none"
+
+
 def imported_code(component: Component) -> dict[str, str]:
     """Hashes of the user's own code and files that a component's options name."""
     found = {}
@@ -132,7 +138,7 @@ def imported_code(component: Component) -> dict[str, str]:
         metadata = {each.name: each.metadata for each in type(component).__attrs_attrs__}[field]
         if metadata["target"] and isinstance(value, str):
             source = inspect.getsourcefile(inspect.unwrap(resolve(value, field)))
-            found[f"{component.name}.{field}"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12] if source else "none"
-        if metadata["array"] and isinstance(value, str) and not value.startswith("run:") and Path(value).is_file():
-            found[f"{component.name}.{field}"] = hashlib.sha256(Path(value).read_bytes()).hexdigest()[:12]
+            found[f"{component.name}.{field}"] = file_hash(source or "")
+        if metadata["array"] and isinstance(value, str) and not value.startswith("run:"):
+            found[f"{component.name}.{field}"] = file_hash(value)
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 from penchant.components import Component, option, resolve
 from penchant.errors import Error
-from penchant.identity import describe, imported_code, short_hash, versions
+from penchant.identity import describe, file_hash, imported_code, short_hash, versions
 from penchant.plugins import Offer
 from penchant.training import Training
 
@@ -45,6 +46,11 @@ class Choice:
         """Name, options, plugin and version, as results record them."""
         extra = {"weights": self.weights} if self.weights else {}
         return {**describe(self.component, self.offer), **extra}
+
+    def code(self) -> dict[str, str]:
+        """Hashes of the user's own code and files that this choice depends on."""
+        weights = {f"{self.label}.weights": file_hash(self.weights)} if self.weights else {}
+        return {**imported_code(self.component), **weights}
 
 
 @attrs.frozen(eq=False)
@@ -96,7 +102,7 @@ def make_job(
     asked = {**_without_versions(described), **({} if dataset else {"shape": settings.shape, "outputs": settings.outputs})}
     labels = [probe.label, *(each.label for each in (architecture, dataset) if each), f"s{seed}"]
     chosen = [probe, *(each for each in (architecture, dataset) if each), *itertools.chain(*probe.estimators.values())]
-    code = {name: part for each in chosen for name, part in imported_code(each.component).items()}
+    code = {name: part for each in chosen for name, part in each.code().items()}
     found = {"versions": versions([*(each.offer for each in chosen), *probe.datasets.values()]), "code": code}
     record = {
         **described,
@@ -107,7 +113,7 @@ def make_job(
         "about": dict(probe.component.arrays),
         "meanings": dict(probe.component.quantities),
     }
-    name = "-".join([*labels, short_hash(asked)]).replace("/", "-")
+    name = re.sub(r"[^\w.-]+", "-", "-".join([*labels, short_hash(asked)]))  # a folder on every system
     network_key = _network_key(asked, [each for each in (architecture, dataset) if each])
     job = Job(name, short_hash([asked, found]), settings, probe, architecture, dataset, seed, record, network_key)
     record["labels"] = job.labels
@@ -117,7 +123,7 @@ def make_job(
 def _network_key(asked: dict[str, Any], chosen: list[Choice]) -> str:
     """What a trained network depends on besides its training: neither the probe nor its options."""
     parts = {key: asked[key] for key in ("architecture", "dataset", "seed", "dtype", "device", "threads")}
-    code = {name: part for each in chosen for name, part in imported_code(each.component).items()}
+    code = {name: part for each in chosen for name, part in each.code().items()}
     return short_hash([parts, versions(each.offer for each in chosen), code])
 
 
@@ -137,7 +143,7 @@ def serial_reason(job: Job) -> str:
     for choice in chosen:
         if choice is None:
             continue
-        objects = [choice.component.target, *(value for value in choice.component.options().values() if callable(value))]
+        objects = [type(choice.component).target, *(value for value in choice.component.options().values() if callable(value))]
         for value in objects:
             if not isinstance(value, str) and not sendable(value):
                 name = getattr(value, "__qualname__", type(value).__name__)

@@ -86,6 +86,9 @@ def _check_folder(folder: Path, jobs: list[Job]) -> None:
 def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any) -> Run:
     _write_experiment(folder, experiment)
     waiting, notes = _waiting(folder, jobs)
+    if experiment.settings.executor is None:
+        alone = {job.id: serial_reason(job) for job in waiting}
+        notes.update({name: f"runs with the executor serial only: {reason}" for name, reason in alone.items() if reason})
     entries = [
         {"id": job.id, "status": "pending" if job in waiting else "done", "labels": job.labels, "path": f"jobs/{job.id}"} for job in jobs
     ]

@@ -51,7 +51,7 @@ class Trainer:
         self.loss = loss_function(recipe.loss)
         self.step = 0
         self.finished = self.total == 0
-        self._epoch_loss = torch.zeros((), dtype=torch.float64)  # a host number: sums over an epoch must not lose digits
+        self._epoch_loss = 0.0
         self._order: Tensor | None = None
 
     def run(self, *, until: int | None = None, observe: Callable[[int, float], None] | None = None) -> None:
@@ -103,9 +103,9 @@ class Trainer:
             )
         self._epoch_loss += loss * count / len(self.samples.inputs)
         if position == self.epoch_length - 1:
-            if self.recipe.until_loss is not None and float(self._epoch_loss) < self.recipe.until_loss:
+            if self.recipe.until_loss is not None and self._epoch_loss < self.recipe.until_loss:
                 self.finished = True
-            self._epoch_loss.zero_()
+            self._epoch_loss = 0.0
         self.finished = self.finished or self.step >= self.total
 
     def state(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             "finished": self.finished,
-            "epoch_loss": self._epoch_loss.clone(),
+            "epoch_loss": self._epoch_loss,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ class Trainer:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.finished = int(state["step"]), bool(state["finished"])
-        self._epoch_loss = state["epoch_loss"].clone()
+        self._epoch_loss = float(state["epoch_loss"])
         position = self.step % self.epoch_length
         self._order = self._shuffled(self.step // self.epoch_length) if position else None
 

@@ -1,0 +1,86 @@
+"""Neural anisotropy directions of LeNet at 1 x 32 x 32: ours against the plain way, side by side, at equal threads."""
+
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import penchant
+import torch
+from penchant import plugins as discovery
+from penchant.networks import BoundArchitecture
+from penchant_numerics.derivatives import finite_differences, input_gradients
+from penchant_numerics.ensembles import draw
+
+SHAPE = (1, 32, 32)
+
+
+def lenet():
+    return BoundArchitecture(discovery.load().find("architecture", "lenet").component(), "lenet", SHAPE, 1, seed=0)
+
+
+def alternating(*functions, repeats=5):
+    """The shortest time of each function, measured in turn so that all meet the same machine."""
+    best = [float("inf")] * len(functions)
+    for _ in range(repeats):
+        for number, function in enumerate(functions):
+            started = time.perf_counter()
+            function()
+            best[number] = min(best[number], time.perf_counter() - started)
+    return best
+
+
+def plain_differences(architecture, point, networks):
+    """Two batches of 1024 displaced images through each network, with autograd recording."""
+    step = 100 * torch.eye(point.numel(), device="cpu").reshape(-1, *SHAPE)
+    forward, backward = point + step, point - step
+    for index in range(networks):
+        network = architecture(index)
+        (network(forward) - network(backward)).detach() / 200
+
+
+def our_differences(architecture, point, networks):
+    finite_differences(draw(architecture, range(networks)), point, step=100.0)
+
+
+def plain_gradients(architecture, point, networks):
+    for index in range(networks):
+        network, x = architecture(index), point[None].clone().requires_grad_()
+        network(x).sum().backward()
+
+
+def our_gradients(architecture, point, networks):
+    for first in range(0, networks, 32):
+        input_gradients(draw(architecture, range(first, first + 32)), point[None])
+
+
+def directions(samples, **settings):
+    estimators = {"directions": {"method": "finite-difference"}}
+    options = {"samples": samples, "shape": SHAPE, "estimators": estimators, **settings}
+    with tempfile.TemporaryDirectory() as folder:
+        return penchant.measure("nad", architecture="lenet", out=Path(folder) / "run", **options)
+
+
+def main():
+    torch.set_num_threads(1)
+    architecture, point = lenet(), torch.randn(SHAPE)
+    plain, ours = alternating(lambda: plain_differences(architecture, point, 4), lambda: our_differences(architecture, point, 4))
+    print(f"finite differences: {plain / ours:.2f} times as fast as two recorded batches of 1024 (target 1.7)")
+    plain, ours = alternating(lambda: plain_gradients(architecture, point, 128), lambda: our_gradients(architecture, point, 128))
+    print(f"autograd:           {plain / ours:.2f} times as fast as one network after another (target 3)")
+    one, two = alternating(
+        lambda: directions(2048, executor="serial", threads=2),
+        lambda: directions(2048, executor="processes", workers=2, threads=1),
+        repeats=1,
+    )
+    print(f"64 shards:          two workers {one / two:.2f} times as fast as one process with two threads (target 1.15)")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    directions(256, executor="serial")
+    middle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    directions(512, executor="serial")
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"memory:             {before / 1024:.0f} MiB before, {middle / 1024:.0f} after 256 networks, {after / 1024:.0f} after 512")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Commands as a user types them, and what they import."""
+
+import json
+import re
+import subprocess
+import sys
+
+import penchant
+import pytest
+
+PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
+
+
+def test_probe_prints_quantities_and_writes_a_report(command, tmp_path):
+    done = command(*PROBE, "--executor", "serial", "--out", "runs/here")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"spread +0\.\d+ ± 0\.\d+", done.stdout)
+    page = (tmp_path / "runs" / "here" / "report.html").read_text()
+    assert "How differently fresh networks answer" in page
+    assert "data:image/png;base64," in page
+    again = command(*PROBE, "--executor", "serial", "--out", "runs/here")
+    assert "1 jobs, 1 already done" in again.stderr
+
+
+def test_the_default_folder_has_the_probe_and_a_hash(command, tmp_path):
+    assert command(*PROBE, "--executor", "serial").returncode == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"output-spread-[0-9a-f]{8}", folder.name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("probe", "output-spred"), "unknown probe 'output-spred'; did you mean 'output-spread'?"),
+        ((*PROBE, "-o", "networks=1"), "networks must be at least 2, found 1 (command line, probes[0].networks)"),
+        ((*PROBE, "-o", "networks"), "expected option=value, found 'networks'"),
+        ((*PROBE, "-p", "fig-1"), "output-spread has no preset 'fig-1'"),
+        ((*PROBE, "-e", "spread"), "-e takes ROLE=ESTIMATOR, found 'spread'"),
+        ((*PROBE, "--set", "probes.nad.x=1"), "--set probes.nad.x: nothing is called 'nad'"),
+        ((*PROBE, "--device", "cuda:9"), "was asked for, but"),
+        ((*PROBE, "--executor", "cluster"), "unknown executor 'cluster'"),
+        (("run", "none.toml"), "none.toml cannot be read"),
+        (("report", "nowhere"), "nowhere is not a run folder"),
+        (("explain", "lennet"), "no component is called 'lennet'; did you mean 'lenet'"),
+        (("list", "networks"), "kind must be one of architecture, dataset"),
+        (("--without", "nothing", "list"), "unknown plugin 'nothing'"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(command, arguments, message):
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_job_is_exit_code_1_with_its_reason_and_the_others_go_on(command, tmp_path):
+    (tmp_path / "two.toml").write_text(
+        'executor = "serial"\n[[architectures]]\nname = "perceptron"\n[[architectures]]\nname = "lenet"\n'
+        '[[datasets]]\nname = "two-blobs"\n[[probes]]\nname = "output-spread"\nnetworks = 8\n'
+    )
+    done = command("run", "two.toml")
+    assert done.returncode == 1
+    assert "lenet needs" in done.stderr
+    assert "spread" in done.stdout
+    assert {job["status"] for job in penchant.read(tmp_path / "runs" / "two").jobs} == {"done", "failed"}
+
+
+def test_set_and_options_reach_the_experiment(command, tmp_path):
+    done = command(
+        *PROBE,
+        "--set",
+        "probes.output-spread.networks=9",
+        "--threads",
+        "1",
+        "--executor",
+        "serial",
+        "--out",
+        "x",
+        "--seed",
+        "3",
+        "--seed",
+        "4",
+    )
+    assert done.returncode == 0, done.stderr
+    results = penchant.read(tmp_path / "x").results()
+    assert [result.seed for result in results] == [3, 4]
+    assert results[0].options == {"networks": 9}
+
+
+def test_lists_are_machine_readable(command):
+    rows = json.loads(command("list", "probe", "--json").stdout)
+    assert {"kind": "probe", "name": "output-spread", "plugin": "penchant-example", "version": "0.1.0"}.items() <= next(
+        row for row in rows if row["name"] == "output-spread"
+    ).items()
+    plugins = json.loads(command("plugins", "--json").stdout)
+    assert next(each for each in plugins if each["name"] == "example")["status"] == "loaded"
+
+
+def test_explain_shows_everything_a_user_can_set(command):
+    shown = command("explain", "directional-accuracy").stdout
+    for text in (
+        "Reference:",
+        "margin: paper: +-epsilon",
+        '(text; paper | code; default "paper")',
+        "Presets:",
+        "quick:",
+        "test-accuracy:",
+        "mean-accuracy:",
+    ):
+        assert text in shown
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["explain", "nad"], ["plugins"]])
+def test_listing_and_explaining_import_nothing_heavy(arguments):
+    code = (
+        "import sys; sys.argv = ['penchant', *sys.argv[1:]]\n"
+        "from penchant.cli import main\n"
+        "try: main()\nexcept SystemExit as left: assert not left.code, left.code\n"
+        "print('HEAVY', sorted({'torch', 'scipy', 'matplotlib', 'numpy', 'jinja2', 'timm', 'sklearn', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.stdout.strip().endswith("HEAVY []"), done.stdout[-300:] + done.stderr
+
+
+def test_reports_escape_what_users_wrote(tmp_path):
+    raw = {
+        "title": "<script>alert(1)</script>",
+        "architectures": [{"name": "perceptron", "label": "<b>bold</b>"}],
+        "datasets": [{"name": "two-blobs"}],
+        "probes": [{"name": "output-spread", "networks": 8}],
+        "executor": "serial",
+    }
+    penchant.run(raw, out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<script>" not in page
+    assert "<b>bold" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "http" not in page.replace("http-equiv", ""), "the page needs nothing from elsewhere"

@@ -1,0 +1,96 @@
+"""Ensembles: network i is one definite network, however it is drawn."""
+
+import pytest
+import torch
+from penchant_numerics.ensembles import draw
+from torch import nn
+
+
+class Drawn:
+    """An architecture for tests: a factory, seeded by index."""
+
+    def __init__(self, factory):
+        self.factory = factory
+
+    def seed_of(self, index):
+        return 1000 + index
+
+    def build(self, seed):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.factory()
+
+
+def convolutional():
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 2))
+
+
+def reinitialised():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.Tanh(), nn.Linear(5, 2))
+    for parameter in network.parameters():
+        nn.init.trunc_normal_(parameter, std=0.3)
+    return network
+
+
+class Buffered(nn.Module):
+    """Random buffers made out of place: cannot be replayed."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(64) * 2)
+        self.linear = nn.Linear(64, 2)
+
+    def forward(self, inputs):
+        return self.linear(inputs.flatten(1) * self.scale)
+
+
+class Rescaled(nn.Module):
+    """A parameter computed from its own draw: cannot be replayed."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 2)
+        with torch.no_grad():
+            self.linear.weight /= self.linear.weight.norm()
+
+    def forward(self, inputs):
+        return self.linear(inputs.flatten(1))
+
+
+CASES = [(convolutional, "replayed"), (reinitialised, "replayed"), (Buffered, "constructed"), (Rescaled, "constructed")]
+
+
+@pytest.mark.parametrize(("factory", "drawer"), CASES)
+def test_drawn_networks_are_bit_identical_to_constructed_ones(factory, drawer):
+    architecture = Drawn(factory)
+    ensemble = draw(architecture, [4, 2, 9])
+    assert ensemble.drawer == drawer
+    for position, index in enumerate([4, 2, 9]):
+        network = architecture.build(1000 + index)
+        for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+            assert torch.equal(ensemble.state[name][position], tensor), name
+
+
+@pytest.mark.parametrize(("factory", "drawer"), CASES)
+def test_stacked_and_single_evaluation_agree_with_the_module(factory, drawer):
+    architecture = Drawn(factory)
+    inputs = torch.randn(5, 1, 8, 8)
+    ensemble = draw(architecture, range(3), prepare=nn.Module.eval)
+    stacked = ensemble.map(lambda network: network(inputs))
+    one_by_one = torch.stack([network(inputs) for network in ensemble.each()])
+    modules = torch.stack([architecture.build(1000 + index).eval()(inputs) for index in range(3)])
+    torch.testing.assert_close(stacked, modules, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one_by_one, modules, rtol=1e-4, atol=1e-6)
+
+
+def test_drawing_leaves_the_global_random_state_alone():
+    before = torch.random.get_rng_state()
+    draw(Drawn(convolutional), range(3))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_biases_can_be_taken_away():
+    bare = draw(Drawn(convolutional), range(2), prepare=nn.Module.eval).without_biases()
+    inputs = torch.randn(4, 1, 8, 8)
+    doubled = bare.map(lambda network: network(2 * inputs))
+    torch.testing.assert_close(doubled, 2 * bare.map(lambda network: network(inputs)), rtol=1e-4, atol=1e-5)

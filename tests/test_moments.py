@@ -1,0 +1,98 @@
+"""Moments: streamed equals stacked, nulls follow their law."""
+
+import math
+
+import pytest
+import torch
+from penchant_numerics.moments import GroupedMoment, SecondMoment, descending_eigh, directions_of, effective_rank, isotropic_spectra
+
+
+def rows(count=100, size=7, seed=0):
+    return torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.5
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_streaming_equals_the_matrix_of_all_rows(chunk):
+    g = rows()
+    moment = SecondMoment(7, device="cpu")
+    for part in g.split(chunk):
+        moment.add(part)
+    torch.testing.assert_close(moment.matrix(), g.T @ g / 100, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(moment.matrix(centred=True), torch.cov(g.T, correction=0), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(moment.norms(), g.square().sum(1))
+
+
+def test_merging_shards_adds():
+    g = rows()
+    whole, parts = SecondMoment(7, device="cpu"), SecondMoment(7, device="cpu")
+    whole.add(g)
+    for part in (g[:30], g[30:]):
+        shard = SecondMoment(7, device="cpu")
+        shard.add(part)
+        parts.merge({name: array.numpy() for name, array in shard.arrays().items()})
+    torch.testing.assert_close(parts.matrix(), whole.matrix(), rtol=1e-13, atol=1e-13)
+    assert parts.count == 100
+
+
+def test_directions_are_the_singular_vectors_of_the_rows():
+    g = rows(20, 7)
+    groups = GroupedMoment(7, device="cpu")
+    for part in g.split(3):
+        groups.add(part)
+    found = directions_of(groups)
+    _, singular, right = torch.linalg.svd(g, full_matrices=False)
+    torch.testing.assert_close(found.eigenvalues, singular.square() / 20)
+    torch.testing.assert_close((found.vectors @ right.T).abs(), torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-8)
+    assert found.trace == pytest.approx(float(g.square().sum(1).mean()))
+    assert found.trace_stderr == pytest.approx(float(g.square().sum(1).std() / math.sqrt(20)))
+
+
+def test_fewer_networks_than_inputs_give_as_many_directions():
+    groups = GroupedMoment(7, device="cpu")
+    groups.add(rows(3, 7))
+    assert directions_of(groups).vectors.shape == (3, 7)
+    assert directions_of(groups, centred=True).vectors.shape == (2, 7)
+
+
+def test_jackknife_leaves_each_group_out():
+    g = rows(40, 5)
+    groups = GroupedMoment(5, device="cpu", groups=4)
+    for part in g.split(10):
+        groups.add(part)
+    left = directions_of(groups).jackknife
+    without_first = torch.linalg.eigvalsh(g[10:].T @ g[10:] / 30).flip(0)
+    torch.testing.assert_close(left[0], without_first)
+
+
+def test_effective_rank_is_between_one_and_the_rank():
+    assert effective_rank(torch.tensor([1.0, 0, 0])) == pytest.approx(1)
+    assert effective_rank(torch.ones(6)) == pytest.approx(6, rel=1e-6)
+    assert 1 < effective_rank(torch.tensor([3.0, 1.0, -0.1])) < 2
+
+
+def test_eigenvectors_have_definite_signs_and_order():
+    values, vectors = descending_eigh(rows(50, 4).T @ rows(50, 4))
+    assert (values.diff() <= 0).all()
+    assert (vectors.gather(1, vectors.abs().argmax(1, keepdim=True)) > 0).all()
+
+
+def test_the_null_of_equal_norms_is_marchenko_pastur():
+    count, size = 4000, 200
+    spectra = isotropic_spectra(torch.full((count,), float(size), dtype=torch.float64), size, generator=torch.Generator().manual_seed(0))
+    ratio = math.sqrt(size / count)
+    assert spectra[:, 0].mean() == pytest.approx((1 + ratio) ** 2, rel=0.03)
+    assert spectra[:, -1].mean() == pytest.approx((1 - ratio) ** 2, rel=0.03)
+
+
+def test_the_null_widens_where_norms_vary():
+    even = torch.full((500,), 1.0, dtype=torch.float64)
+    uneven = torch.cat([torch.full((450,), 0.1, dtype=torch.float64), torch.full((50,), 9.1, dtype=torch.float64)])
+    one, other = (isotropic_spectra(norms, 50, generator=torch.Generator().manual_seed(0)) for norms in (even, uneven))
+    torch.testing.assert_close(one.sum(1), other.sum(1))
+    assert other[:, 0].min() > 1.5 * one[:, 0].max()
+
+
+def test_fewer_networks_than_inputs_use_the_gram_matrix():
+    spectra = isotropic_spectra(torch.ones(20, dtype=torch.float64), 300, generator=torch.Generator().manual_seed(0))
+    assert spectra.shape == (4, 20)
+    torch.testing.assert_close(spectra.sum(1), torch.ones(4, dtype=torch.float64))
