@@ -60,8 +60,8 @@ class BoundArchitecture:
         try:
             with torch.no_grad():
                 outputs = network(torch.zeros(1, *self.shape, device="cpu"))
-        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
-            text = str(error).partition("\n")[0]
+        except Exception as error:  # whatever a network raises, it does not fit
+            text = str(error).partition("\n")[0] or type(error).__name__
             raise Error(f"architecture {self.label!r} does not take inputs of shape {self._shape}: {text}") from error
         if tuple(getattr(outputs, "shape", ())) != (1, self.outputs):
             found = " x ".join(map(str, getattr(outputs, "shape", ()))) or type(outputs).__name__

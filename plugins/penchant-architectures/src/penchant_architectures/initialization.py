@@ -1,0 +1,72 @@
+"""How weights are drawn: in place, on the parameters themselves, from the global generator, in construction order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d)
+
+
+def initialise(network: nn.Module, options: Any, default: Callable[[nn.Module], None] | None = None) -> nn.Module:
+    """Draw the linear and convolution layers again, as `options.initialization` says.
+
+    Args:
+        network: A network as PyTorch drew it.
+        options: Options with `initialization` and `weight_std`.
+        default: Draws one layer by the architecture's own rule; left out, what PyTorch drew stays.
+
+    Returns:
+        The same network.
+    """
+    gaussian = options.initialization == "gaussian"
+    draw = normal(options.weight_std or 1.0) if gaussian else default
+    if draw is not None:
+        for layer in network.modules():
+            if isinstance(layer, WEIGHTED):
+                draw(layer)
+    return network
+
+
+def normal(std: float) -> Callable[[nn.Module], None]:
+    """Weights N(0, std^2), biases zero."""
+
+    def draw(layer: nn.Module) -> None:
+        nn.init.normal_(layer.weight, 0.0, std)
+        _clear_bias(layer)
+
+    return draw
+
+
+def convolutions_by_fan_out(layer: nn.Module) -> None:
+    """Convolutions N(0, 2 / (kernel area * outputs)) with zero biases; linear layers stay as PyTorch drew them."""
+    if not isinstance(layer, nn.Linear):
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        _clear_bias(layer)
+
+
+def kaiming_normal(layer: nn.Module) -> None:
+    """Weights N(0, 2 / inputs of a unit), biases zero."""
+    nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
+    _clear_bias(layer)
+
+
+def glorot_uniform(layer: nn.Module) -> None:
+    """Weights U(+-sqrt(6 / (inputs + outputs))), biases zero; a convolution is the linear map of one patch.
+
+    Not `nn.init.xavier_uniform_`, which counts the outputs of a kernel once for each of its positions: right for kernels
+    that overlap, not for patches that do not.
+    """
+    outputs, inputs = len(layer.weight), layer.weight[0].numel()
+    bound = math.sqrt(6 / (inputs + outputs))
+    nn.init.uniform_(layer.weight, -bound, bound)
+    _clear_bias(layer)
+
+
+def _clear_bias(layer: nn.Module) -> None:
+    if isinstance(layer.bias, torch.Tensor):
+        nn.init.zeros_(layer.bias)

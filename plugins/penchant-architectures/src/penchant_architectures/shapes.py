@@ -1,0 +1,24 @@
+"""What an input shape must be like; a shape that does not fit is told what is expected."""
+
+from __future__ import annotations
+
+import penchant
+
+
+def written(shape: tuple[int, ...]) -> str:
+    """A shape as people write it.
+
+    >>> written((1, 32, 32))
+    '1 x 32 x 32'
+    """
+    return " x ".join(map(str, shape))
+
+
+def image(shape: tuple[int, ...], name: str, *, at_least: int = 1) -> tuple[int, int, int]:
+    """Channels, height and width of an image no side of which is too small for the architecture `name`."""
+    if len(shape) != 3:
+        raise penchant.Error(f"{name} needs images (channels x height x width), found the shape {written(shape)}")
+    channels, height, width = shape
+    if min(height, width) < at_least:
+        raise penchant.Error(f"{name} needs images of at least {at_least} x {at_least}, found {written(shape)}")
+    return channels, height, width

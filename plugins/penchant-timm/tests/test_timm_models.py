@@ -1,0 +1,282 @@
+"""Ten families of timm: built at small inputs, drawn, and differentiated twice."""
+
+import copy
+import subprocess
+import sys
+import warnings
+
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant.components import resolve
+from penchant.networks import BoundArchitecture
+from penchant_numerics import ensembles
+from penchant_timm import Timm
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", RuntimeWarning)  # torchvision's operators
+    from penchant_timm.importing import import_timm
+
+    timm = import_timm()
+
+FAMILIES = {  # a small model of each family, and the smallest square image it takes; 32 where any size will do
+    "resnet18": 32,  # residual
+    "densenet121": 29,  # dense
+    "vgg11": 32,
+    "convnext_atto": 32,
+    "vit_tiny_patch16_224": 16,
+    "mixer_s32_224": 32,
+    "efficientnet_b0": 32,
+    "mobilenetv3_small_050": 32,
+    "regnetx_002": 32,
+    "maxvit_rmlp_pico_rw_256": 32,
+}
+LIMITED = ("densenet121", "convnext_atto", "vit_tiny_patch16_224", "mixer_s32_224", "maxvit_rmlp_pico_rw_256")
+UNLIMITED = ("resnet18", "efficientnet_b0", "mobilenetv3_small_050", "regnetx_002")
+OTHERS = {"swin_tiny_patch4_window7_224": 32, "levit_128s": 64, "nest_tiny_jx": 32}
+HEAVY = {"vgg11", "swin_tiny_patch4_window7_224", "nest_tiny_jx"}  # 129, 27 and 16 million weights
+
+
+def marked(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name for name in names]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(model, side=32, outputs=1, seed=0, channels=1, **options):
+    component = Timm.bind({"model": model, **options})
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return resolve(component.target, "timm")(component, (channels, side, side), outputs)
+
+
+# ---- declaration
+
+
+def test_declaration_is_valid_and_its_target_fits():
+    (offer,) = testing.offers("penchant-timm")
+    assert offer.component is Timm
+    testing.check_component(offer)
+    with pytest.raises(penchant.Error, match="timm needs the option 'model'"):
+        Timm.bind({})
+
+
+def test_declaration_imports_neither_torch_nor_timm():
+    code = "import penchant_timm, sys; sys.exit('torch' in sys.modules or 'timm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("model", ["resnet10t", "test_vit", "mobilenetv3_small_050"])
+def test_architecture_conforms(model):
+    with testing.strict_devices():
+        testing.check_architecture("timm", shape=(1, 32, 32), model=model)
+
+
+@pytest.mark.parametrize("model", ["resnet10t", "test_vit"])
+def test_ensembles_equal_networks_built_one_by_one(model):
+    bound = BoundArchitecture(Timm(model=model), "timm", (1, 32, 32), 1, seed=0)
+    ensemble = ensembles.draw(bound, [0, 3])
+    x = torch.randn(2, 1, 32, 32)
+    found = ensemble.map(lambda network: network(x))
+    torch.testing.assert_close(found[1], bound(3)(x))
+
+
+# ---- families
+
+
+@pytest.mark.parametrize("model", marked([*FAMILIES, *OTHERS]))
+def test_family_is_built_drawn_and_differentiated_twice(model):
+    side = {**FAMILIES, **OTHERS}[model]
+    network = build(model, side, outputs=2)
+    assert network.training
+    check_drawing(model, side, network)
+    check_derivatives(network.double().eval(), side)
+
+
+def check_drawing(model, side, network):
+    again, other = build(model, side, outputs=2), build(model, side, outputs=2, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(network.parameters(), other.parameters(), strict=True))
+
+
+def check_derivatives(network, side):
+    """Input gradient, and derivative of the parameter gradient along an input direction, against central differences."""
+    x, u = torch.randn(2, 1, 1, side, side, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    parameters = list(network.parameters())
+
+    def slopes(point):
+        """Output and parameter gradient."""
+        output = network(point)[:, 0].sum()
+        return [output.detach(), *torch.autograd.grad(output, parameters, materialize_grads=True)]
+
+    point = x.clone().requires_grad_(True)
+    (input_gradient,) = torch.autograd.grad(network(point)[:, 0].sum(), point, create_graph=True)
+    assert input_gradient.any()
+    along = (input_gradient * u).sum()
+    exact = [along.detach(), *torch.autograd.grad(along, parameters, materialize_grads=True)]
+    found = []
+    for h in (1e-5, 1e-6, 1e-4):  # a step that crosses a kink of a piecewise linear network is no derivative: another one is
+        quotients = [(a - b) / (2 * h) for a, b in zip(slopes(x + h * u), slopes(x - h * u))]
+        found.append((relative_error(quotients[:1], exact[:1]), relative_error(quotients[1:], exact[1:])))
+        if max(found[-1]) < 1e-5:
+            return
+    pytest.fail(f"relative errors of first and second derivative: {found}")
+
+
+def relative_error(found, expected):
+    wrong = sum((a - b).square().sum() for a, b in zip(found, expected, strict=True))
+    return (wrong / sum(b.square().sum() for b in expected)).sqrt().item()
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("model", LIMITED)
+def test_image_below_the_smallest_is_refused(model):
+    side = FAMILIES[model] - 1
+    bound = BoundArchitecture(Timm(model=model), "timm", (1, side, side), 1, seed=0)
+    with pytest.raises(penchant.Error, match=f"{side} x {side}: "):
+        bound.check()
+
+
+@pytest.mark.parametrize("model", UNLIMITED)
+def test_one_pixel_is_enough(model):
+    assert build(model, 1).eval()(torch.randn(2, 1, 1, 1)).shape == (2, 1)
+
+
+def test_channels_outputs_and_size_are_adapted():
+    network = build("vit_tiny_patch16_224", side=48, outputs=5, channels=2)
+    assert network(torch.randn(3, 2, 48, 48)).shape == (3, 5)
+    assert network.pos_embed.shape[1] == 1 + 9
+    assert build("resnet18.a1_in1k", side=40, outputs=7, channels=4)(torch.randn(2, 4, 40, 40)).shape == (2, 7)
+
+
+def test_images_need_not_be_square():
+    component = Timm(model="vit_tiny_patch16_224")
+    network = resolve(component.target, "timm")(component, (1, 16, 48), 2)
+    assert network(torch.randn(2, 1, 16, 48)).shape == (2, 2)
+
+
+# ---- safety
+
+
+def test_fused_attention_is_off_on_the_network_only():
+    network = build("vit_tiny_patch16_224")
+    assert timm.layers.use_fused_attn()
+    assert [module.fused_attn for module in network.modules() if hasattr(module, "fused_attn")] == [False] * 12
+    plain = timm.create_model("vit_tiny_patch16_224", img_size=32, in_chans=1, num_classes=1)
+    assert plain.blocks[0].attn.fused_attn
+    plain.load_state_dict(network.state_dict())
+    x = torch.randn(2, 1, 32, 32)
+    torch.testing.assert_close(network.eval()(x), plain.eval()(x))
+
+
+@pytest.mark.parametrize("model", ["resnet10t", "mobilenetv3_small_050"])
+def test_safe_network_computes_what_the_plain_one_does(model):
+    network = build(model)
+    plain = timm.create_model(model, in_chans=1, num_classes=1)
+    assert any(getattr(module, "inplace", False) for module in plain.modules())
+    assert not any(getattr(module, "inplace", False) for module in network.modules())
+    plain.load_state_dict(network.state_dict())
+    x = 10 * torch.randn(4, 1, 32, 32)
+    torch.testing.assert_close(network.eval()(x), plain.eval()(x))
+
+
+def test_hardsigmoid_is_replaced_by_an_equal_one():
+    from penchant_timm.differentiability import TwiceDifferentiableHardsigmoid
+
+    assert not any(isinstance(module, nn.Hardsigmoid) for module in build("mobilenetv3_small_050").modules())
+    x = torch.linspace(-5, 5, 1001, dtype=torch.float64)
+    torch.testing.assert_close(TwiceDifferentiableHardsigmoid()(x), nn.functional.hardsigmoid(x))
+
+
+def test_cached_attention_biases_follow_the_parameters():
+    """LeViT keeps its attention biases while it evaluates; stacked and changed networks must not see old ones."""
+    first, second = (build("levit_128s", 64, seed=seed).double().eval() for seed in (0, 1))
+    for network, value in ((first, 0.5), (second, -0.5)):
+        for name, parameter in network.named_parameters():
+            if "attention_biases" in name:
+                nn.init.normal_(parameter, value)
+    x = torch.randn(2, 1, 64, 64, dtype=torch.float64)
+    with torch.no_grad():
+        expected = torch.stack([copy.deepcopy(network)(x) for network in (first, second)])
+        first(x)
+        state = stack_module_state([first, second])
+        found = vmap(lambda parameters, buffers: functional_call(first, (parameters, buffers), (x,)))(*state)
+    torch.testing.assert_close(found, expected)
+
+
+def test_batch_norm_of_one_image_has_right_gradients_where_maps_become_tokens():
+    from penchant_timm.differentiability import make_twice_differentiable
+
+    norm = nn.BatchNorm2d(3).double().eval()
+    make_twice_differentiable(norm)
+    nn.init.normal_(norm.weight)
+    weights = torch.randn(16, 3, dtype=torch.float64)
+
+    def by_formula(image):
+        return image / (1 + norm.eps) ** 0.5 * norm.weight[:, None, None]
+
+    def loss(function, images):
+        return (function(images).flatten(2).transpose(1, 2).tanh() * weights).sum()
+
+    def gradients(function, images):
+        images = images.clone().requires_grad_(True)
+        return torch.autograd.grad(loss(function, images), [images, norm.weight])
+
+    images = torch.randn(5, 1, 3, 4, 4, dtype=torch.float64)
+    torch.testing.assert_close(gradients(norm, images[0]), gradients(by_formula, images[0]))
+    stacked = vmap(torch.func.grad(lambda image: loss(norm, image)))(images)
+    torch.testing.assert_close(stacked[:, 0], gradients(by_formula, images[:, 0])[0])
+
+
+def test_zero_head_is_drawn_unless_the_original_is_wanted():
+    assert build("mixer_s32_224").head.weight.any()
+    assert not build("mixer_s32_224", head="original").head.weight.any()
+
+
+def test_drawing_leaves_other_heads_alone():
+    drawn, original = build("resnet10t"), build("resnet10t", head="original")
+    assert all(torch.equal(a, b) for a, b in zip(drawn.parameters(), original.parameters(), strict=True))
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("resnet81", "timm has no model 'resnet81'; did you mean 'resnet18'"),
+        ("resnet8.tag", "timm has no model 'resnet8.tag'; did you mean 'resnet"),
+        ("qqqqqq", r"timm has no model 'qqqqqq'; timm.list_models\(\) names all \d+"),
+    ],
+)
+def test_unknown_model_names_close_ones(model, message):
+    with pytest.raises(penchant.Error, match=message):
+        build(model)
+
+
+def test_shapes_that_are_no_images_are_refused():
+    component = Timm(model="resnet18")
+    with pytest.raises(penchant.Error, match="timm's models need images .channels x height x width., found the shape 1024"):
+        resolve(component.target, "timm")(component, (1024,), 1)
+
+
+def test_missing_weights_are_a_clear_error(monkeypatch):
+    without = next(name for name in timm.list_models("resnet*") if not timm.models.is_model_pretrained(name))
+    with pytest.raises(penchant.Error, match=f"timm's {without} cannot be made with published weights"):
+        build(without, pretrained=True)
+
+    def unreachable(*args, **kwargs):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(timm, "create_model", unreachable)
+    with pytest.raises(penchant.Error, match=r"published weights \(they may need a network\): OSError: no route to host"):
+        build("resnet18", pretrained=True)
