@@ -121,6 +121,20 @@ def test_batch_norm_policies():
         safe(plain, batch_norm="own")
 
 
+def test_batch_norm_behind_tokens_has_the_right_gradient():
+    """PyTorch's own is wrong here for one image: the gradient that arrives is transposed."""
+    norm, x = safe(nn.Sequential(nn.BatchNorm2d(3))).double(), torch.randn(1, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(1, 4, 3, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda y: (norm(y).flatten(2).transpose(1, 2) * weight).sum(), x)
+
+
+def test_hard_sigmoids_can_be_differentiated_twice():
+    made, x = safe(nn.Sequential(nn.Hardsigmoid())), torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(made(x), nn.Hardsigmoid()(x))
+    (first,) = torch.autograd.grad(made(x).sum(), x, create_graph=True)
+    assert torch.autograd.grad(first.sum(), x)[0].shape == (9,)
+
+
 def test_attention_can_be_differentiated_twice():
     layer = safe(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)).double()
     inputs = torch.randn(1, 3, 8, dtype=torch.float64)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -21,15 +23,10 @@ def safe(network: nn.Module, *, batch_norm: str = "running", calibration: Tensor
     if batch_norm not in POLICIES:
         raise ValueError(f"batch_norm must be one of {', '.join(POLICIES)}, found {batch_norm!r}")
     network = copy.deepcopy(network).eval()
+    make_twice_differentiable(network)
     for module in network.modules():
-        if getattr(module, "inplace", False):
-            module.inplace = False
         if isinstance(module, _DropoutNd):
             module.p = 0.0
-        if getattr(module, "fused_attn", False):  # timm's switch
-            module.fused_attn = False
-        if isinstance(module, nn.MultiheadAttention):  # its fast path ignores autograd's needs
-            module.register_forward_pre_hook(_with_weights, with_kwargs=True)
     if batch_norm == "batch":
         _use_batch_statistics(network)
     elif batch_norm == "calibrated":
@@ -37,6 +34,58 @@ def safe(network: nn.Module, *, batch_norm: str = "running", calibration: Tensor
             raise ValueError("batch_norm = 'calibrated' needs calibration inputs")
         calibrate(network, calibration)
     return network
+
+
+def make_twice_differentiable(network: nn.Module) -> None:
+    """Switch off fused attention and in-place activations, and mend what PyTorch differentiates wrongly; changes the modules."""
+    for module in list(network.modules()):
+        for switch in ("fused_attn", "inplace"):  # the first is timm's
+            if getattr(module, switch, False):
+                setattr(module, switch, False)
+        if isinstance(module, nn.MultiheadAttention):  # its fast path ignores autograd's needs
+            module.register_forward_pre_hook(_with_weights, with_kwargs=True)
+        if isinstance(module, _BatchNorm):
+            module.register_forward_hook(_with_contiguous_gradient)
+        for name, child in module.named_children():
+            if isinstance(child, nn.Hardsigmoid):
+                setattr(module, name, TwiceDifferentiableHardsigmoid())
+
+
+class TwiceDifferentiableHardsigmoid(nn.Module):
+    """`nn.Hardsigmoid`, whose backward pass PyTorch cannot differentiate, in terms of relu6, whose it can."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu6(x + 3) / 6
+
+
+class ContiguousGradient(torch.autograd.Function):
+    """The identity, whose gradient is laid out in memory as usual.
+
+    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image whose gradient arrives
+    transposed, as it does where feature maps become tokens (seen in torch 2.13).
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.clone()  # not a view: some models add to it in place
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """Nothing has to be remembered."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.contiguous()
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return tangent.clone()
+
+
+def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+    return ContiguousGradient.apply(output)
 
 
 def _with_weights(module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[object, object]:

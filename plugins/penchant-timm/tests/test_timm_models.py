@@ -190,7 +190,7 @@ def test_safe_network_computes_what_the_plain_one_does(model):
 
 
 def test_hardsigmoid_is_replaced_by_an_equal_one():
-    from penchant_timm.differentiability import TwiceDifferentiableHardsigmoid
+    from penchant_numerics.safety import TwiceDifferentiableHardsigmoid
 
     assert not any(isinstance(module, nn.Hardsigmoid) for module in build("mobilenetv3_small_050").modules())
     x = torch.linspace(-5, 5, 1001, dtype=torch.float64)
