@@ -59,9 +59,24 @@ def test_jackknife_leaves_each_group_out():
     groups = GroupedMoment(5, device="cpu", groups=4)
     for part in g.split(10):
         groups.add(part)
-    left = directions_of(groups).jackknife
-    without_first = torch.linalg.eigvalsh(g[10:].T @ g[10:] / 30).flip(0)
-    torch.testing.assert_close(left[0], without_first)
+    found = directions_of(groups)
+    kept = g[torch.arange(40) % 4 != 0]
+    torch.testing.assert_close(found.jackknife[0], torch.linalg.eigvalsh(kept.T @ kept / 30).flip(0))
+    torch.testing.assert_close(found.matrix, g.T @ g / 40)
+    assert [part.count for part in groups.parts] == [10] * 4
+
+
+def test_the_jackknife_tells_the_spread_over_repetitions():
+    """The standard error of the largest eigenvalue against its spread over 300 independent ensembles."""
+    generator, largest, errors = torch.Generator().manual_seed(0), [], []
+    for _ in range(300):
+        groups = GroupedMoment(3, device="cpu")
+        groups.add(torch.randn(160, 3, generator=generator, dtype=torch.float64) * torch.tensor([3.0, 1.0, 1.0], dtype=torch.float64))
+        found = directions_of(groups)
+        left = found.jackknife[:, 0]
+        largest.append(float(found.eigenvalues[0]))
+        errors.append(float(7 / 8 * (left - left.mean()).square().sum()) ** 0.5)
+    assert sum(errors) / 300 == pytest.approx(float(torch.tensor(largest).std()), rel=0.15)
 
 
 def test_effective_rank_is_between_one_and_the_rank():

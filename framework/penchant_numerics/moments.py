@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 _LARGEST_GROUPED = 2048  # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+_BLOCK = 32  # vectors that are added to a part at once
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
@@ -74,22 +75,37 @@ class SecondMoment:
 
 
 class GroupedMoment:
-    """A second moment kept in a few parts, so that leaving one out tells how sure a statistic of it is.
+    """A second moment kept in a few parts of equal size, so that leaving one out tells how sure a statistic of it is.
 
-    What is added goes to the parts in turn; a part is a matrix, so large inputs have one part only and no jackknife.
+    Vector t goes to part t mod groups: parts of unequal size would be taken for spread, because a spectrum depends on the number of
+    vectors. A part is a matrix, so large inputs have one part only and no jackknife.
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
         self.parts = [SecondMoment(size, device=device) for _ in range(groups if size <= _LARGEST_GROUPED else 1)]
-        self._next = 0
+        self._waiting: list[list[Tensor]] = [[] for _ in self.parts]
+        self._seen = 0
 
     def add(self, vectors: Tensor) -> None:
-        """Add rows (vectors, size) to the next part."""
-        self.parts[self._next % len(self.parts)].add(vectors)
-        self._next += 1
+        """Add rows (vectors, size) to the parts in turn; each takes them in blocks, because its matrix is large."""
+        groups = len(self.parts)
+        for number, waiting in enumerate(self._waiting):
+            rows = vectors[(number - self._seen) % groups :: groups]
+            if len(rows):
+                waiting.append(rows.detach().clone())
+            if sum(map(len, waiting)) >= _BLOCK:
+                self._flush(number)
+        self._seen += len(vectors)
+
+    def _flush(self, number: int) -> None:
+        if self._waiting[number]:
+            self.parts[number].add(torch.cat(self._waiting[number]))
+            self._waiting[number] = []
 
     def whole(self, *, without: int | None = None) -> SecondMoment:
         """All parts together, or all but one."""
+        for number in range(len(self.parts)):
+            self._flush(number)
         first = self.parts[0]
         total = SecondMoment(len(first.total), device=first.total.device)
         for number, part in enumerate(self.parts):

@@ -77,4 +77,6 @@ def test_more_networks_extend_fewer(tmp_path):
 
 def test_several_outputs_are_refused():
     with pytest.raises(penchant.Error, match="needs one output or two logits, found 3 outputs"):
-        penchant.measure("nad", architecture={"name": "import", "factory": testing.TINY}, shape=(4,), outputs=3, samples=4, executor="serial")
+        penchant.measure(
+            "nad", architecture={"name": "import", "factory": testing.TINY}, shape=(4,), outputs=3, samples=4, executor="serial"
+        )

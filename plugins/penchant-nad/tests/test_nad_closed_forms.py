@@ -71,7 +71,9 @@ def test_methods_answer_different_questions_but_impulse_is_the_limit():
 
 
 def test_lenet_is_not_isotropic():
-    result = penchant.measure("nad", architecture="lenet", shape=(1, 16, 16), samples=300, estimators={"directions": {"method": "autograd"}})
+    result = penchant.measure(
+        "nad", architecture="lenet", shape=(1, 16, 16), samples=300, estimators={"directions": {"method": "autograd"}}
+    )
     assert result.arrays["eigenvalues"][0] > 1.2 * result.arrays["null-edges"][1]
     rank = result.quantities["effective-rank"]
     assert rank.null - rank.value > 4 * (rank.stderr + rank.null_stderr)

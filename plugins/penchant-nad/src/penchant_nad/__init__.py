@@ -93,7 +93,7 @@ class DirectionalAccuracy(penchant.Probe):
         "eigenvalue": "of each direction, for the basis nad",
     }
     presets = {
-        "quick": {"indices": (0, 20, 60, 120), "samples": 200, "train": 2000, "test": 2000, "training": {**RECIPE, "epochs": 5}},
+        "quick": {"every": 40, "samples": 200, "train": 2000, "test": 2000, "training": {**RECIPE, "epochs": 5}},
         "fig-1": {"basis": "dft-cosine", "every": 1, "sigma": 3.0, "training": {**RECIPE, "epochs": 20}},
         "fig-6": {"basis": "nad", "every": 10, "samples": 10000, "sigma": 1.0, "training": {**RECIPE, "epochs": 20}},
     }

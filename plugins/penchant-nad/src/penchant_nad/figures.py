@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 SHOWN = 12
 
@@ -60,6 +61,7 @@ def accuracy(result: penchant.Result) -> Figure:
         other = axes.twinx()
         other.semilogy(index, result.arrays["eigenvalue"], "d", color="#d9822b", markersize=5)
         other.set_ylabel("eigenvalue", color="#d9822b")
+        _sparse_log_ticks(other.yaxis)
     return figure
 
 
@@ -73,7 +75,15 @@ def accuracy_against_eigenvalue(result: penchant.Result) -> Figure:
         axes.annotate(str(int(number)), (value, height), textcoords="offset points", xytext=(6, -10), fontsize=8, color="#5d6678")
     axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
     axes.set(xscale="log", xlabel="eigenvalue of the direction", ylabel="test accuracy", ylim=(0.4, 1.03))
+    _sparse_log_ticks(axes.xaxis)
     return figure
+
+
+def _sparse_log_ticks(axis: Any) -> None:
+    """Labels at 1, 2 and 5 only: over less than a decade matplotlib's own run into each other."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def frequency_map(result: penchant.Result) -> Figure:
