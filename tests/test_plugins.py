@@ -112,9 +112,14 @@ def test_the_command_explains_each(install, command):
     install("broken", "raise ValueError('no luck')")
     install("future", PROBE, requires="penchant>=99")
     install("misspelt", PROBE.replace("penchant_probes", "penchant_probs"))
+    install("one", PROBE)
+    install("two", PROBE)
+    install("signature", PROBE.replace("penchant_probes()", "penchant_probes(samples)"))
     shown = command("plugins").stdout
+    assert "the probe 'found' is offered by penchant-one and penchant-two: it is reached as 'penchant-two/found' only" in shown
+    assert "Argument(s) {'samples'} are declared in the hookimpl but can not be found in the hookspec" in shown
     assert "broken 1.0 (penchant-broken): set aside\n  ValueError: no luck" in shown
     assert "it wants penchant >=99, this is penchant 0.1.0" in shown
     assert "unknown hook 'penchant_probs'" in shown
-    assert "set aside: broken, future, misspelt" in command("list").stderr
+    assert "set aside: broken, future, misspelt, signature" in command("list").stderr
     assert importlib.metadata.version("penchant") in shown

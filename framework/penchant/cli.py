@@ -213,6 +213,7 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
             "status": plugin.status,
             "reason": plugin.reason,
             "components": [f"{each.kind} {each.name}" for each in plugin.components],
+            "clashes": [_clash(plugin, each, both) for each in plugin.components if (both := found.clash(each))],
         }
         for plugin in found.plugins
     ]
@@ -222,6 +223,13 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
     for row in rows:
         click.echo(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
         click.echo(f"  {row['reason']}" if row["reason"] else f"  {', '.join(row['components']) or 'listens only'}")
+        for clash in row["clashes"]:
+            click.echo(f"  {clash}")
+
+
+def _clash(plugin: discovery.Plugin, component: Any, both: str) -> str:
+    address = f"{plugin.distribution}/{component.name}"
+    return f"the {component.kind} {component.name!r} is offered by {both}: it is reached as {address!r} only"
 
 
 @main.command()

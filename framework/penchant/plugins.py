@@ -64,10 +64,14 @@ class Plugins:
         found = [offer for (each, _), offers in self._offers.items() for offer in offers if kind in (None, each)]
         return sorted(found, key=lambda offer: (offer.component.kind, offer.component.name, offer.distribution))
 
+    def clash(self, component: type[Component]) -> str:
+        """What stands in the way of a component's plain name: the other distributions that offer it; empty if nothing does."""
+        offers = self._offers[component.kind, component.name]
+        return " and ".join(offer.distribution for offer in offers) if len(offers) > 1 else ""
+
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
-        clash = len(self._offers[offer.component.kind, offer.component.name]) > 1
-        return f"{offer.distribution}/{offer.component.name}" if clash else offer.component.name
+        return f"{offer.distribution}/{offer.component.name}" if self.clash(offer.component) else offer.component.name
 
     def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`), or an Error that helps."""
@@ -155,9 +159,7 @@ def _try(point: importlib.metadata.EntryPoint) -> Plugin:
 
 
 def _reason(error: BaseException) -> str:
-    text = str(error).partition("\n")[0] if isinstance(error, pluggy.PluginValidationError) else str(error)
-    if isinstance(error, pluggy.PluginValidationError):
-        text = " ".join(str(error).split())
+    text = " ".join(str(error).split())  # pluggy's own messages have many lines
     return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
 
 

@@ -42,6 +42,12 @@ class Ensemble:
         """`function(network, *shared)` for all networks at once (vmap); `network` is callable on a batch of inputs."""
         return torch.vmap(lambda state: function(self._network(state), *shared), randomness="error")(self.state)
 
+    def split(self, count: int) -> Iterator[Ensemble]:
+        """The same networks in ensembles of at most `count`."""
+        for first in range(0, len(self), count):
+            part = {name: tensor[first : first + count] for name, tensor in self.state.items()}
+            yield Ensemble(self.module, part, self.drawer)
+
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """The networks one by one, each a callable."""
         for number in range(len(self)):

@@ -58,6 +58,23 @@ def test_directions_that_do_not_exist_are_refused(options, message):
         penchant.measure("directional-accuracy", architecture=architecture, shape=(1, 6, 6), executor="serial", **options)
 
 
+def test_out_of_memory_halves_the_chunk_and_says_so():
+    import torch
+    from penchant_nad.gradient_covariance import in_memory
+
+    told = []
+
+    def needs_little(chunk):
+        if chunk > 16:
+            raise torch.OutOfMemoryError("no memory")
+        return torch.tensor(chunk)
+
+    assert int(in_memory(needs_little, 64, told.append)) == 16
+    assert told[0] == "out of memory: chunk halved from 64 to 32; last bits may differ"
+    with pytest.raises(torch.OutOfMemoryError):
+        in_memory(lambda chunk: needs_little(99), 64, told.append)
+
+
 def test_more_networks_extend_fewer(tmp_path):
     few, many = (
         penchant.measure(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.derivatives import finite_differences, impulse_responses, input_gradients
+from penchant_numerics.derivatives import chunk_size, finite_differences, impulse_responses, input_gradients
 from penchant_numerics.ensembles import draw
 from penchant_numerics.moments import Directions, GroupedMoment, directions_of
 
@@ -59,10 +60,22 @@ def gradients(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     networks = draw(context.architecture, range(item["first"], item["last"]))
     drawer = networks.drawer
     networks = networks.to(context.device, context.dtype)
-    if item["method"] == "autograd":
-        found = input_gradients(networks, point[None])[:, 0]
-    elif item["method"] == "impulse":
-        found = impulse_responses(networks, tuple(point.shape), like=point)
-    else:
-        found = finite_differences(networks, point, step=item["step"])
-    return {"gradients": found, "replayed": drawer == "replayed"}
+    methods = {
+        "autograd": lambda chunk: torch.cat([input_gradients(part, point[None])[:, 0] for part in networks.split(chunk)]),
+        "impulse": lambda chunk: impulse_responses(networks, tuple(point.shape), like=point, chunk=chunk),
+        "finite-difference": lambda chunk: finite_differences(networks, point, step=item["step"], chunk=chunk),
+    }
+    chunk = SHARD if item["method"] == "autograd" else chunk_size(context.device)
+    return {"gradients": in_memory(methods[item["method"]], chunk, context.warn), "replayed": drawer == "replayed"}
+
+
+def in_memory(function: Callable[[int], torch.Tensor], chunk: int, warn: Callable[[str], None]) -> torch.Tensor:
+    """`function(chunk)`; where the device's memory does not suffice, with half the chunk, and so on, which is told."""
+    while True:
+        try:
+            return function(chunk)
+        except torch.OutOfMemoryError:
+            if chunk < 4:
+                raise
+            warn(f"out of memory: chunk halved from {chunk} to {chunk // 2}; last bits may differ")
+            chunk //= 2
