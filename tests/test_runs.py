@@ -37,9 +37,12 @@ class Slow(penchant.Probe):
     seconds: float = penchant.option(0.0, "a shard")
     fail_at: int = penchant.option(-1, "shard that raises")
     die_at: int = penchant.option(-1, "shard that kills its worker every time")
+    die_seed: int = penchant.option(-1, "seed whose job kills the process it runs in")
     die_once: str = penchant.option("", "file that is made when the first worker dies")
 
 def run(options, context):
+    if context.seed == options.die_seed:
+        os._exit(9)
     keys = ("seconds", "fail_at", "die_at", "die_once")
     items = [{"shard": n, **{key: getattr(options, key) for key in keys}} for n in range(options.shards)]
     parts = np.array([part["value"] for part in context.map(work, items)])
@@ -159,6 +162,14 @@ def test_a_worker_that_dies_is_replaced_and_its_shard_done_again(tmp_path, insta
     assert survived.status == "done"
     killed = penchant.run({**raw, "probes": [{"name": "slow", "die_at": 2}]}, out=tmp_path / "always").results()[0]
     assert "shard 2 killed 3 workers in a row (last: exit code 9)" in killed.error
+
+
+def test_a_job_that_kills_its_workers_fails_and_the_others_go_on(tmp_path, install):
+    install("own", OWN)
+    raw = {"executor": "processes", "workers": 2, "seeds": [0, 1, 2], "probes": [{"name": "slow", "die_seed": 1}]}
+    run = penchant.run(raw, out=tmp_path / "run")
+    assert [job["status"] for job in run.jobs] == ["done", "failed", "done"]
+    assert run.results(seed=1)[0].error.startswith("the job killed 3 workers in a row (last: exit code 9)")
 
 
 def test_a_function_that_cannot_be_sent_is_refused_by_name(tmp_path):

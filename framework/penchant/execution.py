@@ -33,6 +33,14 @@ class RemoteError(Exception):
         self.details = details
 
 
+class WorkersDiedError(Error):
+    """An item killed worker after worker; `item` is its position in the map."""
+
+    def __init__(self, text: str, item: int) -> None:
+        super().__init__(text)
+        self.item = item
+
+
 class SerialPool:
     """Runs every item in this process, one after another."""
 
@@ -101,7 +109,7 @@ class ProcessPool:
         job.strikes[item] += 1
         if job.strikes[item] >= STRIKES:
             how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-            raise Error(f"shard {item} killed {STRIKES} workers in a row (last: {how}); out of memory? try fewer workers")
+            raise WorkersDiedError(f"shard {item} killed {STRIKES} workers in a row (last: {how}); out of memory? try fewer workers", item)
         job.waiting.appendleft(item)
 
     def close(self) -> None:

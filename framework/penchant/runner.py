@@ -18,7 +18,7 @@ from penchant.components import resolve
 from penchant.context import Context, place
 from penchant.environment import environment, isolated, peak_memory
 from penchant.errors import Error
-from penchant.execution import RemoteError
+from penchant.execution import RemoteError, WorkersDiedError
 from penchant.experiment import Experiment
 from penchant.identity import plain
 from penchant.jobs import Job, serial_reason
@@ -155,15 +155,28 @@ def _whole(folder: Path, record: dict[str, Any]) -> bool:
 def _results(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Callable[..., None]) -> Iterator[tuple[Job, Result]]:
     """Whole jobs spread while at least as many wait as there are workers; else shards do."""
     if pool.workers > 1 and len(waiting) >= pool.workers:
-        setup = JobSetup(waiting, run.folder, notes)
-        for job in waiting:
-            run.mark(job.id, "running")
-        for job, _ in zip(waiting, pool.map(run_spread_job, setup, range(len(waiting)))):
-            yield job, read_result(run.folder / "jobs" / job.id)
+        yield from _spread(waiting, notes, run, pool)
         return
     for job in waiting:
         run.mark(job.id, "running")
         yield job, run_job(job, run.folder, pool=pool, notify=notify, note=notes.get(job.id, ""))
+
+
+def _spread(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any) -> Iterator[tuple[Job, Result]]:
+    """Whole jobs over the workers; one that kills its workers fails, and the others go on."""
+    left = list(waiting)
+    for job in left:
+        run.mark(job.id, "running")
+    while left:
+        batch = list(left)
+        try:
+            for job, _ in zip(batch, pool.map(run_spread_job, JobSetup(batch, run.folder, notes), range(len(batch)))):
+                left.remove(job)
+                yield job, read_result(run.folder / "jobs" / job.id)
+        except WorkersDiedError as error:
+            job = batch[error.item]
+            left.remove(job)
+            yield job, _keep(job, run.folder, Result(), error=str(error).replace(f"shard {error.item}", "the job"))
 
 
 @attrs.frozen(eq=False)
@@ -178,6 +191,8 @@ class JobSetup:
 def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
     """Run one whole job in a worker; its result is in the folder."""
     job = setup.jobs[number]
+    if not _waiting(setup.folder, [job])[0]:  # done before another job killed its workers
+        return "done"
     return run_job(job, setup.folder, worker=worker, note=setup.notes.get(job.id, "")).status
 
 
@@ -185,7 +200,7 @@ def run_job(
     job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., None] | None = None, worker: int = 0, note: str = ""
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why."""
-    started, place_ = time.perf_counter(), folder / "jobs" / job.id
+    started = time.perf_counter()
     found, error, details, context = Result(), None, None, None
     try:
         with isolated(job.settings.threads, place(job.settings.device, worker)):
@@ -197,25 +212,23 @@ def run_job(
         error, details = str(problem), problem.details
     except Exception as problem:  # whatever a probe raises, the other jobs go on
         error, details = f"{type(problem).__name__}: {problem}", traceback.format_exc()
-    if error is not None:
-        found = Result()
-    cost = {"seconds": round(time.perf_counter() - started, 3), "peak_memory_bytes": peak_memory()}
-    record = {
-        "status": "failed" if error else "done",
-        "id": job.id,
-        "key": job.key,
-        **plain_record(job),
-        "error": error,
-        "traceback": details,
-        "cost": cost,
-    }
     texts = [*([note] if note else []), *(context.warnings if context else ()), *found.warnings]
     conventions = {**(context.conventions if context else {}), **found.conventions}
-    result = attrs.evolve(found, record=record, warnings=tuple(dict.fromkeys(texts)), conventions=conventions)
-    write_result(place_, result)
+    found = attrs.evolve(Result() if error else found, warnings=tuple(dict.fromkeys(texts)), conventions=conventions)
+    result = _keep(job, folder, found, error=error, details=details, seconds=time.perf_counter() - started)
     if not error:
-        _draw(job, place_, result)
-        shutil.rmtree(place_ / "shards", ignore_errors=True)
+        _draw(job, folder / "jobs" / job.id, result)
+        shutil.rmtree(folder / "jobs" / job.id / "shards", ignore_errors=True)
+    return result
+
+
+def _keep(job: Job, folder: Path, found: Result, *, error: str | None = None, details: str | None = None, seconds: float = 0.0) -> Result:
+    """Write a result with everything that says what was measured on what."""
+    cost = {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()}
+    status = {"status": "failed" if error else "done", "id": job.id, "key": job.key}
+    record = {**status, **plain_record(job), "error": error, "traceback": details, "cost": cost}
+    result = attrs.evolve(found, record=record)
+    write_result(folder / "jobs" / job.id, result)
     return result
 
 
