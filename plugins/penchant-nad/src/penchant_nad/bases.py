@@ -23,7 +23,7 @@ def named_basis(options: Any, context: Any) -> Basis:
     shape = context.architecture.shape
     size = torch.Size(shape).numel()
     if options.basis == "nad":
-        return _nads(options, context, size)
+        return nad_basis(options, context, size)
     if options.basis == "canonical":
         return Basis(torch.eye(size, dtype=torch.float64, device="cpu"))
     if options.basis == "random":
@@ -41,7 +41,7 @@ def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:] if len(shape) == 3 else shape
 
 
-def _nads(options: Any, context: Any, size: int) -> Basis:
+def nad_basis(options: Any, context: Any, size: int) -> Basis:
     if options.directions is not None:
         vectors = torch.as_tensor(options.directions, dtype=torch.float64, device="cpu")
         if vectors.ndim != 2 or vectors.shape[1] != size:

@@ -19,6 +19,10 @@ def run(options: Any, context: Any) -> penchant.Result:
     if found.samples < size and found.squared_norms is not None:
         context.warn(f"{found.samples} networks for {size} inputs: only the first {len(found.eigenvalues)} directions mean anything")
     arrays = {"eigenvalues": found.eigenvalues, "directions": found.vectors}
+    if found.jackknife is not None:
+        arrays["eigenvalues-stderr"] = jackknife_spread(found.jackknife)
+    if found.residuals is not None:
+        arrays["residuals"] = found.residuals
     null = _null(found, context)
     if null is not None:
         arrays["null-edges"] = torch.stack([null[:, -1].mean(), null[:, 0].mean()])
@@ -40,6 +44,8 @@ def _null(found: Directions, context: Any) -> torch.Tensor | None:
 def _quantities(found: Directions, null: torch.Tensor | None) -> dict[str, penchant.Quantity]:
     trace = penchant.Quantity(found.trace, stderr=found.trace_stderr, over="networks", count=found.samples)
     quantities = {"trace": trace}
+    if found.residuals is not None:  # a few pairs say nothing about the whole spectrum
+        return quantities
     for name, statistic in (("effective-rank", effective_rank), ("directions-90", directions_90)):
         nothing = {} if null is None else _mean_and_spread([statistic(spectrum) for spectrum in null])
         stderr = None if found.jackknife is None else jackknife_stderr([statistic(spectrum) for spectrum in found.jackknife])
@@ -62,8 +68,12 @@ def _mean_and_spread(values: list[float]) -> dict[str, float]:
 
 def jackknife_stderr(values: list[float]) -> float:
     """Standard error from a statistic with one group of networks left out at a time."""
-    numbers = torch.tensor(values, dtype=torch.float64, device="cpu")
-    return math.sqrt((len(values) - 1) / len(values) * float((numbers - numbers.mean()).square().sum()))
+    return float(jackknife_spread(torch.tensor(values, dtype=torch.float64, device="cpu")))
+
+
+def jackknife_spread(values: torch.Tensor) -> torch.Tensor:
+    """The same for many statistics at once: (groups, ...) -> (...)."""
+    return ((len(values) - 1) / len(values) * (values - values.mean(0)).square().sum(0)).sqrt()
 
 
 def plot(result: penchant.Result) -> dict[str, Any]:
@@ -73,4 +83,6 @@ def plot(result: penchant.Result) -> dict[str, Any]:
     drawn = {"eigenvalues": figures.spectrum(result)}
     if (side := math.isqrt(result.arrays["directions"].shape[1])) ** 2 == result.arrays["directions"].shape[1] and side > 1:
         drawn["directions"] = figures.directions(result, side)
+        if len(result.arrays["directions"]) >= figures.MANY:
+            drawn["directions-further"] = figures.further_directions(result, side)
     return drawn

@@ -1,0 +1,139 @@
+"""Carriers and flips change what they should and nothing else; the probes on them behave as probes must."""
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant_nad._carriers import carriers_needed, flip_matrix, flipped, poisoned
+from penchant_nad.flipped_accuracy import as_text, from_text, orthonormal
+
+HOST = {"device": "cpu", "dtype": torch.float64}
+
+
+def basis(size):
+    noise = torch.randn(size, size, generator=torch.Generator().manual_seed(3), **HOST)
+    return torch.linalg.qr(noise).Q.T
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_poisoning_changes_only_the_chosen_direction(channels):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(200, channels, 6, 6, generator=generator, **HOST)
+    labels = torch.randint(10, (200,), generator=generator)
+    vectors, first, epsilon = basis(36), 7, 0.05
+    needed = carriers_needed(10, channels)
+    assert needed == {1: 5, 2: 3, 3: 2}[channels]
+    changed = poisoned(images, labels, vectors[first : first + needed], epsilon=epsilon)
+    before, after = ((each.flatten(2) @ vectors.T) for each in (images, changed))  # coefficients (n, channels, 36)
+    pairs = labels // 2
+    place = (torch.arange(200), pairs % channels, first + pairs // channels)
+    wanted = epsilon * (2.0 * (labels % 2) - 1).to(torch.float64)
+    torch.testing.assert_close(after[place], wanted, rtol=0, atol=1e-14)
+    rest = torch.ones_like(before, dtype=torch.bool)
+    rest[place] = False
+    torch.testing.assert_close(after[rest], before[rest], rtol=0, atol=1e-13)
+    assert len({(int(pair % channels), int(pair // channels)) for pair in range(5)}) == 5  # every pair has a direction of its own
+
+
+def test_poisoned_images_are_linearly_separable_by_their_carrier():
+    images, labels = torch.rand(100, 1, 6, 6, **HOST), torch.arange(100) % 4
+    vectors = basis(36)
+    changed = poisoned(images, labels, vectors[:2], epsilon=0.1).flatten(1) @ vectors[:2].T
+    for label in range(4):
+        assert torch.allclose(changed[labels == label, label // 2], torch.full((25,), 0.1 * (2 * (label % 2) - 1), **HOST))
+
+
+def test_flipping_reverses_coefficients_and_is_its_own_inverse():
+    vectors = basis(36)
+    matrix = flip_matrix(vectors)
+    images = torch.rand(20, 3, 6, 6, **HOST)
+    once = flipped(images, matrix)
+    torch.testing.assert_close(once.flatten(2) @ vectors.T, (images.flatten(2) @ vectors.T).flip(-1), rtol=0, atol=1e-13)
+    torch.testing.assert_close(flipped(once, matrix), images, rtol=0, atol=1e-13)
+    torch.testing.assert_close(matrix @ matrix.T, torch.eye(36, **HOST), rtol=0, atol=1e-13)
+
+
+def test_stored_directions_are_made_orthonormal_again_without_turning_them():
+    vectors = basis(20)
+    rounded = vectors.to(torch.float32).to(torch.float64)
+    again = orthonormal(rounded)
+    torch.testing.assert_close(again @ again.T, torch.eye(20, **HOST), rtol=0, atol=1e-13)
+    torch.testing.assert_close(again, vectors, rtol=0, atol=1e-5)
+    assert torch.equal(from_text(as_text(rounded)), rounded.to(torch.float32))
+
+
+SMALL = {"dataset": {"name": "import", "factory": "penchant_nad_test_images:images"}, "training": {"epochs": 2}, "samples": 40}
+
+
+@pytest.fixture(autouse=True)
+def _images(tmp_path_factory, monkeypatch):
+    """A module with small images in two channels, which worker processes can import as well."""
+    folder = tmp_path_factory.mktemp("images")
+    (folder / "penchant_nad_test_images.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+SOURCE = """
+import torch
+
+
+def images(generator):
+    labels = torch.arange(120, device="cpu") % 5
+    pixels = torch.rand(120, 2, 6, 6, generator=generator, device="cpu")
+    pixels[torch.arange(120, device="cpu"), 0, labels, labels] += 1
+    return (pixels[:80], labels[:80]), (pixels[80:], labels[80:])
+
+
+def numbers(generator):
+    pixels = torch.rand(120, 2, 6, 6, generator=generator, device="cpu")
+    return (pixels[:80], pixels[:80, 0, 0, 0]), (pixels[80:], pixels[80:, 0, 0, 0])
+"""
+
+
+def test_poisoned_accuracy_conforms(tmp_path):
+    result = testing.check_probe("poisoned-accuracy", tmp_path, carriers=[0, 30], repeats=2, **SMALL)
+    assert result.arrays["carrier"].tolist() == [0, 30]
+    assert result.arrays["test-accuracy"].shape == result.arrays["train-accuracy-stderr"].shape == (2,)
+
+
+def test_flipped_accuracy_conforms(tmp_path):
+    result = testing.check_probe("flipped-accuracy", tmp_path, **SMALL)
+    assert {"original", "flipped"} <= set(result.quantities)
+
+
+def measured(name, **options):
+    architecture = {"name": "import", "factory": testing.TINY}
+    return penchant.measure(name, architecture=architecture, executor="serial", **{**SMALL, **options})
+
+
+def test_nads_are_those_of_single_channel_networks_with_one_output():
+    """Given as stored directions, the NADs of one channel lead to the same numbers; impulses need no point, which every probe draws anew."""
+    impulse = {"estimators": {"directions": {"method": "impulse"}}}
+    settings = {"architecture": {"name": "import", "factory": testing.TINY}, "shape": (1, 6, 6), "outputs": 1}
+    alone = penchant.measure("nad", samples=40, executor="serial", **settings, **impulse)
+    computed = measured("flipped-accuracy", **impulse)
+    stored = measured("flipped-accuracy", directions=alone.arrays["directions"])
+    assert np.array_equal(computed.arrays["train-accuracy"], stored.arrays["train-accuracy"])
+    assert np.array_equal(computed.arrays["test-accuracy"], stored.arrays["test-accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("poisoned-accuracy", {"carriers": [35]}, "the carrier at 35 takes NADs up to 36, but there are 36"),
+        ("poisoned-accuracy", {"carriers": [1, 1]}, "carriers must be indices that differ"),
+        ("poisoned-accuracy", {"carriers": [20], "samples": 10}, "needs at least 22 networks, found samples = 10"),
+        ("flipped-accuracy", {"samples": 10}, "samples must be at least 36, found 10"),
+        (
+            "flipped-accuracy",
+            {"dataset": {"name": "import", "factory": "penchant_nad_test_images:numbers"}},
+            "needs a dataset with classes",
+        ),
+        ("flipped-accuracy", {"dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"}}, "needs images"),
+    ],
+)
+def test_what_cannot_be_poisoned_or_flipped_is_refused(name, options, message):
+    with pytest.raises(penchant.Error, match=message):
+        measured(name, **options)

@@ -1,0 +1,148 @@
+"""Paths of constant prediction: an elastic band without springs between two inputs.
+
+Pivots of a straight path climb the logit of one class, each across the path only, and are spread evenly again after every
+step; then the path is refined with new pivots half-way. Reference: Kolsbjerg et al. 2016; Draxler et al., ICML 2018.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+CHUNK = 512
+
+
+class Paths(NamedTuple):
+    """Paths between pairs of inputs, as straight pieces between pivots."""
+
+    pivots: Tensor  # (paths, pivots, D)
+    connected: Tensor  # (paths,): every point that was looked at has the class
+    certainty: Tensor  # (paths,): the smallest softmax probability of the class on the path
+    length: Tensor  # (paths,): over that of the straight line
+
+
+def bend(
+    network: nn.Module,
+    starts: Tensor,
+    ends: Tensor,
+    label: int,
+    *,
+    refinements: int,
+    steps: int,
+    learning_rate: float,
+    momentum: float,
+    pivots: int,
+    resolution: int,
+) -> Paths:
+    """Paths between starts and ends (paths, *shape), all of one class, bent until they keep that class.
+
+    `pivots` inner pivots to begin with; every refinement makes `steps` steps and doubles the pieces for the next. With
+    `refinements` 0 the paths stay straight. A path counts as connected where `resolution` points on every piece keep the class.
+    """
+    shape = starts.shape[1:]
+    share = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)[:, None]
+    path = starts.flatten(1)[:, None] * (1 - share) + ends.flatten(1)[:, None] * share
+    for number in range(refinements):
+        path = _doubled(path) if number else path
+        velocity = torch.zeros_like(path[:, 1:-1])
+        for _ in range(steps):
+            force = _across(path, _climb(network, path[:, 1:-1], shape, label))
+            velocity = momentum * velocity + force
+            inner = path[:, 1:-1] + learning_rate * velocity
+            path = _spread(torch.cat([path[:, :1], inner, path[:, -1:]], dim=1))
+    points = dense(path, resolution)
+    keeps, certainty = classified(network, points, shape, label)
+    straight = (path[:, -1] - path[:, 0]).norm(dim=1)
+    length = path.diff(dim=1).norm(dim=2).sum(1) / straight.clamp(min=1e-12)
+    return Paths(path, keeps.all(1), certainty.amin(1), length)
+
+
+def first_connected(first: Paths, second: Paths) -> Paths:
+    """Path by path the first, or the second where only that is connected; both have as many pivots."""
+    other = second.connected & ~first.connected
+    parts = [torch.where(other.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(first, second)]
+    return Paths(*parts)
+
+
+def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
+    """Gradient of the class's logit at points (paths, pivots, D)."""
+    parts = []
+    for part in points.reshape(-1, *shape).split(CHUNK):
+        leaf = part.detach().requires_grad_()
+        with torch.enable_grad():
+            parts.append(torch.autograd.grad(network(leaf)[:, label].sum(), leaf)[0])
+    return torch.cat(parts).reshape(points.shape)
+
+
+def _across(path: Tensor, force: Tensor) -> Tensor:
+    """The part of a force on inner pivots that is across the path: along it, pivots would only slide."""
+    tangent = path[:, 2:] - path[:, :-2]
+    tangent = tangent / tangent.norm(dim=2, keepdim=True).clamp(min=1e-12)
+    return force - (force * tangent).sum(2, keepdim=True) * tangent
+
+
+def _spread(path: Tensor) -> Tensor:
+    """The same path with its pivots evenly spaced along it: this is what replaces springs."""
+    pieces = path.diff(dim=1).norm(dim=2)
+    at = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (paths, pivots)
+    count = path.shape[1]
+    wanted = at[:, -1:] * torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
+    piece = (torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True) - 1).clamp(0, count - 2)
+    share = (wanted - at.gather(1, piece)) / pieces.gather(1, piece).clamp(min=1e-12)
+    index = piece[..., None].expand(-1, -1, path.shape[2])
+    first, second = path.gather(1, index), path.gather(1, index + 1)
+    moved = first + share[..., None] * (second - first)
+    return torch.cat([path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1)  # ends stay exactly where they are
+
+
+def _doubled(path: Tensor) -> Tensor:
+    middle = (path[:, 1:] + path[:, :-1]) / 2
+    both = torch.stack([path[:, :-1], middle], dim=2).flatten(1, 2)
+    return torch.cat([both, path[:, -1:]], dim=1)
+
+
+def dense(path: Tensor, resolution: int) -> Tensor:
+    """All pivots and `resolution` - 1 points between neighbours, (paths, points, D)."""
+    share = torch.arange(resolution, device=path.device, dtype=path.dtype)[:, None] / resolution
+    between = path[:, :-1, None] * (1 - share) + path[:, 1:, None] * share
+    return torch.cat([between.flatten(1, 2), path[:, -1:]], dim=1)
+
+
+@torch.no_grad()
+def classified(network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int) -> tuple[Tensor, Tensor]:
+    """Does the network give points (paths, points, D) this class, and with which softmax probability? Both (paths, points)."""
+    rows = points.reshape(-1, *shape)
+    logits = torch.cat([network(part) for part in rows.split(CHUNK)])
+    keeps, probability = logits.argmax(1) == label, logits.softmax(1)[:, label]
+    return keeps.reshape(points.shape[:2]), probability.reshape(points.shape[:2])
+
+
+def adversarial(
+    network: nn.Module, inputs: Tensor, label: int, *, step: float, steps: int, certainty: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Inputs moved until the network gives them a class, and which of them got there.
+
+    Steps of one length along the gradient of the class's log probability; an input stops as soon as it has the class with this
+    softmax probability.
+    """
+    moved = inputs.clone()
+    for _ in range(steps):
+        leaf = moved.detach().requires_grad_()
+        with torch.enable_grad():
+            logits = network(leaf)
+            gradient = torch.autograd.grad(logits.log_softmax(1)[:, label].sum(), leaf)[0]
+        done = _is_sure(logits, label, certainty)
+        if bool(done.all()):
+            break
+        size = gradient.flatten(1).norm(dim=1).clamp(min=1e-20)
+        length = torch.where(done, 0.0, step / size)
+        moved = moved + length.reshape(-1, *[1] * (inputs.ndim - 1)) * gradient
+    with torch.no_grad():
+        done = _is_sure(network(moved), label, certainty)
+    return moved, done
+
+
+def _is_sure(logits: Tensor, label: int, certainty: float) -> Tensor:
+    return (logits.argmax(1) == label) & (logits.softmax(1)[:, label] >= certainty)

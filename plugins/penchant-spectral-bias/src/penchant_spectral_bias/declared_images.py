@@ -1,0 +1,243 @@
+"""Declarations of the probes on datasets: noise in targets, kernels, manifolds of images, paths between them."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+ADAM = {"optimizer": "adam", "loss": "squared-error"}
+
+
+@attrs.frozen
+class TargetNoise(penchant.Probe):
+    """What noise of low and of high frequency in its targets does to a network's validation loss.
+
+    Two classes of a dataset are regressed as 0 and 1 plus amplitude times sin(2 pi k |x|), a radial wave; validation is on clean
+    targets of test samples. A network picks up slow noise at once and fast noise late, so that its best validation suffers from
+    the slow one. The null deals the same noise values to other samples: then they have no frequency.
+    Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
+
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 3. The paper prints sin(k |x|), with
+    which none of its frequencies is high; k is in cycles here.
+    """
+
+    name = "target-noise"
+    needs = ("architecture", "dataset")
+    target = "penchant_spectral_bias.target_noise:run"
+    quantities = {
+        "low-minus-high": "best validation loss with the lowest minus that with the highest frequency, largest amplitude",
+        "excess-low": "best validation loss with the lowest frequency minus that without noise",
+        "excess-high": "best validation loss with the highest frequency minus that without noise",
+        "clean-best": "best validation loss without noise",
+    }
+    arrays = {
+        "frequencies": "of the noise, cycles per unit of length",
+        "amplitudes": "of the noise",
+        "steps": "at which the network was looked at",
+        "validation": "loss on clean targets of test samples (amplitudes x frequencies x steps), mean over networks",
+        "training": "loss on noisy targets (amplitudes x frequencies x steps), mean over networks",
+        "clean-validation": "validation without noise (steps)",
+        "clean-training": "training without noise (steps)",
+        "best-validation": "smallest over steps (amplitudes x frequencies), mean over networks",
+        "shuffled-best-validation": "the same with noise values dealt to other samples",
+    }
+    _CURVES = {
+        "frequencies": (0.05, 0.1, 0.2, 0.5),
+        "amplitudes": (0.25, 0.5, 0.75, 1.0),
+        "samples": None,
+        "validation": None,
+        "draws": 5,
+        "every": 50,
+        "training": {**ADAM, "batch": 128, "learning_rate": 1e-4, "steps": 10000},
+    }
+    presets = {
+        "quick": {"training": {**ADAM, "batch": 128, "learning_rate": 5e-4, "steps": 120}},
+        "fig-3.4": _CURVES,
+        "fig-a.2": _CURVES,
+    }
+
+    classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
+    frequencies: tuple[float, ...] = penchant.option((0.05, 0.5), "of the noise, cycles per unit of length", at_least=0)
+    amplitudes: tuple[float, ...] = penchant.option((1.0,), "of the noise", above=0)
+    samples: int | None = penchant.option(500, "training samples, both classes together; nothing: all", at_least=2)
+    validation: int | None = penchant.option(500, "test samples, both classes together; nothing: all", at_least=2)
+    draws: int = penchant.option(5, "networks and choices of samples", at_least=1)
+    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.frequencies or not self.amplitudes:
+            raise penchant.Error("target-noise needs at least one frequency and one amplitude, found none")
+
+
+@attrs.frozen
+class KernelSpectrum(penchant.Probe):
+    """A training seen in the eigenvectors of a Gaussian kernel on the samples, the later the faster varying.
+
+    Two classes are regressed as 0 and 1 plus noise that grows with the number of the eigenvector. The clean target is learnt
+    first: validation on it dips, and rises when the noise of late eigenvectors follows. Sigma must fit the distances between
+    inputs; where the kernel is close to the identity the probe warns. Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
+
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 4.
+    """
+
+    name = "kernel-spectrum"
+    needs = ("architecture", "dataset")
+    target = "penchant_spectral_bias.kernel_spectrum:run"
+    quantities = {
+        "order-correlation": "Spearman correlation of minus the learnt share of the target, averaged over training, with the eigenvector",
+        "dip": "final minus smallest loss on the clean target",
+        "dip-step": "step of the smallest loss on the clean target",
+        "noise-at-dip": "share of the noise that is learnt at that step",
+        "noise-at-end": "share of the noise that is learnt at the end",
+        "effective-rank": "of the kernel matrix; close to the number of samples where sigma is too small",
+    }
+    arrays = {
+        "steps": "at which the network was looked at",
+        "eigenvector": "middle of each bin of eigenvectors",
+        "spectrum": "root mean square coefficient of the network in a bin (steps x bins), mean over networks",
+        "clean-spectrum": "the same of the clean target (bins)",
+        "noised-spectrum": "the same of the noisy target (bins)",
+        "learnt-target": "share of the noisy target that is learnt in a bin (steps x bins), mean over networks",
+        "learnt-noise": "share of the whole noise that is learnt (steps), mean over networks",
+        "training": "loss on the noisy target (steps)",
+        "validation": "loss on the clean target (steps)",
+        "eigenvalues": "of the kernel matrix, descending",
+        "grid-spectrum": "|DFT| / sqrt(N) of the eigenvectors on 50 equidistant points (eigenvectors x frequencies)",
+    }
+    _NOISE = {
+        "samples": 2000,
+        "sigma": 1.8,
+        "bins": 50,
+        "draws": 1,
+        "every": 50,
+        "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 5000},
+    }
+    _GRID = {"samples": 50, "draws": 1, "bins": 10, "every": 1, "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 1}}
+    presets = {
+        "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 200}},
+        "fig-3.5": _NOISE,
+        "fig-3.6": _GRID,
+        "fig-a.3": _GRID,
+        "fig-a.4": _NOISE,
+    }
+
+    classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
+    samples: int = penchant.option(400, "training samples, both classes together", at_least=8)
+    sigma: float = penchant.option(8.0, "width of the kernel", above=0)
+    noise: float = penchant.option(1.0, "factor of the noise", above=0)
+    power: float = penchant.option(2.0, "the noise on eigenvector n is (n / N)^power", at_least=0)
+    bins: int = penchant.option(20, "bins of eigenvectors", at_least=3)
+    draws: int = penchant.option(3, "networks, choices of samples and signs of the noise", at_least=1)
+    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
+    grid_sigma: float = penchant.option(0.04, "width of the kernel on 50 equidistant points of [0, 1]", above=0)
+
+
+@attrs.frozen
+class NoiseOnManifold(penchant.Probe):
+    """Is white noise easier to learn on a manifold of images than on a plane of the same dimension?
+
+    Targets are independent uniform numbers. Inputs are the reconstructions of a denoising autoencoder with so many features, or
+    uniform vectors with as many values that are not zero. Quick: `-a 'mlp:widths=[256,256,256]' -d mnist`.
+
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 8.
+    """
+
+    name = "noise-on-manifold"
+    needs = ("architecture", "dataset")
+    target = "penchant_spectral_bias.noise_on_manifold:run"
+    quantities = {
+        "manifold-minus-plane": "final loss on the images' manifold minus that on the plane",
+        "manifold-loss": "final loss on the images' manifold; the null is the variance of the targets",
+        "plane-loss": "final loss on the plane; the null is the variance of the targets",
+        "reconstruction-error": "mean squared error of the autoencoder",
+    }
+    arrays = {
+        "steps": "at which the network was looked at",
+        "manifold-loss": "on the images' manifold (steps), mean over runs",
+        "plane-loss": "on the plane (steps), mean over runs",
+        "reconstruction-error": "of the autoencoder, by run",
+    }
+    presets = {
+        "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 250}},
+        "fig-a.10": {
+            "samples": 10000,
+            "draws": 10,
+            "encoder_width": 512,
+            "encoder_steps": 20000,
+            "every": 100,
+            "training": {**ADAM, "batch": 128, "learning_rate": 3e-4, "steps": 50000},
+        },
+    }
+
+    samples: int = penchant.option(300, "training samples", at_least=2)
+    features: int = penchant.option(64, "features of the autoencoder, and dimensions of the plane", at_least=1)
+    draws: int = penchant.option(3, "runs: networks, samples, targets and autoencoders", at_least=1)
+    match_norms: bool = penchant.option(False, "scale the plane so that its inputs are as long as the images")
+    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
+    encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
+    encoder_noise: float = penchant.option(0.2, "standard deviation of the noise that the autoencoder takes off", at_least=0)
+    encoder_steps: int = penchant.option(300, "training steps of the autoencoder", at_least=1)
+    encoder_batch: int = penchant.option(128, "samples a step of the autoencoder", at_least=1)
+    encoder_learning_rate: float = penchant.option(1e-3, "learning rate of the autoencoder (Adam)", above=0)
+
+
+@attrs.frozen
+class ClassPaths(penchant.Probe):
+    """Are inputs of one class joined by paths on which a trained network's class never changes?
+
+    Ends are training images and inputs of other classes moved until the network takes them for the class. Paths are elastic
+    bands without springs: they climb the logit of the class across themselves. The null is the straight line. Every connected
+    path is looked at again three times as finely (`confirmed`). Quick: `-a lenet -d fashion-mnist:per_class=200`.
+
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 9.
+    """
+
+    name = "class-paths"
+    needs = ("architecture", "dataset")
+    target = "penchant_spectral_bias.class_paths:run"
+    quantities = {
+        "connected": "share of pairs whose path keeps the class; the null is that of straight lines",
+        "connected-image-image": "the same between training images",
+        "connected-image-adversarial": "the same between a training image and an adversarial input",
+        "connected-adversarial-adversarial": "the same between adversarial inputs",
+        "length-ratio": "length of connected paths over the straight line",
+        "confirmed": "share of connected paths that keep the class when looked at three times as finely",
+        "test-accuracy": "of the trained network",
+    }
+    arrays = {
+        "class": "of every pair",
+        "kind": "of every pair: how many of its ends are adversarial",
+        "connected": "does the path keep the class?",
+        "straight": "does the straight line?",
+        "length": "of the path over the straight line",
+        "certainty": "smallest softmax probability of the class on the path",
+        "paths": "pivots of the first pairs of every class (paths x pivots x input)",
+        "path-class": "their classes",
+        "path-connected": "which of them keep it",
+    }
+    _PATHS = {
+        "images": 50,
+        "adversarials": 50,
+        "pairs": 4950,
+        "training": {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "batch": 128, "epochs": 160, "schedule": "thirds"},
+    }
+    presets = {
+        "quick": {"training": {"optimizer": "adam", "learning_rate": 1e-3, "batch": 64, "epochs": 5}},
+        "fig-a.11": _PATHS,
+        "fig-a.12": _PATHS,
+    }
+
+    classes: tuple[int, ...] = penchant.option((), "classes whose inputs are joined; none: all", at_least=0)
+    images: int = penchant.option(6, "training images a class", at_least=1)
+    adversarials: int = penchant.option(6, "inputs of other classes moved into a class", at_least=0)
+    pairs: int = penchant.option(12, "pairs a class, drawn among all", at_least=1)
+    refinements: int = penchant.option(4, "times the path is bent; its pieces double in between", at_least=1)
+    steps: int = penchant.option(10, "steps a refinement", at_least=0)
+    learning_rate: float = penchant.option(0.001, "of a step along the logit's gradient", above=0)
+    momentum: float = penchant.option(0.9, "of the steps", at_least=0, below=1)
+    pivots: int = penchant.option(3, "inner pivots of the path to begin with", at_least=1)
+    resolution: int = penchant.option(4, "points looked at on every piece", at_least=1)
+    attack_step: float = penchant.option(0.05, "length of a step of an adversarial input", above=0)
+    attack_steps: int = penchant.option(200, "largest number of these steps", at_least=1)
+    attack_certainty: float = penchant.option(0.95, "softmax probability at which an adversarial input stops", at_least=0, below=1)
+    kept: int = penchant.option(1, "paths stored a class", at_least=0)
