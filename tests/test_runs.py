@@ -242,7 +242,10 @@ def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
         'executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n'
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell lets its children ignore Ctrl-C
     )
     while not list((tmp_path / "run").glob("jobs/slow-s0-*/shards/*.npz")):
         assert process.poll() is None

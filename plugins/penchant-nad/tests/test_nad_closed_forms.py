@@ -56,7 +56,7 @@ def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
 
 
 def test_methods_answer_different_questions_but_impulse_is_the_limit():
-    def directions(samples=64, **estimator):
+    def directions(samples=32, **estimator):
         options = {"shape": (1, 16, 16), "samples": samples, "keep_matrix": True, "estimators": {"directions": estimator}}
         return penchant.measure("nad", architecture="lenet", **options).arrays["second-moment"]
 
