@@ -69,7 +69,7 @@ def test_mixed_products_equal_the_dense_mixed_derivative(residual, batch):
         for right, mine in ((labels, found), (labels.flip(0), found - difference)):
             r = RESIDUALS[residual](values, right)
             dense = sum(torch.einsum("mp,m,px->x", slopes[k].flatten(1), r, mixed[k].reshape(slopes[k][0].numel(), -1)) for k in state)
-            assert torch.allclose(mine[n], dense, rtol=1e-9, atol=1e-9)
+            assert torch.allclose(mine[n, 0], dense, rtol=1e-9, atol=1e-9)
 
 
 def test_gradients_equal_one_network_after_another():
@@ -88,7 +88,7 @@ def test_evolution_is_the_time_derivative_of_the_geometry():
     flow = Flow(inputs, labels, labels, RESIDUALS["squared-error"], batch=7)
     along = flow.parameter_gradients(networks)[0]
     evolution = Evolution(36, device="cpu", parts=3)
-    evolution.add(mixed_products(networks, along, points), probed_gradients(networks, points)[:, 0])
+    evolution.add(mixed_products(networks, along, points), probed_gradients(networks, points))
 
     def moment(length):
         moved = {name: tensor - length * along[name] for name, tensor in networks.state.items()}
@@ -103,11 +103,12 @@ def test_evolution_is_the_time_derivative_of_the_geometry():
 
 
 def test_evolution_errors_and_parts_equal_plain_ones():
-    v, g = normal(13, 5, seed=1), normal(13, 5, seed=2)
+    v, g = normal(13, 3, 5, seed=1), normal(13, 3, 5, seed=2)  # 13 networks, 3 inputs each
     evolution = Evolution(5, device="cpu", parts=4)
     for rows in (slice(0, 6), slice(6, 7), slice(7, 13)):
         evolution.add(v[rows], g[rows])
-    own = -(v[:, :, None] * g[:, None] + g[:, :, None] * v[:, None])
+    own = -torch.einsum("npi,npj->nij", v, g) / 3
+    own = own + own.mT
     assert torch.allclose(evolution.matrix(), own.mean(0))
     assert torch.allclose(evolution.stderr(), own.std(0) / math.sqrt(13))
     for part in range(4):

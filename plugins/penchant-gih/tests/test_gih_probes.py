@@ -201,7 +201,7 @@ def test_evolution_stays_in_the_visible_subspace():
 
 
 def test_evolution_along_training_and_widths_has_one_row_each():
-    common = {"dataset": visible_samples, "samples": 24, "train": 20, **SERIAL}
+    common = {"dataset": visible_samples, "samples": 96, "train": 20, **SERIAL}
     steps = penchant.measure("geometry-evolution", architecture=blind, steps=(0, 3), training=TRAINING, **common)
     assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 3]
     start = penchant.measure("geometry-evolution", architecture=blind, **common)

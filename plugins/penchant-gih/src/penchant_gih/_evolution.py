@@ -68,7 +68,7 @@ def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
 
 
 def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
-    """M^T u (networks, D) of every network n at points[n] (networks, 1, *shape), u = along[n]: grad_x of the derivative of f along u."""
+    """M^T u (networks, inputs, D), network n at points[n] (networks, inputs, *shape), u = along[n]: grad_x of the derivative of f along u."""
 
     def one(state: State, direction: State, x: Tensor) -> Tensor:
         def slope(x: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
 
         return grad(slope)(x)
 
-    return torch.vmap(one, randomness="error")(ensemble.state, along, points).flatten(1)
+    return torch.vmap(one, randomness="error")(ensemble.state, along, points).flatten(2)
 
 
 class Evolution:
@@ -94,16 +94,21 @@ class Evolution:
         return sum(self.counts)
 
     def add(self, mixed: Tensor, gradients: Tensor) -> None:
-        """Add v = sum_mu r_mu M^T grad_theta f(x_mu) and g, both (networks, D), in the order of networks."""
+        """Add v = sum_mu r_mu M^T grad_theta f(x_mu) and g, both (networks, inputs, D), in the order of networks."""
         v, g = mixed.to(self.squares.dtype), gradients.to(self.squares.dtype)
-        first, parts = self.count, len(self.sums)
+        first, parts, inputs = self.count, len(self.sums), v.shape[1]
         for offset in range(min(parts, len(v))):
             part = (first + offset) % parts
-            self.sums[part].addmm_(v[offset::parts].T, g[offset::parts])
+            self.sums[part].addmm_(v[offset::parts].flatten(0, 1).T, g[offset::parts].flatten(0, 1), alpha=1 / inputs)
             self.counts[part] += len(v[offset::parts])
-        cross = (v * g).T @ (v * g)
-        one_way = v.square().T @ g.square()
-        self.squares += one_way + one_way.T + 2 * cross
+        for p in range(inputs):  # the square of a network's mean over its inputs is a sum over pairs of them
+            for q in range(inputs):
+                self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], 1 / inputs**2)
+
+    def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
+        """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
+        total = (v * w).T @ (g * h) + (v * h).T @ (g * w)
+        self.squares += weight * (total + total.T)
 
     def part(self, number: int) -> Tensor:
         """Delta from one part of the networks."""

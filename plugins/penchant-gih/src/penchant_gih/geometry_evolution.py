@@ -45,6 +45,7 @@ def run(options: Any, context: Any) -> penchant.Result:
     if options.steps:
         arrays["steps"] = np.array(options.steps)
     kept = {**conventions(context, outputs=1, probing="gaussian", scale=options.scale), **_flow_conventions(options)}
+    kept["probing"] += ", and its opposite"
     missing = tuple(name for name, value in arrays.items() if not np.isfinite(np.asarray(value)).all())
     if missing:
         context.warn(f"too few networks for {', '.join(missing)}: an unbiased squared norm is not positive")
@@ -83,38 +84,39 @@ def _measured(options: Any, context: Any, width: int | None) -> list[tuple[Evolu
     items = [{**base, "first": start, "last": min(start + step, options.samples)} for start in range(0, options.samples, step)]
     settings = {"device": context.device, "parts": PARTS}
     found = [(Evolution(size, **settings), Evolution(size, **settings)) for _ in range(len(options.steps) or 1)]
-    initial = Geometry(size, **settings)
+    initial = Geometry(size, inputs=2, **settings)
     for shard in context.map(shard_evolution, items):
         parts = {name: torch.as_tensor(array, device=context.device) for name, array in shard.items()}
         for number, (evolution, difference) in enumerate(found):
             evolution.add(parts["mixed"][number], parts["gradients"][number])
             difference.add(parts["difference"][number], parts["gradients"][number])
-        initial.add(parts["initial"][:, None])
+        initial.add(parts["initial"])
     return [(evolution, difference, initial) for evolution, difference in found]
 
 
 def shard_evolution(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """v, the part of v that permuting labels takes away, g at each step (steps, networks, D), and g at initialisation."""
+    """v, the part of v that permuting labels takes away, g at each step (steps, networks, 2, D), and g at initialisation."""
     train, targets = _train(context, item["train"]), _targets(context)
     targets = targets[: len(train.labels)]
     order = torch.randperm(len(targets), generator=context.generator("permutation"), device="cpu").to(targets.device)
     found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": [], "initial": []}
     for networks, indices in drawn(context, item, largest=largest_stack(math.prod(context.architecture.shape))):
         points = probing_points(context, item, indices)
+        points = torch.cat([points, -points], 1)  # the probing law is symmetric: a pair of opposite inputs halves the variance
         batch = batch_size(len(indices), points[0].numel(), len(targets))
         flow = Flow(train.inputs, targets, targets[order], RESIDUALS[item["residual"]], batch=batch)
         ensembles = _trained(context, item, indices) if item["steps"] else [networks]
         vectors = [_vectors(ensemble, flow, points) for ensemble in ensembles]
         for name, column in zip(("mixed", "difference", "gradients"), zip(*vectors)):
             found[name].append(torch.stack(column))
-        found["initial"].append(probed_gradients(networks, points)[:, 0])
+        found["initial"].append(probed_gradients(networks, points))
     return {name: torch.cat(parts, dim=0 if name == "initial" else 1) for name, parts in found.items()}
 
 
 def _vectors(ensemble: Any, flow: Flow, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     right, taken = flow.parameter_gradients(ensemble)
     mixed, difference = (mixed_products(ensemble, along, points) for along in (right, taken))
-    return mixed, difference, probed_gradients(ensemble, points)[:, 0]
+    return mixed, difference, probed_gradients(ensemble, points)
 
 
 def _trained(context: Any, item: dict[str, Any], indices: range) -> list[Any]:
