@@ -68,7 +68,7 @@ def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
 
 
 def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
-    """M^T u (networks, inputs, D), network n at points[n] (networks, inputs, *shape), u = along[n]: grad_x of the derivative of f along u."""
+    """M^T u (networks, inputs, D): network n at points[n] (networks, inputs, *shape), u = along[n]; the x-gradient of df along u."""
 
     def one(state: State, direction: State, x: Tensor) -> Tensor:
         def slope(x: Tensor) -> Tensor:
