@@ -69,8 +69,9 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
 
 @functools.cache
 def hints(cls: Any) -> dict[str, Any]:
-    """The types of a component's options."""
-    return typing.get_type_hints(cls)
+    """The types of a component's options. Each class of the line is read once: typing.get_type_hints reads them all every time."""
+    inherited = {name: hint for base in reversed(cls.__bases__) for name, hint in hints(base).items()}
+    return {**inherited, **inspect.get_annotations(cls, eval_str=True)}
 
 
 def conform(cls: type, field: Any, value: Any) -> Any:
