@@ -26,7 +26,8 @@ def frequency_map(result: penchant.Result, *, values: np.ndarray, label: str, li
         grid = [np.arange(count) - count // 2 for count in (width, height)]
         x, y = np.meshgrid(*grid)
         axes.scatter(x[known], y[known], marker="x", s=3 if cells.size > 400 else 14, linewidths=0.5, color="white", label="mirrored")
-        axes.legend(loc="upper right", fontsize=8, facecolor="#555555", labelcolor="white")
+        where = (1.0, 1.0)  # above the map: inside it would cover cells
+        axes.legend(loc="lower right", bbox_to_anchor=where, borderaxespad=0.3, fontsize=8, facecolor="#555555", labelcolor="white")
     axes.set(xlabel="horizontal frequency", ylabel="vertical frequency")
     figure.colorbar(drawn, ax=axes, label=label)
     return figure
