@@ -78,9 +78,17 @@ def evolution(result: penchant.Result) -> Figure:
     ranks = result.arrays["leading"]
     right.errorbar(ranks, result.arrays["containment"], result.arrays["containment-stderr"], fmt="o-", color=BLUE, capsize=2, label="Delta")
     right.plot(ranks, result.arrays["containment-null"], "s--", color=ORANGE, markersize=4, label="random subspace")
-    right.set(xscale="log", xlabel="leading eigenvectors of G S G", ylabel="|P Delta P| / |Delta|", ylim=(0, 1.05))
+    right.set(xlabel="leading eigenvectors of G S G", ylabel="|P Delta P| / |Delta|", ylim=(0, 1.05))
+    _log_counts(right, ranks)
     right.legend(frameon=False)
     return figure
+
+
+def _log_counts(axes: Any, counts: np.ndarray) -> None:
+    """A logarithmic axis with a tick at each count: the automatic ones between powers of ten run into each other."""
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
 
 
 def _with_null(axes: Any, x: np.ndarray, result: penchant.Result, name: str, color: str, label: str) -> None:
@@ -96,7 +104,10 @@ def sweep(result: penchant.Result, axis: str) -> Figure:
     for name, color, label in (("corr-s", BLUE, "Corr(Delta, S)"), ("corr-gsg", ORANGE, "Corr(Delta, G S G)")):
         _with_null(axes, result.arrays[axis], result, name, color, label)
     axes.set(xlabel="width" if axis == "widths" else "step", ylabel="Frobenius cosine")
-    axes.set_xscale("log" if axis == "widths" else "symlog")
+    if axis == "widths":
+        _log_counts(axes, result.arrays[axis])
+    else:
+        axes.set_xscale("symlog")
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -134,12 +145,7 @@ def velocity(result: penchant.Result) -> Figure:
     other.plot(steps, result.arrays["train-accuracy"], "s--", color=GREEN, markersize=3, label="train accuracy")
     other.plot(steps, result.arrays["test-accuracy"], "^:", color=GREY, markersize=3, label="test accuracy")
     other.set(ylabel="accuracy", ylim=(0.4, 1.03))
-    figure.legend(
-        loc="outside upper center",
-        ncols=3,
-        frameon=False,
-        fontsize=8,
-    )
+    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
