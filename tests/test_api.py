@@ -231,3 +231,8 @@ def test_non_finite_numbers_are_errors_unless_named_missing():
     with pytest.raises(penchant.Error, match="array 'a' has 1 of 2 values that are not finite"):
         penchant.Result({}, {"a": np.array([1.0, np.inf])}).check()
     penchant.Result({"x": penchant.Quantity(float("nan"))}, {"a": np.array([np.inf])}, missing=["x", "a"]).check()
+
+
+def test_a_quantity_reads_as_it_should():
+    assert str(penchant.Quantity(0.25, stderr=0.0123, null=0.0, unit="nats")) == "0.25 ± 0.012 (null 0) nats"
+    assert str(penchant.Quantity(float("nan"), stderr=1.0)) == "missing"

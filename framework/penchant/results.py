@@ -32,6 +32,8 @@ class Quantity:
     unit: str = ""
 
     def __str__(self) -> str:
+        if self.value != self.value:
+            return "missing"
         text = f"{self.value:.6g}"
         text += f" ± {self.stderr:.2g}" if self.stderr is not None else ""
         text += f" (null {self.null:.4g})" if self.null is not None else ""
