@@ -76,7 +76,7 @@ def accuracy(result: penchant.Result) -> Figure:
     axes.plot(index, result.arrays["train-accuracy"], "s--", color="#7a8aa0", markersize=4, label="train")
     axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
     axes.set(xlabel=f"index in the basis {result.options['basis']}", ylabel="accuracy", ylim=(0.4, 1.03))
-    axes.legend(frameon=False, loc="lower left")
+    figure.legend(frameon=False, loc="outside upper center", ncols=2)
     if "eigenvalue" in result.arrays:
         other = axes.twinx()
         other.semilogy(index, result.arrays["eigenvalue"], "d", color="#d9822b", markersize=5)
@@ -145,7 +145,7 @@ def agreement(result: penchant.Result) -> Figure:
     left.fill_between(k, overlap - stderr, overlap + stderr, color="#2b5c8a", alpha=0.25, linewidth=0)
     left.plot(k, null, color="#999999", linestyle=":", label="random subspaces")
     left.set(xlabel="first k directions", ylabel="overlap", ylim=(0, 1.05))
-    left.legend(frameon=False, loc="lower right")
+    left.legend(frameon=False, loc="upper left")
     names = result.conventions.get("estimators", "first and second").split(" and ")
     for values, name, color in zip(result.arrays["eigenvalues"], names, ("#2b5c8a", "#d9822b")):
         right.semilogy(np.arange(len(values)), np.where(values > 1e-12 * values[0], values / values.sum(), np.nan), color=color, label=name)
