@@ -1,0 +1,80 @@
+"""Are class means of gradients the products of class means of features and of errors?
+
+For class c and target c', with weights p_{i,c'} over samples i of class c: g_{c,c'} and delta_{c,c'} are means of extended gradients and
+errors, g_c and delta_c those over c' != c, h_c is the plain mean of features. Papyan (JMLR 2020, section 7.12) expects g_c ~ h_c x delta_c
+and g_{c,c'} ~ h_c x delta_{c,c'}. In a convolution features are averaged over positions and errors added up.
+
+What is kept of a layer are inner products, so that cosines over several layers follow by adding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from penchant_curvature._samples import LayerSamples
+
+
+@dataclass(frozen=True)
+class MeanProducts:
+    """Inner products of one layer; target C stands for the mean over all targets but the class itself."""
+
+    inner: Tensor  # (C, C + 1, C): <g_{c,k}, h_b x delta_{c,k}>
+    gradients: Tensor  # (C, C + 1): |g_{c,k}|^2
+    errors: Tensor  # (C, C + 1): |delta_{c,k}|^2
+    features: Tensor  # (C,): |h_b|^2
+
+    def cosines(self) -> Tensor:
+        """cos(g_{c,k}, h_b x delta_{c,k}) (C, C + 1, C)."""
+        return self.inner / (self.gradients * self.errors)[:, :, None].sqrt() / self.features.sqrt()
+
+
+def add(parts: Sequence[MeanProducts]) -> Tensor:
+    """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
+    inner, gradients = (torch.stack([getattr(each, name) for each in parts]).sum(0) for name in ("inner", "gradients"))
+    products = torch.stack([each.errors[:, :, None] * each.features for each in parts]).sum(0)
+    return inner / (gradients[:, :, None] * products).sqrt()
+
+
+def mean_products(
+    network: nn.Module, data: Sequence[Tensor], layer: str, *, classes: int, bias: bool = True, batch: int | None = None
+) -> MeanProducts:
+    """Class after class, so that no more than C gradients of the layer exist at once."""
+    inputs, labels = data
+    features, alongs, squares = [], [], []
+    for number in range(classes):
+        inside = labels == number
+        if not inside.any():
+            raise ValueError(f"class means need samples of every class, found none of class {number}")
+        samples = LayerSamples(network, (inputs[inside], labels[inside]), layer, bias=bias, batch=batch)
+        h, along, square = _of_class(samples, number)
+        features.append(h)
+        alongs.append(along)
+        squares.append(square)
+    h = torch.stack(features)  # (C, d)
+    gradients, errors = torch.stack(squares).unbind(1)  # (C, C + 1) each
+    return MeanProducts(torch.stack(alongs) @ h.T, gradients, errors, h.square().sum(1))
+
+
+def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
+    """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
+    total: list[Tensor | float] = [0.0, 0.0, 0.0, 0.0]
+    for batch in samples:
+        roots = batch.probabilities.sqrt() / len(samples) ** 0.5  # (n, C): scaled errors carry the other root of the weight
+        errors = torch.einsum("nk,nkto->knto", roots, batch.errors)
+        parts = (
+            roots.square().sum(0),
+            batch.inputs.mean(1).sum(0) / len(samples),
+            torch.einsum("knto,ntd->kod", errors, batch.inputs),
+            errors.sum((1, 2)),
+        )
+        total = [each + part for each, part in zip(total, parts)]
+    weights, h, gradients, errors = total
+    others = torch.arange(len(weights), device=h.device) != own
+    gradients = torch.cat([gradients / weights[:, None, None], (gradients[others].sum(0) / weights[others].sum())[None]])
+    errors = torch.cat([errors / weights[:, None], (errors[others].sum(0) / weights[others].sum())[None]])
+    along = torch.einsum("kod,ko->kd", gradients, errors)
+    return h, along, torch.stack([gradients.square().sum((1, 2)), errors.square().sum(1)])

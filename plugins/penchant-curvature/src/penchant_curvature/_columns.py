@@ -1,0 +1,193 @@
+"""Curvature as a sum of gradients' outer products, V V^T, with V never formed where its columns are outer products themselves.
+
+V has a column for every sample and class (Gauss-Newton) or every sample (empirical Fisher). Its Gram matrix V^T V, of as many rows, has all
+eigenvalues that differ from zero; <V V^T, W W^T> = |V^T W|^2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.layer_features import Factored
+from penchant_numerics.operators import Factor, Operator
+from penchant_numerics.subspace import Eigenpairs
+from torch import Tensor
+
+from penchant_curvature._curvature_operator import DENSE, Curvature, dense_inner, exact_pairs
+from penchant_curvature._layers import Layer
+from penchant_curvature._samples import LayerSamples
+
+LARGEST = 8192  # columns up to which a Gram matrix is formed: half a gigabyte
+_CHUNK_BYTES = 2**27  # gradients that exist at once
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Columns sum_t errors x inputs of one layer, as inputs (n, t, d) and errors (n, k, t, o)."""
+
+    inputs: Tensor
+    errors: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples, and columns a sample."""
+        return self.errors.shape[:2]
+
+    def squared_norm(self) -> Tensor:
+        """sum_ik |v_ik|^2."""
+        return between_positions(self, self).sum()
+
+    def matrices(self, part: slice) -> Tensor:
+        """Columns of some samples as matrices (m, k, o, d)."""
+        return torch.einsum("nkto,ntd->nkod", self.errors[part], self.inputs[part])
+
+    def combined(self, weights: Tensor) -> Tensor:
+        """sum_ik weights_rik v_ik (r, o, d)."""
+        errors = torch.einsum("rnk,nkto->rnto", weights, self.errors)
+        return torch.einsum("rnto,ntd->rod", errors, self.inputs)
+
+    def products(self, matrices: Tensor) -> Tensor:
+        """<v_ik, X_r> (r, n, k) for matrices X (r, o, d)."""
+        seen = torch.einsum("rod,ntd->rnto", matrices, self.inputs)
+        return torch.einsum("rnto,nkto->rnk", seen, self.errors)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The same as matrices (n, k, o, d): smaller where a convolution has more positions than weights."""
+
+    columns: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.columns.shape[:2]
+
+    def squared_norm(self) -> Tensor:
+        return self.columns.square().sum()
+
+    def matrices(self, part: slice) -> Tensor:
+        return self.columns[part]
+
+    def combined(self, weights: Tensor) -> Tensor:
+        return torch.einsum("rnk,nkod->rod", weights, self.columns)
+
+    def products(self, matrices: Tensor) -> Tensor:
+        return torch.einsum("nkod,rod->rnk", self.columns, matrices)
+
+
+Stored = Positions | Gradients
+
+
+def between_positions(left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None) -> Tensor:
+    """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for all pairs of positions of a sample (n, t, t')."""
+    inputs = (left.inputs if H is None else left.inputs @ H) @ right.inputs.mT
+    errors = left.errors if Delta is None else left.errors @ Delta
+    mine, theirs = (each.transpose(1, 2).flatten(2) for each in (errors, right.errors))  # (n, t, k o)
+    return inputs * (mine @ theirs.mT)
+
+
+def store(samples: LayerSamples) -> tuple[Layer, Stored]:
+    """All columns of a layer in the smaller of the two forms."""
+    inputs, errors, columns = [], [], []
+    for batch in samples:
+        positions = Positions(batch.inputs, batch.errors)
+        (_, t, d), (_, k, _, o) = batch.inputs.shape, batch.errors.shape
+        if t * (o + d / k) <= o * d or t == 1:
+            inputs.append(batch.inputs)
+            errors.append(batch.errors)
+        else:
+            columns.append(positions.matrices(slice(None)))
+    layer = Layer(samples.name, o, d, bias=samples.has_bias)
+    return layer, Gradients(torch.cat(columns)) if columns else Positions(torch.cat(inputs), torch.cat(errors))
+
+
+class Columns(Curvature):
+    """V V^T over some layers: the exact curvature, one `stored` a layer, all with the same samples and columns."""
+
+    def __init__(self, layers: Sequence[Layer], stored: Sequence[Stored]) -> None:
+        norm = stored[0].squared_norm()
+        super().__init__(layers, device=norm.device, dtype=norm.dtype)
+        self.stored = tuple(stored)
+        self.samples, self.each = stored[0].shape  # columns a sample
+
+    @property
+    def count(self) -> int:
+        """Columns of V."""
+        return self.samples * self.each
+
+    def _apply(self, u: Tensor) -> Tensor:
+        weights = u.reshape(len(u), self.samples, self.each)
+        return self.flat([each.combined(weights) for each in self.stored])
+
+    def _adjoint(self, rows: Tensor) -> Tensor:
+        found = [each.products(matrix) for each, matrix in zip(self.stored, self.matrices(rows))]
+        return torch.stack(found).sum(0).flatten(1)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        return self._apply(self._adjoint(rows))
+
+    def factor(self) -> Factor:
+        return Factor(self.size, self.count, self._apply, self._adjoint, self.device, self.dtype)
+
+    def exact_trace(self) -> float:
+        return float(sum(each.squared_norm() for each in self.stored))
+
+    @functools.cached_property
+    def gram(self) -> Tensor:
+        """V^T V (columns, columns)."""
+        return self.cross_gram(self)
+
+    def cross_gram(self, other: Columns) -> Tensor:
+        """V^T W (columns, columns of the other)."""
+        return sum(_gram(mine, theirs) for mine, theirs in zip(self.stored, other.stored))
+
+    @functools.cached_property
+    def _decomposed(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues of the Gram matrix, descending, and eigenvectors as columns."""
+        values, vectors = torch.linalg.eigh(self.gram)
+        return values.flip(0), vectors.flip(1)
+
+    def inner(self, other: Operator) -> float:
+        if isinstance(other, Columns):
+            return float((self.gram if other is self else self.cross_gram(other)).square().sum())
+        return other.inner(self) if isinstance(other, Curvature) else dense_inner(self, other)
+
+    def exact_spectrum(self) -> Tensor | None:
+        if self.count > LARGEST and self.size > DENSE:
+            return None
+        if self.size <= min(self.count, DENSE):
+            return super().exact_spectrum()
+        known = "_decomposed" in self.__dict__
+        values = self._decomposed[0] if known else torch.linalg.eigvalsh(self.gram).flip(0)
+        return values[: self.size].clamp(min=0)
+
+    def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
+        """Vectors V q / sqrt(lambda) of the Gram matrix's (lambda, q); pairs of eigenvalue zero are left out."""
+        if self.count > LARGEST or self.size <= min(self.count, DENSE):
+            return super().eigenpairs(count, generator=generator)
+        values, mix = (each[..., :count] for each in self._decomposed)
+        kept = values > self.count * torch.finfo(values.dtype).eps * values[0]
+        rows = self._apply(mix[:, kept].T)
+        return exact_pairs(values[kept], (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).T)
+
+
+def _gram(mine: Stored, theirs: Stored) -> Tensor:
+    if isinstance(mine, Positions) and isinstance(theirs, Positions):
+        total = mine.inputs.new_zeros(*mine.errors.shape[:2], *theirs.errors.shape[:2])
+        left, right = (Factored(each.inputs, each.errors, weight=True, bias=False) for each in (mine, theirs))
+        left.add_gram(total, left if mine is theirs else right)
+        return total.flatten(2).flatten(0, 1)
+    found = [mine.products(each.flatten(0, 1)).flatten(1) for _, each in chunks(theirs)]
+    return torch.cat(found).T
+
+
+def chunks(stored: Stored) -> Iterator[tuple[slice, Tensor]]:
+    """Gradient matrices (m, k, o, d) of some samples at a time."""
+    one = stored.matrices(slice(0, 1))
+    step = max(1, _CHUNK_BYTES // (one.numel() * one.element_size()))
+    for start in range(0, stored.shape[0], step):
+        part = slice(start, start + step)
+        yield part, stored.matrices(part)

@@ -1,0 +1,227 @@
+"""KFAC and CFAC: samples in groups, and in each group errors independent of inputs.
+
+For a linear layer with inputs h and scaled errors s (`_samples.py`), Gauss-Newton is sum_ik (h_i h_i^T) x (s_ik s_ik^T). With samples in
+groups g of n_g,
+
+    sum_g H_g x Delta_g,    H_g = Ave_{i in g} h_i h_i^T,    Delta_g = sum_{i in g, k} s_ik s_ik^T.
+
+One group is KFAC (Martens and Grosse 2015), classes are CFAC (Papyan, JMLR 2020, definition 7.2; classes weigh what they hold, so it is the
+paper's average for balanced ones); with every sample a group it is Gauss-Newton itself. A convolution counts positions as samples
+(`expand`: Grosse and Martens 2016, Eschenhagen et al. 2023): H averages over them, Delta sums.
+
+Over several layers (Khatri-Rao) block (l, l') is H^{ll'} x Delta^{ll'}, moments between the layers. Positions of two convolutions have no
+common order, so all pairs of them are taken: means of inputs, sums of errors. Blocks on the diagonal are those of single layers; with
+several positions the whole need not be positive.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.operators import Factor, Operator
+from penchant_numerics.subspace import Eigenpairs
+from torch import Tensor
+
+from penchant_curvature._columns import Columns, Gradients, Stored, between_positions, chunks
+from penchant_curvature._curvature_operator import Curvature, dense_inner, exact_pairs
+from penchant_curvature._layers import Layer
+from penchant_curvature._samples import Batch, LayerSamples
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Factors of one layer: H (groups, d, d) and Delta (groups, o, o), and what joins it to other layers.
+
+    Groups with few samples also have roots R (d, r) of H = R R^T, which make products cheaper.
+    """
+
+    H: Tensor
+    Delta: Tensor
+    roots: tuple[Tensor | None, ...]
+    inputs: Tensor | None = None  # (n, d), means over positions
+    errors: Tensor | None = None  # (n, k, o), sums over positions
+
+
+def moments(samples: LayerSamples, groups: Tensor, *, joined: bool = False) -> tuple[Layer, Moments]:
+    """Factors of a layer over the groups (n,) its samples are in; with `joined` also what other layers need."""
+    sums = _Sums(groups)
+    means, totals = [], []
+    for batch in samples:
+        sums.add(batch, groups[batch.indices])
+        if joined:
+            means.append(batch.inputs.mean(1))
+            totals.append(batch.errors.sum(2))
+    layer = Layer(samples.name, batch.errors.shape[3], batch.inputs.shape[2], bias=samples.has_bias)
+    between = {"inputs": torch.cat(means), "errors": torch.cat(totals)} if joined else {}
+    return layer, Moments(sums.H, sums.Delta, sums.roots(), **between)
+
+
+class _Sums:
+    """H, Delta and roots of all groups, batch after batch."""
+
+    def __init__(self, groups: Tensor) -> None:
+        self.members = torch.bincount(groups).tolist()
+        self.H: Tensor | None = None
+        self.Delta: Tensor | None = None
+        self.kept: dict[int, list[Tensor]] = {}
+
+    def add(self, batch: Batch, inside: Tensor) -> None:
+        """Add a batch whose samples are in the groups `inside` (n,)."""
+        (_, t, d), o = batch.inputs.shape, batch.errors.shape[3]
+        if self.H is None:
+            self.H, self.Delta = batch.inputs.new_zeros(len(self.members), d, d), batch.inputs.new_zeros(len(self.members), o, o)
+        for group in inside.unique().tolist():
+            h, s = batch.inputs[inside == group].flatten(0, 1), batch.errors[inside == group].flatten(0, 2)
+            h = h / (t * self.members[group]) ** 0.5
+            self.H[group].addmm_(h.T, h)
+            self.Delta[group].addmm_(s.T, s)
+            if 2 * t * self.members[group] <= d:
+                self.kept.setdefault(group, []).append(h)
+
+    def roots(self) -> tuple[Tensor | None, ...]:
+        """R (d, r) of each group that has one."""
+        return tuple(torch.cat(self.kept[group]).T if group in self.kept else None for group in range(len(self.members)))
+
+
+class KroneckerSum(Curvature):
+    """sum_g H_g x Delta_g over some layers; `groups` (n,) are needed where there are several layers."""
+
+    def __init__(
+        self, layers: Sequence[Layer], factors: Sequence[Moments], *, groups: Tensor | None = None, by_class: bool = False
+    ) -> None:
+        first = factors[0].H
+        super().__init__(layers, device=first.device, dtype=first.dtype)
+        self.factors, self.by_class = tuple(factors), by_class
+        if len(layers) > 1 and (groups is None or any(each.inputs is None for each in factors)):
+            raise ValueError(f"{len(layers)} layers need the groups of samples and joined moments")
+        self.members = [] if groups is None else [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
+
+    @property
+    def groups(self) -> int:
+        return len(self.factors[0].H)
+
+    def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
+        """H (d, d') and Delta (o, o') of a group between two layers."""
+        if row == column:
+            return self.factors[row].H[group], self.factors[row].Delta[group]
+        left, right, inside = self.factors[row], self.factors[column], self.members[group]
+        H = left.inputs[inside].T @ right.inputs[inside] / len(inside)
+        return H, left.errors[inside].flatten(0, 1).T @ right.errors[inside].flatten(0, 1)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        given = self.matrices(rows)
+        found = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
+        for group in self.members if len(given) > 1 else ():
+            self._add_between_layers(found, given, group)
+        return self.flat(found)
+
+    def _add_between_layers(self, found: list[Tensor], given: list[Tensor], inside: Tensor) -> None:
+        """Add all blocks off the diagonal: S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n, without any block."""
+        inputs = [each.inputs[inside] for each in self.factors]  # (m, d)
+        errors = [each.errors[inside].flatten(0, 1) for each in self.factors]  # (m k, o)
+        seen = [S @ X @ A.T for S, X, A in zip(errors, given, inputs)]  # (r, m k, m)
+        total = torch.stack(seen).sum(0)
+        for sum_, S, A, own in zip(found, errors, inputs, seen):
+            sum_ += S.T @ (total - own) @ A / len(inside)
+
+    @functools.cached_property
+    def _both_roots(self) -> list[tuple[Tensor, Tensor]]:
+        """R (d, r) and Q (o, q) of every group's H = R R^T and Delta = Q Q^T, for a single layer."""
+        (factors,) = self.factors
+        return [(_root(H) if R is None else R, _root(Delta)) for H, Delta, R in zip(factors.H, factors.Delta, factors.roots)]
+
+    def factor(self) -> Factor | None:
+        """V with a column for every pair of columns of a group's roots, for a single layer and while they are fewer than parameters."""
+        if len(self.layers) > 1:
+            return None
+        shapes = [(Q.shape[1], R.shape[1]) for R, Q in self._both_roots]
+        counts = [rows * columns for rows, columns in shapes]
+        if sum(counts) >= self.size:
+            return None
+
+        def apply(u: Tensor) -> Tensor:
+            parts = zip(self._both_roots, shapes, u.split(counts, dim=1))
+            return self.flat([sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)])
+
+        def adjoint(v: Tensor) -> Tensor:
+            (given,) = self.matrices(v)
+            return torch.cat([(Q.T @ given @ R).flatten(1) for R, Q in self._both_roots], dim=1)
+
+        return Factor(self.size, sum(counts), apply, adjoint, self.device, self.dtype)
+
+    def exact_trace(self) -> float:
+        traces = [each.H.diagonal(dim1=1, dim2=2).sum(1) * each.Delta.diagonal(dim1=1, dim2=2).sum(1) for each in self.factors]
+        return float(torch.stack(traces).sum())
+
+    def inner(self, other: Operator) -> float:
+        if isinstance(other, KroneckerSum):
+            return self._inner_of_factors(other)
+        return self._inner_of_columns(other) if isinstance(other, Columns) else dense_inner(self, other)
+
+    def _inner_of_factors(self, other: KroneckerSum) -> float:
+        """sum over blocks and pairs of groups of <H, H'> <Delta, Delta'>."""
+        total = 0.0
+        for row in range(len(self.layers)):
+            for column in range(row + 1):
+                mine = [self.block(group, row, column) for group in range(self.groups)]
+                theirs = mine if other is self else [other.block(group, row, column) for group in range(other.groups)]
+                inputs, errors = (_pairwise([pair[k] for pair in mine], [pair[k] for pair in theirs]) for k in (0, 1))
+                total += float((inputs * errors).sum()) * (1 if row == column else 2)
+        return total
+
+    def _inner_of_columns(self, other: Columns) -> float:
+        """sum_ik v_ik^T A v_ik."""
+        total = 0.0
+        for group in range(self.groups):
+            for row, left in enumerate(other.stored):
+                for column, right in enumerate(other.stored[: row + 1]):
+                    H, Delta = self.block(group, row, column)
+                    total += _quadratic(left, right, H, Delta) * (1 if row == column else 2)
+        return total
+
+    def exact_spectrum(self) -> Tensor | None:
+        """With one group and one layer, products of the factors' eigenvalues."""
+        if self.groups > 1 or len(self.layers) > 1:
+            return super().exact_spectrum()
+        inputs, errors = (torch.linalg.eigvalsh(each[0]).clamp(min=0) for each in (self.factors[0].H, self.factors[0].Delta))
+        return torch.outer(inputs, errors).flatten().sort(descending=True).values
+
+    def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
+        if self.groups > 1 or len(self.layers) > 1:
+            return super().eigenpairs(count, generator=generator)
+        (inputs, left), (errors, right) = (torch.linalg.eigh(each[0]) for each in (self.factors[0].H, self.factors[0].Delta))
+        top = torch.outer(errors, inputs).flatten().topk(min(count, self.size))
+        matrices = [torch.outer(right[:, int(at) // len(inputs)], left[:, int(at) % len(inputs)]) for at in top.indices]
+        return exact_pairs(top.values, self.layers[0].rows(torch.stack(matrices)).T)
+
+
+def _root(matrix: Tensor) -> Tensor:
+    """R (d, rank) of a positive matrix R R^T (d, d)."""
+    values, vectors = torch.linalg.eigh(matrix)
+    kept = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    return vectors[:, kept] * values[kept].sqrt()
+
+
+def _block_product(factors: Moments, matrices: Tensor) -> Tensor:
+    """sum_g Delta_g X H_g for matrices X (r, o, d)."""
+    total = torch.zeros_like(matrices)
+    for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
+        total += Delta @ matrices @ H if R is None else Delta @ (matrices @ R) @ R.T
+    return total
+
+
+def _pairwise(mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
+    """Inner products of all pairs of matrices."""
+    left = torch.stack([each.flatten() for each in mine])
+    return left @ (left if theirs is mine else torch.stack([each.flatten() for each in theirs])).T
+
+
+def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
+    """sum_ik <v_ik, Delta v'_ik H^T> for columns v of one layer and v' of another."""
+    if isinstance(left, Gradients) or isinstance(right, Gradients):
+        parts = ((mine, right.matrices(part)) for part, mine in chunks(left))
+        return float(sum((mine * (Delta @ theirs @ H.T)).sum() for mine, theirs in parts))
+    return float(between_positions(left, right, H, Delta).sum())

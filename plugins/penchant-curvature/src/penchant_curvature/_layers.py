@@ -1,0 +1,96 @@
+"""Layers of a network that are linear in their inputs, the order of their parameters, and what is left out.
+
+A linear layer's parameters are a matrix (out, width), a bias its last column. In flat vectors they have the order of the network: weights
+in row-major order, then biases, so that an operator of a layer acts on the same vectors as Gauss-Newton restricted to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.layer_features import TangentFeatures
+from torch import Tensor, nn
+
+_SEEN = 8  # samples that show whether a layer's gradient is that of its inputs and errors
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer's parameters as a matrix (out, width); with `bias`, the last column is the bias.
+
+    >>> layer = Layer("fc", 2, 3, bias=True)
+    >>> matrix = layer.matrices(torch.tensor([[1.0, 2.0, 3.0, 4.0, 10.0, 20.0]], device="cpu"))
+    >>> matrix.tolist()
+    [[[1.0, 2.0, 10.0], [3.0, 4.0, 20.0]]]
+    >>> layer.rows(matrix).tolist()
+    [[1.0, 2.0, 3.0, 4.0, 10.0, 20.0]]
+    """
+
+    name: str
+    out: int
+    width: int
+    bias: bool
+
+    @property
+    def size(self) -> int:
+        return self.out * self.width
+
+    def matrices(self, rows: Tensor) -> Tensor:
+        """Matrices (k, out, width) of flat rows (k, size)."""
+        if not self.bias:
+            return rows.reshape(-1, self.out, self.width)
+        weight, bias = rows.split([self.out * (self.width - 1), self.out], dim=1)
+        return torch.cat([weight.reshape(-1, self.out, self.width - 1), bias[:, :, None]], dim=2)
+
+    def rows(self, matrices: Tensor) -> Tensor:
+        """Flat rows (k, size) of matrices (k, out, width)."""
+        if not self.bias:
+            return matrices.flatten(1)
+        return torch.cat([matrices[:, :, :-1].flatten(1), matrices[:, :, -1]], dim=1)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which parameters a Kronecker-factored curvature represents, by layer, and which it cannot."""
+
+    layers: Mapping[str, tuple[str, ...]]  # layer -> its parameters
+    others: Mapping[str, tuple[str, ...]]  # module -> parameters that are not a linear layer's
+    sizes: Mapping[str, int]  # parameter -> numbers
+    kinds: Mapping[str, str]  # module -> class
+
+    @property
+    def share(self) -> float:
+        """The share of the network's numbers that is represented."""
+        inside = sum(self.sizes[name] for names in self.layers.values() for name in names)
+        return inside / sum(self.sizes.values())
+
+    def report(self) -> str:
+        """What is not represented, in words; empty where everything is."""
+        return ", ".join(
+            f"{module or 'the network itself'} ({self.kinds[module]}: {sum(self.sizes[name] for name in names)} parameters)"
+            for module, names in self.others.items()
+        )
+
+
+def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
+    """Layers whose gradients are sums of errors times inputs: Linear, Conv1d and Conv2d without groups, not tied to another.
+
+    >>> found = coverage(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), torch.ones(4, 2, device="cpu"))
+    >>> list(found.layers), found.report()
+    (['0'], '1 (LayerNorm: 6 parameters)')
+    """
+    sizes = {name: value.numel() for name, value in network.named_parameters()}
+    features = TangentFeatures(network, inputs[:_SEEN])
+    layers = {name: tuple(each for each in parameter_names(name) if each in sizes) for name in features.layers}
+    others: dict[str, list[str]] = {}
+    for name in features.others:
+        others.setdefault(name.rpartition(".")[0], []).append(name)
+    kinds = {name: type(network.get_submodule(name)).__name__ for name in [*layers, *others]}
+    return Coverage(layers, {module: tuple(names) for module, names in others.items()}, sizes, kinds)
+
+
+def parameter_names(layer: str) -> tuple[str, str]:
+    """Names of a layer's weight and bias; the layer that is the whole network has no name."""
+    return f"{layer}.weight".lstrip("."), f"{layer}.bias".lstrip(".")

@@ -1,0 +1,132 @@
+"""What a layer sees of every sample: its inputs, and the errors that arrive at its outputs.
+
+The gradient of sample i towards column k is the matrix v_ik = sum_t errors_ikt inputs_it^T over the positions t of a convolution (one in a
+perceptron). Errors are scaled so that sum_ik v_ik v_ik^T is the curvature, a mean over samples:
+
+- `gauss-newton`: sqrt(p_k / N) (e_k - p)^T df/dz for softmax cross-entropy, where k runs over classes: the extended gradients of Papyan
+  (JMLR 2020) but for their sign; df_k/dz / sqrt(N) for half the squared error.
+- `empirical`: one column, the gradient of the loss at the label, over sqrt(N).
+
+All of it is in double precision. One output is the difference of two logits and becomes two classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.gauss_newton import batch_size
+from penchant_numerics.layer_features import Factored, TangentFeatures
+from penchant_numerics.moments import accumulation_dtype
+from torch import Tensor, nn
+from torch.nn import functional
+
+from penchant_curvature._layers import parameter_names
+
+COLUMNS = ("gauss-newton", "empirical")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples `start` and following: inputs (n, t, d), a bias as a last input of ones, and errors (n, k, t, o)."""
+
+    start: int
+    inputs: Tensor
+    errors: Tensor
+    probabilities: Tensor  # (n, C), of the network's outputs; ones for the squared error
+
+    @property
+    def indices(self) -> slice:
+        return slice(self.start, self.start + len(self.inputs))
+
+
+class LayerSamples:
+    """Batches of one layer's samples; each pass computes them anew, so that nothing has to be kept.
+
+    A module without linear structure (`factored` is false) has its gradients as errors of a layer whose only input is 1.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        data: Sequence[Tensor | None],
+        layer: str,
+        *,
+        parameters: Sequence[str] | None = None,
+        loss: str = "cross-entropy",
+        columns: str = "gauss-newton",
+        bias: bool = True,
+        batch: int | None = None,
+    ) -> None:
+        if columns not in COLUMNS:
+            raise ValueError(f"columns must be one of {', '.join(COLUMNS)}, found {columns!r}")
+        self.name, self.loss, self.columns = layer, loss, columns
+        self.inputs, self.labels = data[0], data[1]
+        names = parameter_names(layer)
+        known = {name for name, _ in network.named_parameters()}
+        chosen = list(parameters or [name for name in names if name in known and (bias or name != names[1])])
+        self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
+        self.factored = layer in self.features.layers
+        self.has_bias = self.factored and names[1] in chosen
+        self.batch = batch or batch_size(self.inputs.device)
+        if columns == "empirical" and self.labels is None:
+            raise ValueError("the empirical Fisher needs labels, found none")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __iter__(self) -> Iterator[Batch]:
+        labels = [None] * len(self.inputs) if self.labels is None else self.labels.split(self.batch)
+        for number, (x, y) in enumerate(zip(self.inputs.split(self.batch), labels)):
+            yield self._batch(number * self.batch, x, y)
+
+    def _batch(self, start: int, inputs: Tensor, labels: Tensor | None) -> Batch:
+        wide = accumulation_dtype(inputs.device)
+        with torch.no_grad():
+            outputs = self.features.outputs(self.features.outputs.values, inputs).to(wide)
+        (found,) = self.features(inputs).values()
+        if isinstance(found, Factored):
+            given, errors = _with_bias(found.inputs.to(wide), bias=found.bias), found.errors.to(wide)
+            outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
+            return Batch(start, given, self._scaled(errors, outputs, labels), _probabilities(outputs, self.loss))
+        rows = found.rows.to(wide)[:, :, None]  # (n, C, 1, parameters): errors of a layer whose one input is 1
+        outputs, rows = _at_least_two_classes(outputs, rows, self.loss)
+        ones = torch.ones(len(inputs), 1, 1, device=rows.device, dtype=wide)
+        return Batch(start, ones, self._scaled(rows, outputs, labels), _probabilities(outputs, self.loss))
+
+    def _scaled(self, errors: Tensor, outputs: Tensor, labels: Tensor | None) -> Tensor:
+        """Errors of the columns, of errors (n, C, t, o) of the outputs."""
+        if self.columns == "empirical":
+            slopes = _loss_gradient(outputs, labels, self.loss) / len(self) ** 0.5
+            return torch.einsum("nc,ncto->nto", slopes, errors)[:, None]
+        if self.loss == "squared-error":
+            return errors / len(self) ** 0.5
+        share = outputs.softmax(1)
+        mean = torch.einsum("nc,ncto->nto", share, errors)
+        return (errors - mean[:, None]).mul_((share / len(self)).sqrt()[:, :, None, None])
+
+
+def _with_bias(inputs: Tensor, *, bias: bool) -> Tensor:
+    return torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if bias else inputs
+
+
+def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[Tensor, Tensor]:
+    """One logit f is the pair (0, f)."""
+    if outputs.shape[1] > 1 or loss == "squared-error":
+        return outputs, errors
+    return torch.cat([torch.zeros_like(outputs), outputs], dim=1), torch.cat([torch.zeros_like(errors), errors], dim=1)
+
+
+def _probabilities(outputs: Tensor, loss: str) -> Tensor:
+    return torch.ones_like(outputs) if loss == "squared-error" else outputs.softmax(1)
+
+
+def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
+    """Gradient of each sample's loss in its outputs (n, C), with the labels of `training.loss_function`."""
+    classes = outputs.shape[1]
+    if loss == "cross-entropy":
+        return outputs.softmax(1) - functional.one_hot(labels.long(), classes).to(outputs.dtype)
+    if not labels.is_floating_point():
+        labels = functional.one_hot(labels, classes) if classes > 1 else 2 * labels[:, None] - 1
+    return outputs - labels.to(outputs.dtype).reshape(outputs.shape)

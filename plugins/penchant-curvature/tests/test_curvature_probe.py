@@ -1,0 +1,247 @@
+"""The estimators and the probe as a user runs them: conformance, refusals, coverage, and the claim on real digits."""
+# ruff: noqa: T201 (the numbers are shown with -s)
+
+import os
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant import testing
+from torch import nn
+
+SMALL = {"per_class": 6, "points": 64, "steps": 20, "training": {"epochs": 2}}
+
+
+def with_batch_norm(shape, outputs):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 6, bias=False), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, outputs))
+
+
+def measured(**options):
+    """The probe, small; its figures, which take most of the time, are drawn by the test of conformance."""
+    architecture = {"name": "import", "factory": options.pop("factory", testing.TINY)}
+    dataset = {"name": "import", "factory": "penchant.testing:tiny_samples"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penchant_curvature.curvature_proxies.plot", lambda result: {})
+        return penchant.measure("curvature-proxies", architecture=architecture, dataset=dataset, executor="serial", **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("offer", testing.offers("penchant-curvature"), ids=testing.label)
+def test_component_conforms(offer):
+    testing.check_component(offer)
+
+
+def test_probe_conforms(tmp_path):
+    result = testing.check_probe("curvature-proxies", tmp_path, **SMALL)
+    for name in ("layer-error-kfac", "layer-error-cfac", "layer-trace-exact", "layer-trace-kfac", "layer-trace-cfac"):
+        assert result.arrays[name].shape == (2,), "one row a layer"
+    assert result.conventions["layers"] == "1, 3"
+    assert result.arrays["layer-parameters"].tolist() == [40, 27]
+    assert result.arrays["cosine-cross"].shape == (2, 3, 3)
+    spacing = np.diff(result.arrays["spectrum-grid"], axis=1)[:, :1]
+    for name in ("exact", "kfac", "cfac", "empirical-fisher"):
+        assert np.allclose((result.arrays[f"spectrum-{name}"] * spacing).sum(1), 1.0)
+    assert result.quantities["covered"].value == 1.0
+
+
+def test_errors_are_those_of_dense_matrices():
+    result = measured(dtype="float64", training={"steps": 0})
+    from penchant_curvature._assembly import column_operators, kronecker_operators
+    from penchant_curvature._layers import coverage
+
+    with torch.random.fork_rng(devices=[]):
+        (inputs, labels), _ = testing.tiny_samples(torch.Generator().manual_seed(penchant_seed("dataset", "import")))
+    network = drawn_network()
+    chosen = torch.cat([torch.nonzero(labels == c)[:6, 0] for c in range(3)]).sort().values
+    data = (inputs[chosen].double(), labels[chosen])
+    covered = coverage(network, data[0])
+    exact = column_operators(network, data, covered, columns="gauss-newton", loss="cross-entropy")
+    for name, groups in (("kfac", torch.zeros_like(data[1])), ("cfac", data[1])):
+        proxy = kronecker_operators(network, data, covered, groups, loss="cross-entropy")
+        errors = [float((exact[k].dense() - proxy[k].dense()).norm() / exact[k].dense().norm()) for k in exact]
+        assert np.allclose(result.arrays[f"layer-error-{name}"], errors, rtol=1e-6)
+        assert np.allclose(result.arrays[f"layer-trace-{name}"], [float(proxy[k].dense().trace()) for k in exact])
+
+
+def penchant_seed(*keys):
+    from penchant.identity import derive
+
+    return derive(0, *keys)
+
+
+def drawn_network():
+    from penchant import plugins as discovery
+    from penchant.networks import BoundArchitecture
+
+    component = discovery.load().find("architecture", "import").component.bind({"factory": testing.TINY}, "test")
+    return BoundArchitecture(component, "import", (4,), 3, seed=0)(0).double().eval()
+
+
+def test_all_layers_at_once_are_one_row():
+    estimators = {"curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]}
+    result = measured(estimators=estimators)
+    assert result.conventions["layers"] == "all"
+    assert result.arrays["layer-parameters"].tolist() == [67]
+    assert "cosine-class" not in result.arrays
+    assert 0 < result.arrays["layer-error-cfac"][0] < 2
+
+
+def test_a_few_samples_that_carry_the_curvature_are_warned_of():
+    result = measured(training={"steps": 0})
+    assert 9 < result.quantities["effective-samples"].value <= 18
+    assert not result.warnings
+    sharp = measured(training={"epochs": 200, "learning_rate": 1.0}, per_class=3)
+    assert sharp.quantities["effective-samples"].value < 9
+    assert "samples carry the curvature, less than 3 a class" in sharp.warnings[0]
+
+
+def test_the_last_layers_can_be_asked_for():
+    result, whole = measured(last=1), measured()
+    assert result.conventions["layers"] == "3"
+    assert result.arrays["layer-error-cfac"] == whole.arrays["layer-error-cfac"][1:]
+
+
+class _Tied(nn.Module):
+    """A convolution in groups, a weight used by two modules, and a parameter of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.groups, self.first, self.second = nn.Conv2d(2, 4, 3, groups=2), nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+        self.second.weight = self.first.weight
+        self.scale, self.head = nn.Parameter(torch.tensor(2.0)), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.groups(x)).flatten(1)
+        return self.head(torch.tanh(self.second(torch.tanh(self.first(x))) * self.scale))
+
+
+def test_what_is_not_a_linear_layer_is_listed_and_represented_by_gauss_newton():
+    from penchant_curvature._assembly import column_operators
+    from penchant_curvature._layers import coverage
+    from penchant_numerics.gauss_newton import GaussNewton
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network, inputs = _Tied().double().eval(), torch.randn(7, 2, 4, 4, dtype=torch.float64)
+    covered = coverage(network, inputs)
+    assert list(covered.layers) == ["head"]
+    expected = "the network itself (_Tied: 1 parameters), groups (Conv2d: 40 parameters), first (Linear: 256 parameters)"
+    assert covered.report() == expected
+    found = column_operators(network, (inputs, None), covered, columns="gauss-newton", loss="cross-entropy", batch=4)
+    for name, patterns in {"head": "head", "groups": "groups", "first": "first.weight", "": "scale"}.items():
+        exact = GaussNewton(network, (inputs, None), parameters=patterns, batch=4).dense()
+        assert float((found[name].dense() - exact).norm()) < 1e-10 * float(exact.norm())
+
+
+def test_networks_that_draw_are_refused():
+    with pytest.raises(penchant.Error, match="curvature needs a network that is a function of one sample"):
+        measured(factory=with_noise)
+
+
+class _Noisy(nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+
+def with_noise(shape, outputs):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 6), _Noisy(), nn.Linear(6, outputs))
+
+
+def test_squared_error_has_no_cosines_and_says_which_loss():
+    result = measured(training={"epochs": 2, "loss": "squared-error"})
+    assert "cosine-class" not in result.arrays
+    assert "squared error" in result.conventions["curvature: loss"]
+
+
+def test_layers_that_cannot_be_represented_are_refused_unless_accepted():
+    result = measured(factory=with_batch_norm)
+    assert result.conventions["kfac: not represented"].startswith("2 (BatchNorm1d: 12 parameters)")
+    assert result.quantities["covered"].value == pytest.approx(45 / 57)
+    with pytest.raises(penchant.Error, match=r"kfac cannot represent 2 \(BatchNorm1d: 12 parameters\); uncovered = accept leaves them out"):
+        measured(factory=with_batch_norm, estimators={"curvature": ["ggn", "kfac"]})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimators": {"curvature": ["kfac", "cfac"]}}, "compares ggn with other estimators, each once; found kfac, cfac"),
+        ({"estimators": {"curvature": ["ggn"]}}, "compares ggn with other estimators, each once; found ggn"),
+        ({"estimators": {"curvature": ["ggn", {"name": "kfac", "blocks": "all"}]}}, "no layer in common"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options, message):
+    with pytest.raises(penchant.Error, match=message):
+        measured(**options)
+
+
+def test_too_many_samples_are_refused(monkeypatch):
+    from penchant_curvature import curvature_proxies
+
+    monkeypatch.setattr(curvature_proxies, "LARGEST", 20)
+    with pytest.raises(penchant.Error, match="samples x classes must be at most 20 for exact spectra, found 54; use a smaller per_class"):
+        measured()
+
+
+def test_permuted_classes_are_the_null_of_cfac_only():
+    result = measured(permutations=2)
+    assert result.arrays["layer-error-cfac-null"].shape == (2,)
+    assert "layer-error-kfac-null" not in result.arrays
+    assert "layer-error-empirical-fisher-null" not in result.arrays
+    assert result.quantities["last-error-cfac"].null == pytest.approx(result.arrays["layer-error-cfac-null"][-1])
+
+
+def test_numerics_name_their_devices():
+    from penchant_curvature._assembly import column_operators, kronecker_operators
+    from penchant_curvature._layers import coverage
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)).eval()
+        data = (torch.randn(9, 1, 4, 4), torch.arange(9) % 3)
+    with testing.no_trace(), testing.strict_devices():
+        covered = coverage(network, data[0])
+        for blocks in ("layers", "all"):
+            shared = {"loss": "cross-entropy", "blocks": blocks}
+            made = [column_operators(network, data, covered, columns=which, **shared) for which in ("gauss-newton", "empirical")]
+            made.append(kronecker_operators(network, data, covered, data[1], **shared))
+            for operators in made:
+                for operator in operators.values():
+                    operator.frobenius_distance(operator)
+                    operator.eigenvalues(3)
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+needs_digits = pytest.mark.skipif(not os.environ.get("PENCHANT_DATA"), reason="PENCHANT_DATA names no folder with MNIST")
+
+
+@pytest.mark.slow
+@needs_digits
+@pytest.mark.parametrize(
+    "architecture",
+    [{"name": "mlp", "widths": [256, 256, 256], "normalization": "batch"}, {"name": "lenet", "normalization": "batch"}],
+    ids=lambda each: each["name"],
+)
+def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mnist(architecture):
+    """Trained to a loss near zero, a third of the samples carry the curvature. The claim is not general: LeNet without batch-norm after
+    twenty epochs on 5,000 digits has 18 to 26 of 300, and CFAC's error is the larger one for two of three seeds, its alignment the better.
+    """
+    estimators = {"curvature": [{"name": "ggn"}, *({"name": name, "uncovered": "accept"} for name in ("kfac", "cfac"))]}
+    training = {"epochs": 60, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4, "schedule": "thirds"}
+    result = penchant.measure(
+        "curvature-proxies",
+        architecture=architecture,
+        dataset={"name": "mnist", "per_class": 100, "test_per_class": 50},
+        estimators=estimators,
+        training=training,
+        per_class=30,
+        leading=11,
+        steps=32,
+        starts=1,
+    )
+    names = ("layer-error-kfac", "layer-error-cfac", "layer-error-cfac-null", "layer-alignment-kfac", "layer-alignment-cfac")
+    for layer, *numbers in zip(result.conventions["layers"].split(", "), *(result.arrays[name] for name in names)):
+        print(f"{architecture['name']} layer {layer}: " + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, numbers)))
+    print(f"{architecture['name']} effective samples {result.quantities['effective-samples'].value:.0f} of 300")
+    kfac, cfac, null = (result.arrays[f"layer-error-{name}"][-2:] for name in ("kfac", "cfac", "cfac-null"))
+    assert (cfac < kfac).all() and (cfac < null).all()
+    assert result.quantities["cosine-class"].value > result.quantities["cosine-class"].null
