@@ -132,8 +132,8 @@ class GaussNewton(Operator):
             if line is None:
                 self._add_dual(total, rows, inputs)
             else:
-                line.add_vjp(total, curve(line.outputs, line.jvp(rows), self.loss))
-        return total.mul_(self.scale)
+                line.add_vjp(total, curve(line.outputs, line.jvp(rows), self.loss) * self.scale)
+        return total
 
     def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
         """A batch's linearisation: the kept one, or a new one where several products, or the route, pay for it."""
@@ -147,7 +147,7 @@ class GaussNewton(Operator):
             tangents = [each.detach().requires_grad_() for each in self.layout.split(row)]
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
-            cotangent = curve(values, tangent.detach(), self.loss)
+            cotangent = curve(values, tangent.detach(), self.loss) * self.scale
             self.layout.add_(sum_, torch.autograd.grad(tangent, tangents, cotangent, materialize_grads=True))
 
     def factor(self) -> Factor:
@@ -168,10 +168,10 @@ class GaussNewton(Operator):
         for number, (inputs, u) in enumerate(zip(self._batches(), columns)):
             if number < len(self._lines):
                 line = self._lines[number]
-                line.add_vjp(total, root(line.outputs, u, self.loss))
+                line.add_vjp(total, root(line.outputs, u, self.loss) * self.scale**0.5)
             else:
-                self._add_backward(total, u, inputs)
-        return total.mul_(self.scale**0.5)
+                self._add_backward(total, u * self.scale**0.5, inputs)
+        return total
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
         leaves = self.outputs.leaves()

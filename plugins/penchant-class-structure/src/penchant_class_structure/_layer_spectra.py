@@ -1,0 +1,120 @@
+"""Spectra of a layer's moments, of their class parts, and of what projection knockouts leave."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.knockouts import knock_out_matrix, range_basis
+from torch import Tensor
+
+from penchant_class_structure._layer_moments import ClassSums, LayerMoments
+
+_ZERO = 1e-10  # of the largest eigenvalue: smaller ones are rounding
+
+
+def descending(values: Tensor, count: int) -> Tensor:
+    """The `count` largest, rounding below zero cut off, filled up with zeros."""
+    values = values.sort(descending=True).values.clamp(min=0)[:count]
+    return torch.cat([values, values.new_zeros(count - len(values))])
+
+
+def part_values(rows: Tensor, count: int) -> Tensor:
+    """Eigenvalues of sum_j r_j r_j^T for rows (m, d)."""
+    small = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
+    return descending(torch.linalg.eigvalsh(small), count)
+
+
+def without(moment: Tensor, rows: Tensor) -> Tensor:
+    """All eigenvalues, ascending, of a moment (d, d) with the span of rows (m, d) projected out."""
+    basis = range_basis(rows.T)
+    left = moment - basis @ (basis.T @ moment)
+    left = left - (left @ basis) @ basis.T
+    return torch.linalg.eigvalsh((left + left.T) / 2)
+
+
+def feature_rows(sums: ClassSums) -> Tensor:
+    """Rows (C, d) of the class part of Ave h h^T: sqrt(n_c / N) h_c."""
+    return (sums.counts / sums.counts.sum()).sqrt()[:, None] * sums.feature_means()
+
+
+def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
+    """Rows of the class part (C, o) and of the cross-class part (C (C - 1), o) of the errors' moment."""
+    means, cross = sums.error_means()
+    C = len(means)
+    off = ~torch.eye(C, device="cpu", dtype=torch.bool)
+    class_weights = (sums.weights * off).sum(1)
+    rows = sums.weights.sqrt()[:, :, None] * (cross - means[:, None])
+    return class_weights.sqrt()[:, None] * means, rows[off]
+
+
+def separation(part: Tensor, left: Tensor) -> float:
+    """The smallest non-zero eigenvalue of a class part over the largest that its knockout leaves; NaN where that leaves nothing."""
+    positive = part[part > _ZERO * part.max()]
+    rest = float(left.max())
+    return float(positive.min()) / rest if rest > _ZERO * float(part.max()) else float("nan")
+
+
+def whitening(part: Tensor) -> float:
+    """The second largest over the smallest non-zero eigenvalue of a class part; NaN with fewer than two."""
+    positive = part[part > _ZERO * part.max()]
+    return float(positive[1] / positive[-1]) if len(positive) > 1 else float("nan")
+
+
+def feature_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
+    rows = feature_rows(layer.sums[0])
+    left = without(layer.features, rows)
+    part = part_values(rows, len(rows))
+    mean = layer.sums[0].feature_means().mean(0, keepdim=True)
+    return {
+        "features": descending(torch.linalg.eigvalsh(layer.features), count),
+        "features-class": part,
+        "features-without-class": descending(left, count),
+        "features-without-mean": descending(without(layer.features, mean), count),
+        "separation-features-by-layer": separation(part, left),
+        "whitening-features-by-layer": whitening(part),
+    }
+
+
+def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
+    class_rows, cross_rows = error_rows(layer.sums[0])
+    C = len(class_rows)
+    part, left = part_values(class_rows, C), without(layer.errors, class_rows)
+    both = torch.cat([class_rows, cross_rows])
+    mean = layer.sums[0].error_means()[0].mean(0, keepdim=True)
+    return {
+        "errors": descending(torch.linalg.eigvalsh(layer.errors), count),
+        "errors-class": part,
+        "errors-means": part_values(both, C * (C - 1)),
+        "errors-without-class": descending(left, count),
+        "errors-without-class-cross": descending(without(layer.errors, both), count),
+        "errors-without-mean": descending(without(layer.errors, mean), count),
+        "separation-errors-by-layer": separation(part, left),
+        "whitening-errors-by-layer": whitening(part),
+    }
+
+
+def weight_spectra(layer: LayerMoments, count: int, weight_decay: float) -> dict[str, Tensor | float]:
+    """W = -(1 / eta) Ave delta h^T at a stationary point; its class part is that of the means of delta and h."""
+    sums, scale = layer.sums[0], -1 / weight_decay if weight_decay else -1.0
+    shares = sums.counts / sums.counts.sum()
+    errors = sums.own / sums.counts[:, None]
+    positions = float(sums.weights.sum())  # the probabilities of a sample add up to one at each position
+    part = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
+    found: dict[str, Tensor | float] = {
+        "weights": descending(torch.linalg.svdvals(layer.weight), count),
+        "weights-class": descending(torch.linalg.svdvals(part), len(shares)),
+        "weights-without-class": descending(torch.linalg.svdvals(knock_out_matrix(layer.weight, part)), count),
+    }
+    if weight_decay:
+        found["stationarity-by-layer"] = float((layer.weight - scale * layer.gradient).norm() / layer.weight.norm())
+    return found
+
+
+def null_separations(layer: LayerMoments) -> dict[str, float]:
+    """Separations of permuted classes, their mean over permutations."""
+    features, errors = [], []
+    for sums in layer.sums[1:]:
+        rows, (class_rows, _) = feature_rows(sums), error_rows(sums)
+        features.append(separation(part_values(rows, len(rows)), without(layer.features, rows)))
+        errors.append(separation(part_values(class_rows, len(class_rows)), without(layer.errors, class_rows)))
+    means = {"features": features, "errors": errors}
+    return {f"separation-{name}-null": sum(values) / len(values) for name, values in means.items() if values}

@@ -1,0 +1,127 @@
+"""The probe `hessian-spectrum` against dense Hessians, and the power law against known tails."""
+# ruff: noqa: T201 (the numbers are shown with -s)
+
+import doctest
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant_class_structure import _canonical_model, _outliers, _tail
+from penchant_class_structure._tail import power_law, semicircle_slope
+from penchant_numerics.lanczos import exact_quadrature, quadrature
+from penchant_numerics.operators import Dense
+from torch.func import functional_call, hessian, jacrev
+from torch.nn import functional
+
+OPTIONS = {
+    "architecture": {"name": "import", "factory": testing.TINY},
+    "dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"},
+    "training": {"steps": 0},
+    "executor": "serial",
+    "dtype": "float64",
+}
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Numbers only: drawing takes longer than measuring."""
+    monkeypatch.delattr("penchant_class_structure.hessian_spectrum.plot")
+
+
+@pytest.mark.parametrize("module", [_canonical_model, _outliers, _tail])
+def test_examples_in_docstrings_run(module):
+    assert doctest.testmod(module).failed == 0
+
+
+def test_estimated_spectra_are_the_exact_ones():
+    exact = penchant.measure("hessian-spectrum", **OPTIONS)
+    free = penchant.measure("hessian-spectrum", **OPTIONS, exact_limit=0, steps=67, starts=4, trace_samples=200)
+    for prefix in ("", "test-"):
+        np.testing.assert_allclose(free.arrays[f"{prefix}top-eigenvalues"], exact.arrays[f"{prefix}top-eigenvalues"], rtol=1e-4)
+        for name in ("hessian", "gauss-newton"):
+            found, expected = free.quantities[f"{prefix}trace-{name}"], exact.quantities[f"{prefix}trace-{name}"]
+            assert abs(found.value - expected.value) <= 4 * (found.stderr or 1e-9)
+
+
+def test_the_probe_measures_what_torch_func_gives(tmp_path):
+    """The dense Hessian and G of the very network and samples of a run, rebuilt from its checkpoint and seed."""
+    run = penchant.run(
+        {
+            "seeds": [3],
+            "dtype": "float64",
+            "executor": "serial",
+            "keep_networks": True,
+            "architectures": [{"name": "import", "factory": testing.TINY}],
+            "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
+            "probes": [{"name": "hessian-spectrum", "samples": "train", "training": {"epochs": 2, "batch": 30}}],
+        },
+        out=tmp_path / "run",
+    )
+    (result,) = run.results()
+    (checkpoint,) = (tmp_path / "run" / "networks").glob("*/step-6.pt")
+    state = torch.load(checkpoint, weights_only=True)["network"]
+    network = testing.tiny_network((4,), 3).double()
+    network.load_state_dict(state)
+    from penchant.identity import derive
+
+    train, _ = testing.tiny_samples(torch.Generator().manual_seed(derive(3, "dataset", "import")))
+    x, y = train[0].double(), train[1]
+    sizes = [value.numel() for value in state.values()]
+    flat = torch.cat([value.flatten() for value in state.values()])
+
+    def outputs(theta):
+        parts = zip(state.items(), theta.split(sizes))
+        return functional_call(network, {name: part.view_as(value) for (name, value), part in parts}, (x,))
+
+    H = hessian(lambda theta: functional.cross_entropy(outputs(theta), y))(flat)
+    J, p = jacrev(outputs)(flat), outputs(flat).softmax(1)
+    G = torch.einsum("ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J) / len(x)
+    print(f"trace {float(H.trace()):.6f}, found {result.quantities['trace-hessian'].value:.6f}")
+    assert result.quantities["trace-hessian"].value == pytest.approx(float(H.trace()), rel=1e-9)
+    assert result.quantities["trace-gauss-newton"].value == pytest.approx(float(G.trace()), rel=1e-9)
+    np.testing.assert_allclose(result.arrays["top-eigenvalues"], torch.linalg.eigvalsh(H).flip(0)[:3], rtol=1e-9)
+    np.testing.assert_allclose(result.arrays["top-eigenvalues-gauss-newton"], torch.linalg.eigvalsh(G).flip(0)[:3], rtol=1e-9)
+    grid, density = result.arrays["density-grid"], result.arrays["density-residual"]
+    mean = float((grid * density).sum() * (grid[1] - grid[0])) * len(H)
+    assert mean == pytest.approx(float((H - G).trace()), abs=1e-6 * len(H) * float(np.abs(grid).max()) + 1e-9)
+
+
+@pytest.mark.parametrize("exponent", [2.0, 3.0])
+def test_power_laws_are_recovered_and_a_semicircle_is_not_one(exponent):
+    places = (torch.arange(1, 4001, dtype=torch.float64) - 0.5) / 4000
+    values = places ** (-1 / (exponent - 1))  # density ~ |value|^-exponent
+    signs = torch.where(torch.arange(4000) % 2 == 0, 1.0, -1.0)
+    measure = exact_quadrature(values * signs)
+    line = power_law(measure, low=3 / float(values.max()), high=0.2)
+    print(f"exponent {-exponent}, found {line.slope:.3f}, R^2 {line.fit:.4f}")
+    assert line.slope == pytest.approx(-exponent, abs=0.15)
+    assert line.fit > 0.98
+    angles = torch.cos(torch.linspace(0, torch.pi, 4000, dtype=torch.float64))
+    flat = power_law(exact_quadrature(angles), low=0.01, high=0.5)
+    assert abs(flat.slope) < 0.2
+    assert semicircle_slope(low=0.01, high=0.5) == pytest.approx(-0.02, abs=0.01)
+
+
+def test_lanczos_sees_the_tail_too():
+    values = ((torch.arange(1, 1501, dtype=torch.float64) - 0.5) / 1500) ** -0.5
+    generator = torch.Generator().manual_seed(0)
+    measure = quadrature(Dense(torch.diag(values)), steps=200, starts=4, generator=generator)
+    assert power_law(measure, low=0.04, high=0.5).slope == pytest.approx(-3, abs=0.4)
+
+
+def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
+    options = {**OPTIONS, "exact_limit": 0, "steps": 20, "starts": 1, "samples": "train"}
+    plain, deflated = (penchant.measure("hessian-spectrum", **options, deflate=deflate) for deflate in (False, True))
+    assert "top-eigenvalues" not in plain.arrays
+    for result in (plain, deflated):
+        grid = result.arrays["density-grid"]
+        assert result.arrays["density-hessian"].sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-6)
+    assert deflated.arrays["density-hessian"].max() > plain.arrays["density-hessian"].max()
+
+
+def test_subspace_iteration_finds_the_same_pairs():
+    options = {**OPTIONS, "exact_limit": 0, "samples": "train", "steps": 10, "starts": 1}
+    lanczos, subspace = (penchant.measure("hessian-spectrum", **options, method=method) for method in ("lanczos", "subspace"))
+    np.testing.assert_allclose(lanczos.arrays["top-eigenvalues"], np.sort(subspace.arrays["top-eigenvalues"])[::-1], rtol=2e-2)
