@@ -16,11 +16,11 @@ $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard p
 demo: $(VENV)/.installed  ## what three networks prefer, as a report
 	$(BIN)/penchant run examples/quickstart.toml
 
-test: $(VENV)/.installed  ## all tests but the slow ones, two at a time
-	$(BIN)/python -m pytest -q -n 2
+test: $(VENV)/.installed  ## all tests but the slow ones, two at a time, a thread each
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 test-slow: $(VENV)/.installed  ## all tests
-	$(BIN)/python -m pytest -q -n 2 -m "not bench"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not bench"
 
 check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/ruff check .
