@@ -1,0 +1,1 @@
+"""Declarations: what this plugin offers, without any of the code behind it."""
