@@ -114,6 +114,8 @@ class ProcessPool:
 
     def close(self) -> None:
         for worker in self._workers.values():
+            worker.connection.close()  # all begin to leave before one is waited for
+        for worker in self._workers.values():
             worker.stop()
         self._workers.clear()
 

@@ -58,7 +58,7 @@ def looped_geometry(architecture):
 
 def evolution_vectors(networks, inputs, targets, points):
     flow = Flow(inputs, targets, targets, RESIDUALS["squared-error"], batch=len(inputs))
-    return mixed_products(networks, flow.parameter_gradients(networks)[0], points)
+    return mixed_products(networks, flow.parameter_gradients(networks)[0], points)[:, 0]  # one input a network
 
 
 def dense_evolution_vectors(networks, inputs, targets, points):

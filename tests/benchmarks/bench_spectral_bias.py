@@ -23,7 +23,7 @@ NETWORKS, POINTS, STEPS = 10, 200, 8
 WAY = (
     "import penchant, sys, time; start = time.time();"
     "penchant.measure('frequency-learning', architecture={'name': 'mlp', 'widths': [256] * 5}, shape=(1,), draws=4, shuffled_draws=0,"
-    "every=60, training={'steps': 60}, executor=sys.argv[1], workers=int(sys.argv[2]), threads=int(sys.argv[3])); print(time.time() - start)"
+    "every=250, training={'steps': 500}, executor=sys.argv[1], workers=int(sys.argv[2]), threads=int(sys.argv[3])); print(time.time() - start)"
 )
 
 
@@ -110,7 +110,7 @@ def main() -> None:
     neighbours(device)
     rounds = [(whole("serial", 1, 2), whole("processes", 2, 1)) for _ in range(2)]
     threads, workers = (min(each[index] for each in rounds) for index in (0, 1))
-    print(f"{'4 trainings of 60 steps: 1 process 2 threads | 2 workers':64s} {threads:9.3f} s {workers:9.3f} s {threads / workers:7.2f} x")
+    print(f"{'4 trainings of 500 steps: 1 process 2 threads | 2 workers':64s} {threads:9.3f} s {workers:9.3f} s {threads / workers:7.2f} x")
 
 
 if __name__ == "__main__":
