@@ -17,10 +17,10 @@ demo: $(VENV)/.installed  ## what three networks prefer, as a report
 	$(BIN)/penchant run examples/quickstart.toml
 
 test: $(VENV)/.installed  ## all tests but the slow ones, two at a time, a thread each
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed  ## all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not bench"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not bench"
 
 check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/ruff check .

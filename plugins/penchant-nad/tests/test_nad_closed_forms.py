@@ -13,6 +13,7 @@ def corrected_point(count):
     return norm.isf(0.005 / count)
 
 
+@pytest.mark.slow
 def test_logistic_regression_is_isotropic():
     result = penchant.measure("nad", architecture="logistic", shape=(1, 16, 16), samples=1500)
     low, high = result.arrays["null-edges"]
@@ -42,6 +43,7 @@ def test_linear_pooling_has_the_covariance_of_its_closed_form():
     assert np.abs(upper).mean() == pytest.approx(math.sqrt(2 / math.pi), abs=0.15)
 
 
+@pytest.mark.slow
 def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
     """(H/2) s_t^2 s_P^2 I for Gaussian weights."""
     architecture = {"name": "mlp", "widths": [20], "initialization": "gaussian", "weight_std": 0.3, "bias": False}
@@ -70,6 +72,7 @@ def test_methods_answer_different_questions_but_impulse_is_the_limit():
     assert cosine(impulse, local) < 0.95
 
 
+@pytest.mark.slow
 def test_lenet_is_not_isotropic():
     result = penchant.measure(
         "nad", architecture="lenet", shape=(1, 16, 16), samples=300, estimators={"directions": {"method": "autograd"}}

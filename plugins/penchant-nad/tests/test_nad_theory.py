@@ -176,6 +176,7 @@ def test_agreement_conforms(tmp_path):
     assert result.arrays["overlap"][-1] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_both_estimators_agree_on_linear_pooling():
     pytest.importorskip("penchant_mixed")
     pytest.importorskip("penchant_architectures")

@@ -26,6 +26,7 @@ def test_standard_errors_add_repeats_to_samples():
     assert repeated[0] == pytest.approx(math.hypot(0.04, 0.1), rel=0.01)
 
 
+@pytest.mark.slow
 def test_curves_sizes_and_repeats_conform(tmp_path):
     options = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "repeats": 2, "loss_target": 0.6, **SMALL}
     options["training"] = {"epochs": 2, "batch": 8}
@@ -63,6 +64,7 @@ def test_maps_are_drawn_for_signals_and_images(tmp_path, shape):
     assert "steps-map" in {path.stem for path in (tmp_path / "serial").glob("jobs/*/figures/*.png")}
 
 
+@pytest.mark.slow
 def test_logistic_regression_learns_every_frequency():
     pytest.importorskip("penchant_architectures")
     options = {"basis": "dft-cosine", "every": 24, "shape": (1, 16, 16), "train": 2000, "test": 1000, "executor": "serial"}

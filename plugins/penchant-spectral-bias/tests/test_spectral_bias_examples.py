@@ -34,7 +34,9 @@ def test_every_preset_has_an_example():
 @pytest.mark.parametrize(
     ("name", "options", "training"),
     [
-        ("fig_3_8", {"frequencies": [2, 4], "points": 24, "draws": 1, "shuffled_draws": 0}, {"steps": 2}),
+        pytest.param(
+            "fig_3_8", {"frequencies": [2, 4], "points": 24, "draws": 1, "shuffled_draws": 0}, {"steps": 2}, marks=pytest.mark.slow
+        ),
         ("fig_a_7", {"points": 16, "every": 1}, {"steps": 2}),
         ("theorem_3_3", {"networks": 1, "cycles": 20, "gradients": 2}, {}),
     ],

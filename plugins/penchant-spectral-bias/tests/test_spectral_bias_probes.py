@@ -75,6 +75,7 @@ def test_amplitudes_are_those_of_the_stored_prediction():
     np.testing.assert_allclose(target, [0.5, 1.0, 2.0, 1.0, 0.2, 0.3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dealing_points_at_random_takes_the_order_away():
     """Rates of a model on dealt points have nothing to do with the frequency: over seeds the correlation is around zero."""
     found = [
