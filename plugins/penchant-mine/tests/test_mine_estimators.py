@@ -226,8 +226,15 @@ def test_mine_on_one_pair_is_within_a_tenth_on_average(rho, tolerance):
     truth = correlated_gaussians(1, rho)
     found = [estimate("mine", *gaussians(10000, 1, rho, seed), seed=seed) for seed in range(5)]
     assert abs(sum(each.value for each in found) / 5 - truth) < max(0.1 * truth, 0.03) <= tolerance + 1e-3
-    neighbours = [estimate("ksg", *gaussians(10000, 1, rho, seed), seed=seed).value for seed in range(5)]
-    assert abs(sum(neighbours) / 5 - truth) < 0.03 * truth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.5, 0.8, 0.95])
+def test_nearest_neighbours_on_one_pair_are_within_three_per_cent(rho):
+    truth = correlated_gaussians(1, rho)
+    # enough samples that their own chance is a third of what is allowed: with 5 x 10000 it is as large, at rho = 0.5
+    found = [estimate("ksg", *gaussians(50000, 1, rho, seed), seed=seed).value for seed in range(8)]
+    assert abs(sum(found) / 8 - truth) < 0.03 * truth
 
 
 @pytest.mark.slow
