@@ -25,6 +25,19 @@ class Samples(NamedTuple):
         """The samples with these indices, in their order."""
         return Samples(self.inputs[indices], self.labels[indices])
 
+    def first_of_each_class(self, count: int) -> Samples:
+        """The first `count` samples of each class, in their order; fewer where a class has fewer.
+
+        >>> labels = torch.tensor([1, 0, 1, 1, 0], device="cpu")
+        >>> Samples(torch.arange(5, device="cpu"), labels).first_of_each_class(2).inputs.tolist()
+        [0, 1, 2, 4]
+        """
+        place = torch.zeros_like(self.labels)  # of a sample among those of its class
+        for label in self.labels.unique():
+            own = self.labels == label
+            place[own] = torch.arange(int(own.sum()), device=place.device)
+        return self.select(torch.nonzero(place < count)[:, 0])
+
 
 @dataclass(frozen=True)
 class Data:

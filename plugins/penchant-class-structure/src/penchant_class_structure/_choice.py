@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import penchant
-import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.safety import safe
 from torch import nn
@@ -18,13 +17,7 @@ def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     counts = samples.labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
         raise penchant.Error(f"every class needs a sample, found none of class {int(counts.argmin())}")
-    if per_class is None:
-        return samples
-    number = torch.zeros_like(samples.labels)  # of a sample among those of its class
-    for label in range(classes):
-        own = samples.labels == label
-        number[own] = torch.arange(int(own.sum()), device=number.device)
-    return samples.select(torch.nonzero(number < per_class).flatten())
+    return samples if per_class is None else samples.first_of_each_class(per_class)
 
 
 def measured(network: nn.Module, options: Any, context: Any) -> nn.Module:

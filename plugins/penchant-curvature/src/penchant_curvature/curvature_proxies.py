@@ -62,11 +62,7 @@ def chosen_samples(options: Any, context: Any) -> Samples:
     """The first samples of each class, in their order."""
     samples = getattr(context.data, options.part)
     if options.per_class is not None:
-        rank = torch.zeros_like(samples.labels)
-        for label in samples.labels.unique():
-            inside = samples.labels == label
-            rank[inside] = torch.arange(int(inside.sum()), device=rank.device)
-        samples = samples.select(torch.nonzero(rank < options.per_class)[:, 0])
+        samples = samples.first_of_each_class(options.per_class)
     rows = len(samples.inputs) * max(context.data.outputs, 2)
     if rows > LARGEST:
         raise penchant.Error(f"samples x classes must be at most {LARGEST} for exact spectra, found {rows}; use a smaller per_class")
