@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import nn
 
 MODULES = (
-    "class_means determinism gauss_newton hessian kernels knockouts lanczos layer_features linearisation operators parameters "
+    "data class_means determinism gauss_newton hessian kernels knockouts lanczos layer_features linearisation operators parameters "
     "subspace tape tridiagonal"
 )
 
