@@ -2,6 +2,7 @@
 # ruff: noqa: T201 (the numbers are shown with -s)
 
 import os
+from pathlib import Path
 
 import numpy as np
 import penchant
@@ -211,7 +212,8 @@ def test_numerics_name_their_devices():
     assert all(parameter.grad is None for parameter in network.parameters())
 
 
-needs_digits = pytest.mark.skipif(not os.environ.get("PENCHANT_DATA"), reason="PENCHANT_DATA names no folder with MNIST")
+DIGITS = Path(os.environ.get("PENCHANT_DATA", ""), "mnist")
+needs_digits = pytest.mark.skipif(not DIGITS.is_dir(), reason="PENCHANT_DATA names no folder with mnist")
 
 
 @pytest.mark.slow

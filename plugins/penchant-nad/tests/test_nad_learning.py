@@ -1,6 +1,7 @@
 """What the papers found, on small trainings of real networks; slow."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import penchant
@@ -8,7 +9,7 @@ import pytest
 
 pytest.importorskip("penchant_architectures")
 RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
-DATA = os.environ.get("PENCHANT_DATA")
+DATA = Path(os.environ.get("PENCHANT_DATA", ""), "fashion-mnist")
 
 
 @pytest.mark.slow
@@ -23,7 +24,7 @@ def test_lenet_learns_low_frequencies_better_than_high_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA, reason="PENCHANT_DATA names no folder with fashion-mnist")
+@pytest.mark.skipif(not DATA.is_dir(), reason="PENCHANT_DATA names no folder with fashion-mnist")
 def test_a_carrier_on_the_first_nads_hides_the_images():
     pytest.importorskip("penchant_vision")
     dataset = {"name": "fashion-mnist", "resize": 16, "per_class": 300, "test_per_class": 200}
