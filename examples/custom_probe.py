@@ -6,14 +6,18 @@ import torch
 
 
 def run(options, context):
-    noise = torch.randn(64, *context.architecture.shape, generator=context.generator("noise"), device="cpu").to(
-        context.device, context.dtype
-    )
+    noise = torch.randn(
+        64, *context.architecture.shape, generator=context.generator("noise"), device="cpu"
+    ).to(context.device, context.dtype)
     with torch.no_grad():
         networks = [context.network(i) for i in range(options.networks)]
-        changes = torch.stack([(f(options.scale * noise) - f(0 * noise)).square().mean() for f in networks])
+        changes = torch.stack(
+            [(f(options.scale * noise) - f(0 * noise)).square().mean() for f in networks]
+        )
     stderr = changes.std() / len(changes) ** 0.5
-    value = penchant.Quantity(float(changes.mean()), stderr=float(stderr), over="networks", count=len(changes))
+    value = penchant.Quantity(
+        float(changes.mean()), stderr=float(stderr), over="networks", count=len(changes)
+    )
     return penchant.Result({"reaction": value}, {"reactions": changes})
 
 

@@ -44,7 +44,10 @@ def install(tmp_path, monkeypatch):
     yield make
     discovery.load.cache_clear()
     for name in [
-        name for name in sys.modules if name.startswith("penchant_") and "site" in str(getattr(sys.modules[name], "__file__", ""))
+        name
+        for name in sys.modules
+        if name.startswith("penchant_")
+        and "site" in str(getattr(sys.modules[name], "__file__", ""))
     ]:
         if str(site) in str(sys.modules[name].__file__):
             del sys.modules[name]
@@ -56,6 +59,8 @@ def command(tmp_path):
 
     def run(*arguments, timeout=300, **options):
         call = [sys.executable, "-m", "penchant", *map(str, arguments)]
-        return subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, **options)
+        return subprocess.run(
+            call, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, **options
+        )
 
     return run

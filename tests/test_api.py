@@ -55,7 +55,12 @@ def test_any_pair_of_tensors_or_torch_dataset_is_a_dataset(data):
 def test_any_callable_or_module_is_an_architecture():
     assert spread(architecture=nn.Linear(4, 2), dataset=pair()).quantities["spread"].value == 0
     assert spread(architecture=make, dataset=pair()).quantities["spread"].value > 0
-    assert spread(architecture=lambda shape, outputs: nn.Linear(*shape, outputs), dataset=pair()).quantities["spread"].value > 0
+    assert (
+        spread(architecture=lambda shape, outputs: nn.Linear(*shape, outputs), dataset=pair())
+        .quantities["spread"]
+        .value
+        > 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,10 +95,13 @@ def test_data_that_does_not_fit_is_a_clear_error(data, message):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_cuda_where_there_is_none_is_told_before_anything_runs():
     with pytest.raises(
-        penchant.Error, match="device 'cuda' was asked for, but torch .* finds no CUDA device here; use device = 'cpu' or 'auto'"
+        penchant.Error,
+        match="device 'cuda' was asked for, but torch .* finds no CUDA device here; use device = 'cpu' or 'auto'",
     ):
         spread(architecture=make, dataset=pair(), device="cuda")
-    with pytest.raises(penchant.Error, match="device must be auto, cpu, cuda or cuda:N, found 'gpu'"):
+    with pytest.raises(
+        penchant.Error, match="device must be auto, cpu, cuda or cuda:N, found 'gpu'"
+    ):
         spread(architecture=make, dataset=pair(), device="gpu")
 
 
@@ -174,8 +182,12 @@ def test_steps_beyond_the_training_are_refused(tmp_path, install):
 
 def test_a_sweep_keeps_the_rate_with_the_smallest_test_error(tmp_path, install):
     install("trained", TRAINED)
-    swept = trained(tmp_path / "swept", training={"epochs": 5, "batch": 10, "learning_rates": [1e-6, 0.3]}).results()[0]
-    best = trained(tmp_path / "best", training={"epochs": 5, "batch": 10, "learning_rate": 0.3}).results()[0]
+    swept = trained(
+        tmp_path / "swept", training={"epochs": 5, "batch": 10, "learning_rates": [1e-6, 0.3]}
+    ).results()[0]
+    best = trained(
+        tmp_path / "best", training={"epochs": 5, "batch": 10, "learning_rate": 0.3}
+    ).results()[0]
     assert swept.arrays["norms"].tolist() == best.arrays["norms"].tolist()
     assert swept.conventions["learning rate"].startswith("0.3, smallest test error")
 
@@ -185,7 +197,9 @@ def test_weights_replace_training_and_a_mismatch_lists_names(tmp_path, install):
     network = testing.tiny_network((4,), 3)
     torch.save(network.state_dict(), tmp_path / "good.pt")
     good = trained(tmp_path / "good", own={"weights": str(tmp_path / "good.pt")}).results()[0]
-    assert good.arrays["norms"][0] == pytest.approx(float(sum(p.square().sum() for p in network.parameters())))
+    assert good.arrays["norms"][0] == pytest.approx(
+        float(sum(p.square().sum() for p in network.parameters()))
+    )
     state = network.state_dict()
     state["other.weight"] = state.pop("1.weight")
     torch.save(state, tmp_path / "bad.pt")
@@ -207,21 +221,54 @@ def test_a_run_is_read_as_a_table(tmp_path):
     assert [row["seed"] for row in run.table()] == [3, 4]
     assert run.results(probe="output-spread", seed=4)[0].options == {"networks": 8}
     assert run.results(seed=5) == []
-    with pytest.raises(penchant.Error, match="results are chosen by probe, architecture, dataset and seed, found 'sed'"):
+    with pytest.raises(
+        penchant.Error,
+        match="results are chosen by probe, architecture, dataset and seed, found 'sed'",
+    ):
         run.results(sed=4)
     with pytest.raises(penchant.Error, match="is not a run folder"):
         penchant.read(tmp_path)
 
 
 def test_a_stored_array_is_handed_to_another_probe(tmp_path):
-    penchant.measure("nad", architecture="logistic", shape=(1, 4, 4), samples=20, executor="serial", out=tmp_path / "nads")
-    options = {"shape": (1, 4, 4), "indices": [0, 3], "train": 40, "test": 40, "training": {"epochs": 1}, "executor": "serial"}
-    found = penchant.measure("directional-accuracy", architecture="logistic", directions=f"run:{tmp_path / 'nads'}#directions", **options)
+    penchant.measure(
+        "nad",
+        architecture="logistic",
+        shape=(1, 4, 4),
+        samples=20,
+        executor="serial",
+        out=tmp_path / "nads",
+    )
+    options = {
+        "shape": (1, 4, 4),
+        "indices": [0, 3],
+        "train": 40,
+        "test": 40,
+        "training": {"epochs": 1},
+        "executor": "serial",
+    }
+    found = penchant.measure(
+        "directional-accuracy",
+        architecture="logistic",
+        directions=f"run:{tmp_path / 'nads'}#directions",
+        **options,
+    )
     assert found.arrays["index"].tolist() == [0, 3]
-    with pytest.raises(penchant.Error, match="0 jobs of .* have an array 'direction', expected one"):
-        penchant.measure("directional-accuracy", architecture="logistic", directions=f"run:{tmp_path / 'nads'}#direction", **options)
-    with pytest.raises(penchant.Error, match="must be an array, a file ending in .npy or run:FOLDER#array"):
-        penchant.measure("directional-accuracy", architecture="logistic", directions="nads.txt", **options)
+    with pytest.raises(
+        penchant.Error, match="0 jobs of .* have an array 'direction', expected one"
+    ):
+        penchant.measure(
+            "directional-accuracy",
+            architecture="logistic",
+            directions=f"run:{tmp_path / 'nads'}#direction",
+            **options,
+        )
+    with pytest.raises(
+        penchant.Error, match="must be an array, a file ending in .npy or run:FOLDER#array"
+    ):
+        penchant.measure(
+            "directional-accuracy", architecture="logistic", directions="nads.txt", **options
+        )
 
 
 def test_non_finite_numbers_are_errors_unless_named_missing():
@@ -230,9 +277,14 @@ def test_non_finite_numbers_are_errors_unless_named_missing():
         bad.check()
     with pytest.raises(penchant.Error, match="array 'a' has 1 of 2 values that are not finite"):
         penchant.Result({}, {"a": np.array([1.0, np.inf])}).check()
-    penchant.Result({"x": penchant.Quantity(float("nan"))}, {"a": np.array([np.inf])}, missing=["x", "a"]).check()
+    penchant.Result(
+        {"x": penchant.Quantity(float("nan"))}, {"a": np.array([np.inf])}, missing=["x", "a"]
+    ).check()
 
 
 def test_a_quantity_reads_as_it_should():
-    assert str(penchant.Quantity(0.25, stderr=0.0123, null=0.0, unit="nats")) == "0.25 ± 0.012 (null 0) nats"
+    assert (
+        str(penchant.Quantity(0.25, stderr=0.0123, null=0.0, unit="nats"))
+        == "0.25 ± 0.012 (null 0) nats"
+    )
     assert str(penchant.Quantity(float("nan"), stderr=1.0)) == "missing"

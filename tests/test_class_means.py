@@ -14,11 +14,19 @@ def problem(counts=(9, 2, 5, 7), seed=0):
     """A network, inputs and labels with classes of unequal size, shuffled."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Tanh(), nn.Linear(7, CLASSES)).double().eval()
+        network = (
+            nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Tanh(), nn.Linear(7, CLASSES))
+            .double()
+            .eval()
+        )
         network[1].running_mean.uniform_(-1, 1)
         labels = torch.repeat_interleave(torch.arange(CLASSES), torch.tensor(counts))
         labels = labels[torch.randperm(len(labels))]
-        return network, torch.randn(len(labels), 5, dtype=torch.float64) + labels[:, None] / 2, labels
+        return (
+            network,
+            torch.randn(len(labels), 5, dtype=torch.float64) + labels[:, None] / 2,
+            labels,
+        )
 
 
 def extended_gradients(network, x):
@@ -54,7 +62,9 @@ def test_the_mean_of_the_own_class_is_minus_the_class_mean():
         weighted = (weights.pairs[c, others, None] * rows[others]).sum(0)  # w_c g_c
         own = (p[y == c, c, None] * g[y == c, c]).sum(0) / len(y)  # w_cc g_cc, by definition
         largest = max(largest, float((own + weighted).abs().max()))
-        torch.testing.assert_close((weights.across()[c, :, None] * rows).sum(0) * weights.classes[c], weighted)
+        torch.testing.assert_close(
+            (weights.across()[c, :, None] * rows).sum(0) * weights.classes[c], weighted
+        )
     print(f"w_cc g_cc + w_c g_c: {largest:.1e}")
     assert largest < 1e-10
 
@@ -63,7 +73,9 @@ def test_weights_add_up():
     network, x, y = problem()
     weights = cross_class_weights(network(x).detach(), y)
     assert float(weights.pairs.sum()) == pytest.approx(1)
-    torch.testing.assert_close(weights.pairs.sum(1), torch.tensor([9, 2, 5, 7], dtype=torch.float64) / 23)
+    torch.testing.assert_close(
+        weights.pairs.sum(1), torch.tensor([9, 2, 5, 7], dtype=torch.float64) / 23
+    )
     per_pair = torch.zeros(CLASSES, CLASSES, dtype=torch.float64).index_add(0, y, weights.within())
     torch.testing.assert_close(per_pair, torch.ones(CLASSES, CLASSES, dtype=torch.float64))
     torch.testing.assert_close(weights.across().sum(1), torch.ones(CLASSES, dtype=torch.float64))
@@ -78,7 +90,10 @@ def test_probabilities_that_vanish_make_means_of_zero_not_of_nan():
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [([0, 1, 3], "found 3 outputs and labels to 3"), ([0, 2, 2], "every class needs a sample, found none of class 1")],
+    [
+        ([0, 1, 3], "found 3 outputs and labels to 3"),
+        ([0, 2, 2], "every class needs a sample, found none of class 1"),
+    ],
 )
 def test_classes_that_do_not_fit_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):

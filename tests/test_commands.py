@@ -32,7 +32,10 @@ def test_the_default_folder_has_the_probe_and_a_hash(command, tmp_path):
     ("arguments", "message"),
     [
         (("probe", "output-spred"), "unknown probe 'output-spred'; did you mean 'output-spread'?"),
-        ((*PROBE, "-o", "networks=1"), "networks must be at least 2, found 1 (command line, probes[0].networks)"),
+        (
+            (*PROBE, "-o", "networks=1"),
+            "networks must be at least 2, found 1 (command line, probes[0].networks)",
+        ),
         ((*PROBE, "-o", "networks"), "expected option=value, found 'networks'"),
         ((*PROBE, "-p", "fig-1"), "output-spread has no preset 'fig-1'"),
         ((*PROBE, "-e", "spread"), "-e takes ROLE=ESTIMATOR, found 'spread'"),
@@ -62,7 +65,10 @@ def test_a_failed_job_is_exit_code_1_with_its_reason_and_the_others_go_on(comman
     assert done.returncode == 1
     assert "lenet needs" in done.stderr
     assert "spread" in done.stdout
-    assert {job["status"] for job in penchant.read(tmp_path / "runs" / "two").jobs} == {"done", "failed"}
+    assert {job["status"] for job in penchant.read(tmp_path / "runs" / "two").jobs} == {
+        "done",
+        "failed",
+    }
 
 
 def test_set_and_options_reach_the_experiment(command, tmp_path):
@@ -89,9 +95,12 @@ def test_set_and_options_reach_the_experiment(command, tmp_path):
 
 def test_lists_are_machine_readable(command):
     rows = json.loads(command("list", "probe", "--json").stdout)
-    assert {"kind": "probe", "name": "output-spread", "plugin": "penchant-example", "version": "0.1.0"}.items() <= next(
-        row for row in rows if row["name"] == "output-spread"
-    ).items()
+    assert {
+        "kind": "probe",
+        "name": "output-spread",
+        "plugin": "penchant-example",
+        "version": "0.1.0",
+    }.items() <= next(row for row in rows if row["name"] == "output-spread").items()
     plugins = json.loads(command("plugins", "--json").stdout)
     assert next(each for each in plugins if each["name"] == "example")["status"] == "loaded"
 

@@ -32,8 +32,14 @@ def test_defaults_and_lists_become_tuples():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"count": 3.7}, "count must be a whole number, found 3.7 (float) (nad.toml, probes[0].count)"),
-        ({"count": True}, "count must be a whole number, found True (bool) (nad.toml, probes[0].count)"),
+        (
+            {"count": 3.7},
+            "count must be a whole number, found 3.7 (float) (nad.toml, probes[0].count)",
+        ),
+        (
+            {"count": True},
+            "count must be a whole number, found True (bool) (nad.toml, probes[0].count)",
+        ),
         ({"count": 0}, "count must be at least 1, found 0 (nad.toml, probes[0].count)"),
         ({"count": 11}, "count must be at most 10, found 11"),
         ({"rate": 0}, "rate must be above 0, found 0.0"),
@@ -45,7 +51,10 @@ def test_defaults_and_lists_become_tuples():
         ({"widths": [1, 0]}, "widths must be at least 1, found 0"),
         ({"widths": 3}, "widths must be a list, each a whole number, found 3 (int)"),
         ({"pair": [1.0]}, "pair must be a list of 2, each a number or nothing, found [1.0] (list)"),
-        ({"cuont": 2}, "everything has no option 'cuont'; did you mean 'count'? (nad.toml, probes[0].cuont)"),
+        (
+            {"cuont": 2},
+            "everything has no option 'cuont'; did you mean 'count'? (nad.toml, probes[0].cuont)",
+        ),
         ({"matrix": [[1.0, float("inf")]]}, "matrix must be finite, found 1 values that are not"),
     ],
 )

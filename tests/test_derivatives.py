@@ -30,7 +30,9 @@ class Drawn:
 
 
 def network(activation=nn.GELU, bias=True):
-    return lambda: nn.Sequential(nn.Conv2d(1, 4, 3, bias=bias), activation(), nn.Flatten(), nn.Linear(4 * 16, 1, bias=bias))
+    return lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3, bias=bias), activation(), nn.Flatten(), nn.Linear(4 * 16, 1, bias=bias)
+    )
 
 
 def drawn(factory, count=3):
@@ -52,13 +54,18 @@ def test_gradients_at_several_points_do_not_mix():
     ensemble, points = drawn(network()), torch.stack([POINT, 2 * POINT, -POINT])
     together = input_gradients(ensemble, points)
     for position, point in enumerate(points):
-        torch.testing.assert_close(together[:, position], input_gradients(ensemble, point[None])[:, 0])
+        torch.testing.assert_close(
+            together[:, position], input_gradients(ensemble, point[None])[:, 0]
+        )
 
 
 def test_finite_differences_converge_to_autograd_at_second_order():
     ensemble = drawn(network())
     exact = input_gradients(ensemble, POINT[None])[:, 0]
-    errors = [float((finite_differences(ensemble, POINT, step=step) - exact).norm()) for step in (0.04, 0.02)]
+    errors = [
+        float((finite_differences(ensemble, POINT, step=step) - exact).norm())
+        for step in (0.04, 0.02)
+    ]
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.02)
 
 
@@ -66,7 +73,10 @@ def test_finite_differences_converge_to_autograd_at_second_order():
 def test_finite_differences_do_not_depend_on_the_chunk(chunk):
     ensemble = drawn(network())
     torch.testing.assert_close(
-        finite_differences(ensemble, POINT, step=0.5, chunk=chunk), finite_differences(ensemble, POINT, step=0.5), rtol=1e-10, atol=1e-12
+        finite_differences(ensemble, POINT, step=0.5, chunk=chunk),
+        finite_differences(ensemble, POINT, step=0.5),
+        rtol=1e-10,
+        atol=1e-12,
     )
 
 
@@ -85,10 +95,15 @@ def test_a_single_difference_is_what_its_definition_says():
 def test_impulse_is_the_limit_of_growing_steps_and_exact_without_biases():
     homogeneous = drawn(network(nn.ReLU, bias=False))
     impulse = impulse_responses(homogeneous, (1, 6, 6), like=POINT)
-    torch.testing.assert_close(finite_differences(homogeneous, torch.zeros_like(POINT), step=7.0), impulse)
+    torch.testing.assert_close(
+        finite_differences(homogeneous, torch.zeros_like(POINT), step=7.0), impulse
+    )
     biased = drawn(network(nn.ReLU))
     limit = impulse_responses(biased, (1, 6, 6), like=POINT)
-    distances = [float((finite_differences(biased, POINT, step=step) - limit).norm()) for step in (1e2, 1e3, 1e4)]
+    distances = [
+        float((finite_differences(biased, POINT, step=step) - limit).norm())
+        for step in (1e2, 1e3, 1e4)
+    ]
     assert distances[0] > 5 * distances[1] > 25 * distances[2]
 
 
@@ -99,7 +114,11 @@ def test_two_logits_are_taken_as_their_difference():
 
 def test_numerics_run_on_the_meta_device_where_mixing_devices_is_an_error():
     ensemble = draw(Drawn(network()), range(2))
-    meta = Ensemble(ensemble.module.to("meta"), {name: tensor.to("meta") for name, tensor in ensemble.state.items()}, "")
+    meta = Ensemble(
+        ensemble.module.to("meta"),
+        {name: tensor.to("meta") for name, tensor in ensemble.state.items()},
+        "",
+    )
     point = torch.empty(1, 6, 6, device="meta")
     moment = SecondMoment(36, device="meta")
     for found in (
@@ -125,4 +144,6 @@ def test_numerics_name_the_device_of_every_tensor():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_same_networks_on_cuda():
     cpu, cuda = drawn(network()), draw(Drawn(network()), range(3)).to("cuda", torch.float64)
-    torch.testing.assert_close(input_gradients(cuda, POINT[None].cuda()).cpu(), input_gradients(cpu, POINT[None]))
+    torch.testing.assert_close(
+        input_gradients(cuda, POINT[None].cuda()).cpu(), input_gradients(cpu, POINT[None])
+    )

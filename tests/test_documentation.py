@@ -34,7 +34,9 @@ def test_python_blocks_of_the_readme_run(root, tmp_path):
     for number, block in enumerate(blocks):
         path = tmp_path / f"block_{number}.py"
         path.write_text(block)
-        done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        done = subprocess.run(
+            [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=200
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -47,7 +49,11 @@ def test_commands_of_the_readme_are_valid(root):
     assert len(lines) >= 3
     for line in lines:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cli, "_execute", lambda raw, *rest, **options: build(raw, discovery.load()).jobs("cpu"))
+            patch.setattr(
+                cli,
+                "_execute",
+                lambda raw, *rest, **options: build(raw, discovery.load()).jobs("cpu"),
+            )
             done = CliRunner().invoke(cli.main, ["probe", *line.split()])
         assert done.exit_code == 0, (line, done.output, done.exception)
 
@@ -66,17 +72,26 @@ def test_plugins_declare_what_they_import(root):
     for folder in sorted((root / "plugins").glob("penchant-*")):
         project = read_toml(folder / "pyproject.toml")["project"]
         declared = {re.split(r"[<>=!~; ]", each)[0] for each in project["dependencies"]}
-        allowed = {names.get(each, each).replace("-", "_") for each in declared} | {"penchant_numerics", folder.name.replace("-", "_")}
+        allowed = {names.get(each, each).replace("-", "_") for each in declared} | {
+            "penchant_numerics",
+            folder.name.replace("-", "_"),
+        }
         for path in folder.glob("src/**/*.py"):
-            found = set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)) - set(sys.stdlib_module_names)
-            assert found <= allowed, f"{path.relative_to(root)} imports {found - allowed}, which {folder.name} does not declare"
+            found = set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)) - set(
+                sys.stdlib_module_names
+            )
+            assert found <= allowed, (
+                f"{path.relative_to(root)} imports {found - allowed}, which {folder.name} does not declare"
+            )
 
 
 @pytest.mark.parametrize("name", ["custom_probe.py", "own_network.py"])
 def test_scripts_of_the_examples_run(root, tmp_path, name):
     path = root / "examples" / name
     assert len(path.read_text().splitlines()) < 40
-    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(
+        [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=250
+    )
     assert done.returncode == 0, done.stderr
     assert "±" in done.stdout
 

@@ -22,7 +22,9 @@ class Drawn:
 
 
 def convolutional():
-    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 2))
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 2)
+    )
 
 
 def reinitialised():
@@ -57,7 +59,12 @@ class Rescaled(nn.Module):
         return self.linear(inputs.flatten(1))
 
 
-CASES = [(convolutional, "replayed"), (reinitialised, "replayed"), (Buffered, "constructed"), (Rescaled, "constructed")]
+CASES = [
+    (convolutional, "replayed"),
+    (reinitialised, "replayed"),
+    (Buffered, "constructed"),
+    (Rescaled, "constructed"),
+]
 
 
 @pytest.mark.parametrize(("factory", "drawer"), CASES)
@@ -93,4 +100,6 @@ def test_biases_can_be_taken_away():
     bare = draw(Drawn(convolutional), range(2), prepare=nn.Module.eval).without_biases()
     inputs = torch.randn(4, 1, 8, 8)
     doubled = bare.map(lambda network: network(2 * inputs))
-    torch.testing.assert_close(doubled, 2 * bare.map(lambda network: network(inputs)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        doubled, 2 * bare.map(lambda network: network(inputs)), rtol=1e-4, atol=1e-5
+    )

@@ -5,7 +5,11 @@ import pytest
 from penchant import plugins as discovery
 from penchant.experiment import build, read_toml
 
-EXAMPLE = {"architectures": [{"name": "perceptron"}], "datasets": [{"name": "two-blobs"}], "probes": [{"name": "output-spread"}]}
+EXAMPLE = {
+    "architectures": [{"name": "perceptron"}],
+    "datasets": [{"name": "two-blobs"}],
+    "probes": [{"name": "output-spread"}],
+}
 
 
 def jobs(**changes):
@@ -19,7 +23,10 @@ def entry(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"probes": 3}, "probes must be a list of tables ([[probes]]), found int (own.toml, probes)"),
+        (
+            {"probes": 3},
+            "probes must be a list of tables ([[probes]]), found int (own.toml, probes)",
+        ),
         ({"probes": {"name": "nad"}}, "probes must be a list of tables"),
         ({"probes": ["nad"]}, "expected a table, found 'nad' (own.toml, probes[0])"),
         ({"probes": []}, "the experiment has no probe"),
@@ -39,20 +46,41 @@ def entry(**changes):
             {"architectures": [{"name": "perceptron", "widht": 3}]},
             "perceptron has no option 'widht'; did you mean 'width'? (own.toml, architectures[0].widht)",
         ),
-        ({"architectures": [{"name": "perceptron"}] * 2}, "two architectures are called 'perceptron'"),
+        (
+            {"architectures": [{"name": "perceptron"}] * 2},
+            "two architectures are called 'perceptron'",
+        ),
         ({"architectures": []}, "output-spread needs an architecture: add [[architectures]]"),
         ({"datasets": []}, "output-spread needs a dataset: add [[datasets]]"),
         ({"training": {"epohcs": 3}}, "training has no option 'epohcs'; did you mean 'epochs'?"),
-        (entry(networks="many"), "networks must be a whole number, found 'many' (str) (own.toml, probes[0].networks)"),
-        (entry(preset="fig-9"), "output-spread has no preset 'fig-9'; there are quick (own.toml, probes[0].preset)"),
-        (entry(architectures=["perceptor"]), "no architecture has the label 'perceptor'; did you mean 'perceptron'?"),
-        (entry(architectures="perceptron"), "architectures must be a list of labels, found 'perceptron'"),
-        (entry(estimators={"spraed": "x"}), "output-spread has no role 'spraed'; did you mean 'spread'?"),
+        (
+            entry(networks="many"),
+            "networks must be a whole number, found 'many' (str) (own.toml, probes[0].networks)",
+        ),
+        (
+            entry(preset="fig-9"),
+            "output-spread has no preset 'fig-9'; there are quick (own.toml, probes[0].preset)",
+        ),
+        (
+            entry(architectures=["perceptor"]),
+            "no architecture has the label 'perceptor'; did you mean 'perceptron'?",
+        ),
+        (
+            entry(architectures="perceptron"),
+            "architectures must be a list of labels, found 'perceptron'",
+        ),
+        (
+            entry(estimators={"spraed": "x"}),
+            "output-spread has no role 'spraed'; did you mean 'spread'?",
+        ),
         (
             entry(estimators={"spread": "gradient-covariance"}),
             "'gradient-covariance' has the role directions, expected spread: standard-deviation",
         ),
-        (entry(estimators={"spread": ["standard-deviation"] * 2}), "output-spread takes one estimator for spread, found 2"),
+        (
+            entry(estimators={"spread": ["standard-deviation"] * 2}),
+            "output-spread takes one estimator for spread, found 2",
+        ),
         (entry(estimators=3), "expected a table, found 3 (own.toml, probes[0].estimators)"),
     ],
 )
@@ -78,7 +106,16 @@ def test_a_job_has_a_readable_and_definite_id():
     assert jobs(title="another", workers=7, executor="serial")[0].id == job.id
 
 
-@pytest.mark.parametrize("changes", [{"seeds": [1]}, {"dtype": "float64"}, {"threads": 2}, entry(networks=65), {"training": {"epochs": 3}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seeds": [1]},
+        {"dtype": "float64"},
+        {"threads": 2},
+        entry(networks=65),
+        {"training": {"epochs": 3}},
+    ],
+)
 def test_what_changes_numbers_changes_the_id(changes):
     assert jobs(**changes)[0].id != jobs()[0].id
 
@@ -92,8 +129,14 @@ def test_given_training_wins_over_the_preset_and_the_probe_over_the_experiment()
     raw = {"architectures": [{"name": "logistic"}], "probes": [{"name": "directional-accuracy"}]}
     plugins = discovery.load()
     assert build(raw, plugins).probes[0].training.epochs == 5
-    assert build({**raw, "training": {"steps": 7}}, plugins).probes[0].training.total_steps(100) == 7
-    own = {**raw, "training": {"steps": 7}, "probes": [{"name": "directional-accuracy", "training": {"epochs": 2}}]}
+    assert (
+        build({**raw, "training": {"steps": 7}}, plugins).probes[0].training.total_steps(100) == 7
+    )
+    own = {
+        **raw,
+        "training": {"steps": 7},
+        "probes": [{"name": "directional-accuracy", "training": {"epochs": 2}}],
+    }
     assert build(own, plugins).probes[0].training.epochs == 2
 
 
@@ -101,7 +144,10 @@ def test_seeds_and_axes_span_the_grid_with_datasets_as_neighbours():
     raw = {
         **EXAMPLE,
         "seeds": [0, 1],
-        "architectures": [{"name": "perceptron"}, {"name": "perceptron", "label": "wide", "width": 99}],
+        "architectures": [
+            {"name": "perceptron"},
+            {"name": "perceptron", "label": "wide", "width": 99},
+        ],
         "datasets": [{"name": "two-blobs"}, {"name": "two-blobs", "label": "far", "distance": 9.0}],
     }
     found = build(raw, discovery.load()).jobs("cpu")

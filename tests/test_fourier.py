@@ -9,7 +9,20 @@ from penchant import testing
 from penchant_numerics import fourier
 
 CPU = {"device": "cpu", "dtype": torch.float64}
-SHAPES = [(1,), (2,), (7,), (8,), (128,), (4, 4), (5, 5), (4, 6), (6, 5), (1, 8), (32, 32), (2, 3, 4)]
+SHAPES = [
+    (1,),
+    (2,),
+    (7,),
+    (8,),
+    (128,),
+    (4, 4),
+    (5, 5),
+    (4, 6),
+    (6, 5),
+    (1, 8),
+    (32, 32),
+    (2, 3, 4),
+]
 
 
 def transform(vectors, shape):
@@ -37,8 +50,13 @@ def test_every_wave_has_only_its_own_bins(shape):
         spectrum = transform(waves.vectors, shape)
         expected = torch.zeros_like(spectrum)
         for row, k in enumerate(waves.frequencies.tolist()):
-            here, there = tuple(each % n for each, n in zip(k, shape)), tuple(-each % n for each, n in zip(k, shape))
-            half = math.sqrt(math.prod(shape) * (1 if here == there else 2)) / (1 if here == there else 2)
+            here, there = (
+                tuple(each % n for each, n in zip(k, shape)),
+                tuple(-each % n for each, n in zip(k, shape)),
+            )
+            half = math.sqrt(math.prod(shape) * (1 if here == there else 2)) / (
+                1 if here == there else 2
+            )
             expected[(row, *here)] = half if wanted == "real" else -1j * half
             expected[(row, *there)] = half if wanted == "real" else 1j * half
         torch.testing.assert_close(spectrum, expected, atol=1e-11, rtol=0)
@@ -59,19 +77,37 @@ def test_frequencies_come_slowest_first():
     assert fourier.cosine_frequencies((8,)) == [(0,), (1,), (2,), (3,), (4,)]
     norms = [sum(each**2 for each in k) for k in fourier.cosine_frequencies((32, 32))]
     assert norms == sorted(norms)
-    assert fourier.cosine_frequencies((4, 8))[:3] == [(0, 0), (0, 1), (0, 2)]  # two cycles in eight are one cycle in four
-    assert all(-n / 2 < each <= n / 2 for k in fourier.cosine_frequencies((6, 5)) for each, n in zip(k, (6, 5)))
+    assert fourier.cosine_frequencies((4, 8))[:3] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+    ]  # two cycles in eight are one cycle in four
+    assert all(
+        -n / 2 < each <= n / 2
+        for k in fourier.cosine_frequencies((6, 5))
+        for each, n in zip(k, (6, 5))
+    )
 
 
 @pytest.mark.parametrize("shape", [(9,), (8,), (6, 5)], ids=str)
 def test_single_waves_are_rows_of_their_family(shape):
-    for single, family in ((fourier.cosine, fourier.cosine_family), (fourier.sine, fourier.sine_family)):
+    for single, family in (
+        (fourier.cosine, fourier.cosine_family),
+        (fourier.sine, fourier.sine_family),
+    ):
         waves = family(shape, **CPU)
         for k, vector in zip(waves.frequencies.tolist(), waves.vectors):
             torch.testing.assert_close(single(k, shape, **CPU), vector, atol=1e-15, rtol=0)
             sign = 1 if single is fourier.cosine else -1
-            torch.testing.assert_close(single([-each for each in k], shape, **CPU), sign * vector, atol=1e-14, rtol=0)
-            torch.testing.assert_close(single([each + n for each, n in zip(k, shape)], shape, **CPU), vector, atol=1e-15, rtol=0)
+            torch.testing.assert_close(
+                single([-each for each in k], shape, **CPU), sign * vector, atol=1e-14, rtol=0
+            )
+            torch.testing.assert_close(
+                single([each + n for each, n in zip(k, shape)], shape, **CPU),
+                vector,
+                atol=1e-15,
+                rtol=0,
+            )
 
 
 def test_sine_of_dc_and_nyquist_is_refused():
@@ -105,7 +141,9 @@ def test_amplitudes_agree_with_the_basis_and_give_parseval(shape):
     power = (values.flatten(1) @ cosines.vectors.T) ** 2  # (functions, frequencies)
     with_sine = [cosines.frequencies.tolist().index(k) for k in sines.frequencies.tolist()]
     power[:, with_sine] += (values.flatten(1) @ sines.vectors.T) ** 2
-    scale = torch.tensor([2.0 if row in with_sine else 1.0 for row in range(len(cosines.vectors))], **CPU) / math.prod(shape)
+    scale = torch.tensor(
+        [2.0 if row in with_sine else 1.0 for row in range(len(cosines.vectors))], **CPU
+    ) / math.prod(shape)
     found = fourier.amplitudes(values, cosines.frequencies)
     torch.testing.assert_close(found, (scale * power).sqrt())
     torch.testing.assert_close((found**2 / scale).sum(1), (values**2).flatten(1).sum(1))
@@ -113,7 +151,9 @@ def test_amplitudes_agree_with_the_basis_and_give_parseval(shape):
 
 def test_amplitudes_of_dc_and_nyquist_are_not_doubled():
     values = torch.tensor([3.0, 1.0, 3.0, 1.0], **CPU)  # 2 + cos(pi n)
-    assert fourier.amplitudes(values, torch.tensor([[0], [1], [2], [-2]], device="cpu")).tolist() == [2.0, 0.0, 1.0, 1.0]
+    assert fourier.amplitudes(
+        values, torch.tensor([[0], [1], [2], [-2]], device="cpu")
+    ).tolist() == [2.0, 0.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("shape", [(7,), (8,), (4, 6), (5, 6)], ids=str)
@@ -132,8 +172,14 @@ def test_layout_is_the_shifted_spectrum(shape):
 
 def test_layout_marks_what_is_missing_and_prefers_what_was_given():
     waves = fourier.sine_family((4, 4), **CPU)
-    filled, mirrored = fourier.layout(torch.ones(len(waves.vectors), **CPU), waves.frequencies, (4, 4))
-    assert filled.isnan().sum() == 4 and math.isnan(filled[2, 2]) and not mirrored[filled.isnan()].any()
+    filled, mirrored = fourier.layout(
+        torch.ones(len(waves.vectors), **CPU), waves.frequencies, (4, 4)
+    )
+    assert (
+        filled.isnan().sum() == 4
+        and math.isnan(filled[2, 2])
+        and not mirrored[filled.isnan()].any()
+    )
     both = torch.tensor([[1], [-1]], device="cpu")
     filled, mirrored = fourier.layout(torch.tensor([5.0, 6.0], device="cpu"), both, (5,))
     assert filled[3] == 5 and filled[1] == 6 and not mirrored.any()

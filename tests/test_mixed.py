@@ -31,7 +31,9 @@ class Block(nn.Module):
         super().__init__()
         self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         h = self.norm(x)
@@ -81,22 +83,51 @@ class Windows(nn.Module):
 
 
 def mlp(activation=nn.GELU):
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 50), activation(), nn.Linear(50, 40), activation(), nn.Linear(40, 1))
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(64, 50),
+        activation(),
+        nn.Linear(50, 40),
+        activation(),
+        nn.Linear(40, 1),
+    )
 
 
 def lenet():
-    convolutions = [nn.Conv2d(1, 6, 5), nn.GELU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.GELU(), nn.MaxPool2d(2), nn.Flatten()]
-    return nn.Sequential(*convolutions, nn.Linear(16, 120), nn.GELU(), nn.Linear(120, 84), nn.GELU(), nn.Linear(84, 1))
+    convolutions = [
+        nn.Conv2d(1, 6, 5),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+    ]
+    return nn.Sequential(
+        *convolutions,
+        nn.Linear(16, 120),
+        nn.GELU(),
+        nn.Linear(120, 84),
+        nn.GELU(),
+        nn.Linear(84, 1),
+    )
 
 
 def wide_convolutions():
-    layers = [nn.Conv2d(1, 40, 3, padding=1, stride=2), nn.BatchNorm2d(40), nn.Tanh(), nn.Conv2d(40, 60, 3, dilation=2, padding=1)]
+    layers = [
+        nn.Conv2d(1, 40, 3, padding=1, stride=2),
+        nn.BatchNorm2d(40),
+        nn.Tanh(),
+        nn.Conv2d(40, 60, 3, dilation=2, padding=1),
+    ]
     grouped = [nn.Tanh(), nn.Conv2d(60, 60, 3, groups=60, padding=1), nn.Tanh()]
     return nn.Sequential(*layers, *grouped, nn.Flatten(), nn.Linear(240, 2, bias=False))
 
 
 def transformer():
-    return safe(nn.Sequential(Tokens(12), Block(12), Block(12), First(), nn.LayerNorm(12), nn.Linear(12, 1)))
+    return safe(
+        nn.Sequential(Tokens(12), Block(12), Block(12), First(), nn.LayerNorm(12), nn.Linear(12, 1))
+    )
 
 
 CASES = {
@@ -115,7 +146,9 @@ def case(name):
     make, shape = CASES[name]
     torch.manual_seed(1)
     module = make().to(**DOUBLE).eval()
-    state = {key: value.detach() for key, value in (*module.named_parameters(), *module.named_buffers())}
+    state = {
+        key: value.detach() for key, value in (*module.named_parameters(), *module.named_buffers())
+    }
     return module, state, torch.randn(shape, **DOUBLE)
 
 
@@ -147,10 +180,14 @@ def test_gram_is_that_of_the_dense_derivative(name, share):
     module, state, point = case(name)
     columns = torch.cat(list(dense(module, state, point).values()))
     with testing.strict_devices():
-        needed = sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
+        needed = (
+            sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
+        )
         mixed = MixedDerivative(module, point, kept_bytes=needed // share)
         gram = mixed.gram(state)
-    torch.testing.assert_close(gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max()))
+    torch.testing.assert_close(
+        gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max())
+    )
     assert share == 1 or len(mixed.parts) > 1
 
 
@@ -159,7 +196,9 @@ def test_gram_is_that_of_forward_over_reverse_jacobians(name):
     module, state, point = case(name)
     columns = torch.cat(list(dense(module, state, point, inner=jacrev).values()))
     gram = MixedDerivative(module, point).gram(state)
-    torch.testing.assert_close(gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max()))
+    torch.testing.assert_close(
+        gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max())
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -169,11 +208,15 @@ def test_products_are_those_of_the_dense_derivative(name):
     mixed = MixedDerivative(module, point)
     directions = torch.randn(3, point.numel(), **DOUBLE)
     for key, found in mixed.apply(state, directions).items():
-        torch.testing.assert_close(found.flatten(1), directions @ columns[key].T, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(
+            found.flatten(1), directions @ columns[key].T, rtol=1e-8, atol=1e-8
+        )
     cotangents = {key: torch.randn(3, *state[key].shape, **DOUBLE) for key in columns}
     expected = sum(cotangents[key].flatten(1) @ columns[key] for key in columns)
     torch.testing.assert_close(mixed.adjoint(state, cotangents), expected, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(mixed.gram_times(state, directions), directions @ mixed.gram(state), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(
+        mixed.gram_times(state, directions), directions @ mixed.gram(state), rtol=1e-8, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,7 +238,10 @@ def test_finite_differences_converge_at_second_order(name):
     module, state, point = case(name)
     exact = MixedDerivative(module, point).gram(state)
     steps = (4e-2, 2e-2, 1e-2)
-    errors = [float((MixedDerivative(module, point, step=step).gram(state) - exact).norm() / exact.norm()) for step in steps]
+    errors = [
+        float((MixedDerivative(module, point, step=step).gram(state) - exact).norm() / exact.norm())
+        for step in steps
+    ]
     orders = [math.log2(wide / narrow) for wide, narrow in zip(errors, errors[1:])]
     assert all(1.9 < order < 2.1 for order in orders), (errors, orders)
 
@@ -203,11 +249,15 @@ def test_finite_differences_converge_at_second_order(name):
 @pytest.mark.parametrize("name", ["mlp", "lenet", "transformer", "used twice"])
 def test_gram_of_differences_is_that_of_its_own_columns(name):
     module, state, point = case(name)
-    mixed = MixedDerivative(module, point, step=20.0)  # large: nothing like a derivative, and still one definite matrix
+    mixed = MixedDerivative(
+        module, point, step=20.0
+    )  # large: nothing like a derivative, and still one definite matrix
     directions = torch.randn(6, point.numel(), **DOUBLE)
     images = mixed.apply(state, directions)
     columns = torch.cat([image.flatten(1) for image in images.values()], dim=1)
-    torch.testing.assert_close(directions @ mixed.gram(state) @ directions.T, columns @ columns.T, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(
+        directions @ mixed.gram(state) @ directions.T, columns @ columns.T, rtol=1e-8, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", ["lenet", "transformer"])
@@ -222,9 +272,13 @@ def test_columns_of_differences_are_backward_passes_on_both_sides(name):
         module(x[None]).backward()
         return {name: value.grad.clone() for name, value in module.named_parameters()}
 
-    forward, backward = (gradient(point + sign * 3.0 * unit.reshape(point.shape)) for sign in (1, -1))
+    forward, backward = (
+        gradient(point + sign * 3.0 * unit.reshape(point.shape)) for sign in (1, -1)
+    )
     for name, column in mixed.apply(state, unit).items():
-        torch.testing.assert_close(column[0], (forward[name] - backward[name]) / 6.0, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            column[0], (forward[name] - backward[name]) / 6.0, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_bilinear_network_gives_the_identity_exactly():
@@ -258,7 +312,9 @@ def test_the_derivative_is_never_formed():
                     self.numbers = max(self.numbers, each.numel())
             return out
 
-    module = nn.Sequential(nn.Linear(784, 100), nn.GELU(), nn.Linear(100, 100), nn.GELU(), nn.Linear(100, 1))
+    module = nn.Sequential(
+        nn.Linear(784, 100), nn.GELU(), nn.Linear(100, 100), nn.GELU(), nn.Linear(100, 1)
+    )
     state = {name: value.detach() for name, value in module.named_parameters()}
     mixed = MixedDerivative(module, torch.randn(784, device="cpu"))
     with Largest() as largest:

@@ -4,11 +4,21 @@ import math
 
 import pytest
 import torch
-from penchant_numerics.moments import GroupedMoment, SecondMoment, descending_eigh, directions_of, effective_rank, isotropic_spectra
+from penchant_numerics.moments import (
+    GroupedMoment,
+    SecondMoment,
+    descending_eigh,
+    directions_of,
+    effective_rank,
+    isotropic_spectra,
+)
 
 
 def rows(count=100, size=7, seed=0):
-    return torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.5
+    return (
+        torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        + 0.5
+    )
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
@@ -18,7 +28,9 @@ def test_streaming_equals_the_matrix_of_all_rows(chunk):
     for part in g.split(chunk):
         moment.add(part)
     torch.testing.assert_close(moment.matrix(), g.T @ g / 100, rtol=1e-13, atol=1e-13)
-    torch.testing.assert_close(moment.matrix(centred=True), torch.cov(g.T, correction=0), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(
+        moment.matrix(centred=True), torch.cov(g.T, correction=0), rtol=1e-12, atol=1e-13
+    )
     torch.testing.assert_close(moment.norms(), g.square().sum(1))
 
 
@@ -42,7 +54,9 @@ def test_directions_are_the_singular_vectors_of_the_rows():
     found = directions_of(groups)
     _, singular, right = torch.linalg.svd(g, full_matrices=False)
     torch.testing.assert_close(found.eigenvalues, singular.square() / 20)
-    torch.testing.assert_close((found.vectors @ right.T).abs(), torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-8)
+    torch.testing.assert_close(
+        (found.vectors @ right.T).abs(), torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-8
+    )
     assert found.trace == pytest.approx(float(g.square().sum(1).mean()))
     assert found.trace_stderr == pytest.approx(float(g.square().sum(1).std() / math.sqrt(20)))
 
@@ -61,7 +75,9 @@ def test_jackknife_leaves_each_group_out():
         groups.add(part)
     found = directions_of(groups)
     kept = g[torch.arange(40) % 4 != 0]
-    torch.testing.assert_close(found.jackknife[0], torch.linalg.eigvalsh(kept.T @ kept / 30).flip(0))
+    torch.testing.assert_close(
+        found.jackknife[0], torch.linalg.eigvalsh(kept.T @ kept / 30).flip(0)
+    )
     torch.testing.assert_close(found.matrix, g.T @ g / 40)
     assert [part.count for part in groups.parts] == [10] * 4
 
@@ -71,7 +87,10 @@ def test_the_jackknife_tells_the_spread_over_repetitions():
     generator, largest, errors = torch.Generator().manual_seed(0), [], []
     for _ in range(300):
         groups = GroupedMoment(3, device="cpu")
-        groups.add(torch.randn(160, 3, generator=generator, dtype=torch.float64) * torch.tensor([3.0, 1.0, 1.0], dtype=torch.float64))
+        groups.add(
+            torch.randn(160, 3, generator=generator, dtype=torch.float64)
+            * torch.tensor([3.0, 1.0, 1.0], dtype=torch.float64)
+        )
         found = directions_of(groups)
         left = found.jackknife[:, 0]
         largest.append(float(found.eigenvalues[0]))
@@ -93,7 +112,11 @@ def test_eigenvectors_have_definite_signs_and_order():
 
 def test_the_null_of_equal_norms_is_marchenko_pastur():
     count, size = 4000, 200
-    spectra = isotropic_spectra(torch.full((count,), float(size), dtype=torch.float64), size, generator=torch.Generator().manual_seed(0))
+    spectra = isotropic_spectra(
+        torch.full((count,), float(size), dtype=torch.float64),
+        size,
+        generator=torch.Generator().manual_seed(0),
+    )
     ratio = math.sqrt(size / count)
     assert spectra[:, 0].mean() == pytest.approx((1 + ratio) ** 2, rel=0.03)
     assert spectra[:, -1].mean() == pytest.approx((1 - ratio) ** 2, rel=0.03)
@@ -101,13 +124,20 @@ def test_the_null_of_equal_norms_is_marchenko_pastur():
 
 def test_the_null_widens_where_norms_vary():
     even = torch.full((500,), 1.0, dtype=torch.float64)
-    uneven = torch.cat([torch.full((450,), 0.1, dtype=torch.float64), torch.full((50,), 9.1, dtype=torch.float64)])
-    one, other = (isotropic_spectra(norms, 50, generator=torch.Generator().manual_seed(0)) for norms in (even, uneven))
+    uneven = torch.cat(
+        [torch.full((450,), 0.1, dtype=torch.float64), torch.full((50,), 9.1, dtype=torch.float64)]
+    )
+    one, other = (
+        isotropic_spectra(norms, 50, generator=torch.Generator().manual_seed(0))
+        for norms in (even, uneven)
+    )
     torch.testing.assert_close(one.sum(1), other.sum(1))
     assert other[:, 0].min() > 1.5 * one[:, 0].max()
 
 
 def test_fewer_networks_than_inputs_use_the_gram_matrix():
-    spectra = isotropic_spectra(torch.ones(20, dtype=torch.float64), 300, generator=torch.Generator().manual_seed(0))
+    spectra = isotropic_spectra(
+        torch.ones(20, dtype=torch.float64), 300, generator=torch.Generator().manual_seed(0)
+    )
     assert spectra.shape == (4, 20)
     torch.testing.assert_close(spectra.sum(1), torch.ones(4, dtype=torch.float64))

@@ -7,15 +7,21 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from penchant_numerics.knockouts import ProjectionKnockout, deflate, knock_out_matrix, range_basis, subtraction_knockout
+from penchant_numerics.knockouts import (
+    ProjectionKnockout,
+    deflate,
+    knock_out_matrix,
+    range_basis,
+    subtraction_knockout,
+)
 from penchant_numerics.operators import Dense, LowRank, Operator, Restricted, Sum, from_scipy
 from penchant_numerics.parameters import Layout, select
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import nn
 
 MODULES = (
-    "data class_means determinism gauss_newton hessian kernels knockouts lanczos layer_features linearisation operators parameters "
-    "subspace tape tridiagonal"
+    "data class_means determinism gauss_newton hessian tangent_kernels knockouts lanczos layer_features linearisation operators parameters "
+    "spectral_density eigenpairs tape"
 )
 
 
@@ -107,7 +113,9 @@ def test_deflation_moves_pairs_to_zero_and_leaves_the_others():
     A = symmetric()
     values, vectors = torch.linalg.eigh(A)
     left = torch.linalg.eigvalsh(deflate(Dense(A), values[-2:], vectors[:, -2:]).dense())
-    expected = torch.cat([values[:-2], torch.zeros(2, device="cpu", dtype=torch.float64)]).sort().values
+    expected = (
+        torch.cat([values[:-2], torch.zeros(2, device="cpu", dtype=torch.float64)]).sort().values
+    )
     close(left, expected)
 
 
@@ -120,7 +128,9 @@ def test_hutchinson_is_within_its_standard_error():
     found = Hidden(A).trace(generator=generator(), samples=400)
     print(f"trace {float(A.trace()):.2f}, found {found.value:.2f} +- {found.stderr:.2f}")
     assert abs(found.value - float(A.trace())) < 4 * found.stderr
-    expected = (2 * (A.square().sum() - A.diagonal().square().sum()) / 400).sqrt()  # of random signs
+    expected = (
+        2 * (A.square().sum() - A.diagonal().square().sum()) / 400
+    ).sqrt()  # of random signs
     assert found.stderr == pytest.approx(float(expected), rel=0.2)
     with pytest.raises(ValueError, match="generator"):
         Hidden(A).trace()
@@ -133,7 +143,11 @@ def test_scipy_sees_the_operator_and_the_other_way_round():
     np.testing.assert_allclose(np.sort(values), torch.linalg.eigvalsh(A)[-4:].numpy(), atol=1e-10)
     back = from_scipy(bridge, device="cpu", dtype=torch.float64)
     close(back @ random(30, 3, seed=1), A @ random(30, 3, seed=1))
-    given = from_scipy(LinearOperator((30, 30), matvec=lambda v: A.numpy() @ v, dtype="float64"), device="cpu", dtype=torch.float64)
+    given = from_scipy(
+        LinearOperator((30, 30), matvec=lambda v: A.numpy() @ v, dtype="float64"),
+        device="cpu",
+        dtype=torch.float64,
+    )
     close(given @ random(30, seed=1), A @ random(30, seed=1))
     assert isinstance(given, Operator)
 

@@ -6,7 +6,7 @@ import torch
 from penchant_numerics.determinism import NotDeterministicError
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian, residual
-from penchant_numerics.training import loss_function
+from penchant_numerics.trainer import loss_function
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
@@ -22,7 +22,12 @@ def mlp():
 
 def convolutions():
     network = nn.Sequential(
-        nn.Conv2d(1, 3, 3, bias=False), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, CLASSES)
+        nn.Conv2d(1, 3, 3, bias=False),
+        nn.BatchNorm2d(3),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(27, CLASSES),
     )
     network[1].running_mean.uniform_(-1, 1)
     network[1].running_var.uniform_(0.5, 2)
@@ -32,7 +37,10 @@ def convolutions():
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.block = nn.Linear(2, 4), nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu")
+        self.embed, self.block = (
+            nn.Linear(2, 4),
+            nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu"),
+        )
         self.head = nn.Linear(4, CLASSES)
 
     def forward(self, x):
@@ -62,7 +70,12 @@ NETWORKS = {
 }
 
 
-CASES = [(name, loss) for name in NETWORKS for loss in LOSSES if (name, loss) != ("attention", "squared-error")]  # the slowest, once
+CASES = [
+    (name, loss)
+    for name in NETWORKS
+    for loss in LOSSES
+    if (name, loss) != ("attention", "squared-error")
+]  # the slowest, once
 
 
 def build(name, seed=0):
@@ -82,7 +95,9 @@ def flat_outputs(network, inputs):
     def outputs(flat):
         parts = zip(parameters.items(), flat.split(sizes))
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            return functional_call(network, {name: part.view_as(value) for (name, value), part in parts}, (inputs,))
+            return functional_call(
+                network, {name: part.view_as(value) for (name, value), part in parts}, (inputs,)
+            )
 
     return outputs, torch.cat([value.reshape(-1) for value in parameters.values()])
 
@@ -108,7 +123,9 @@ def dense_hessian(network, data, loss):
 
 
 def close(found, expected, tolerance=1e-9):
-    assert float((found - expected).abs().max()) <= tolerance * max(1.0, float(expected.abs().max()))
+    assert float((found - expected).abs().max()) <= tolerance * max(
+        1.0, float(expected.abs().max())
+    )
 
 
 @pytest.mark.parametrize("keep", [2**30, 0])
@@ -116,7 +133,9 @@ def close(found, expected, tolerance=1e-9):
 def test_gauss_newton_is_that_of_the_linearised_network(name, loss, keep):
     network, data = build(name)
     exact = dense_gauss_newton(network, data, loss)
-    G = GaussNewton(network, data, loss=loss, batch=4, keep=keep)  # 4 + 4 + 3: batches weigh what they hold
+    G = GaussNewton(
+        network, data, loss=loss, batch=4, keep=keep
+    )  # 4 + 4 + 3: batches weigh what they hold
     assert G.route == "dual"
     close(G.dense(), exact)
     v = torch.randn(G.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -159,7 +178,10 @@ def test_one_output_is_the_difference_of_two_logits():
     network, data = build("mlp")
     network[2] = nn.Linear(7, 1).double()
     data = (data[0], data[1] % 2)
-    close(GaussNewton(network, data, batch=4).dense(), dense_gauss_newton(network, data, "cross-entropy"))
+    close(
+        GaussNewton(network, data, batch=4).dense(),
+        dense_gauss_newton(network, data, "cross-entropy"),
+    )
     close(Hessian(network, data, batch=4).dense(), dense_hessian(network, data, "cross-entropy"))
     assert GaussNewton(network, data).factor().samples == SAMPLES
 
@@ -168,7 +190,10 @@ def test_reduction_is_recorded_and_a_sum_is_samples_times_the_mean():
     network, data = build("mlp")
     mean, total = (GaussNewton(network, data, reduction=reduction) for reduction in ("mean", "sum"))
     close(total.dense(), SAMPLES * mean.dense())
-    assert mean.conventions == {"loss": "softmax cross-entropy, true Fisher", "reduction": "mean over samples"}
+    assert mean.conventions == {
+        "loss": "softmax cross-entropy, true Fisher",
+        "reduction": "mean over samples",
+    }
     with pytest.raises(ValueError, match="found 'hinge' and 'mean'"):
         GaussNewton(network, data, loss="hinge")
 
@@ -187,7 +212,10 @@ def test_layers_are_blocks_of_the_whole(operator):
 def test_blocks_equal_single_products_on_a_network_too_large_for_one_vectorised_pass():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network, x = nn.Sequential(nn.Linear(130, 130), nn.ReLU(), nn.Linear(130, 3)).double(), torch.randn(9, 130).double()
+        network, x = (
+            nn.Sequential(nn.Linear(130, 130), nn.ReLU(), nn.Linear(130, 3)).double(),
+            torch.randn(9, 130).double(),
+        )
     for keep in (2**30, 0):
         G = GaussNewton(network, (x, None), batch=4, keep=keep)
         V = torch.randn(G.size, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -218,8 +246,14 @@ class Sampled(nn.Module):
     """grid_sample has no forward-mode derivative."""
 
     def forward(self, x):
-        grid = torch.linspace(-0.9, 0.9, 12, device=x.device, dtype=x.dtype).reshape(1, 2, 3, 2).expand(len(x), -1, -1, -1)
-        return functional.grid_sample(x.reshape(len(x), 1, 2, -1), grid, align_corners=False).flatten(1)
+        grid = (
+            torch.linspace(-0.9, 0.9, 12, device=x.device, dtype=x.dtype)
+            .reshape(1, 2, 3, 2)
+            .expand(len(x), -1, -1, -1)
+        )
+        return functional.grid_sample(
+            x.reshape(len(x), 1, 2, -1), grid, align_corners=False
+        ).flatten(1)
 
 
 class Square(torch.autograd.Function):
@@ -239,7 +273,9 @@ class Squared(nn.Module):
 
 
 @pytest.mark.parametrize("keep", [2**30, 0])
-@pytest.mark.parametrize(("middle", "reason"), [(Sampled, "grid_sampler_2d"), (Squared, "a custom autograd.Function")])
+@pytest.mark.parametrize(
+    ("middle", "reason"), [(Sampled, "grid_sampler_2d"), (Squared, "a custom autograd.Function")]
+)
 def test_double_backward_takes_over_and_says_why(middle, reason, keep):
     network, data = build("mlp")
     network = nn.Sequential(nn.Linear(5, 6), middle(), nn.Linear(6, CLASSES)).double()
@@ -248,7 +284,10 @@ def test_double_backward_takes_over_and_says_why(middle, reason, keep):
     outputs, flat = flat_outputs(network, data[0])
     J = torch.autograd.functional.jacobian(outputs, flat)
     p = outputs(flat).softmax(1)
-    exact = torch.einsum("ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J) / SAMPLES
+    exact = (
+        torch.einsum("ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J)
+        / SAMPLES
+    )
     close(G.dense(), exact)
     close(G @ exact[0], exact @ exact[0])
     close(G.quadratic(exact[:1])[0], exact[0] @ exact @ exact[0])
@@ -257,7 +296,10 @@ def test_double_backward_takes_over_and_says_why(middle, reason, keep):
 @pytest.fixture(scope="module")
 def timm():
     """timm, with the two operator schemas that its torchvision may fail to declare."""
-    schemas = [f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor" for name in ("nms", "qnms")]
+    schemas = [
+        f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor"
+        for name in ("nms", "qnms")
+    ]
     try:
         import timm
     except (ImportError, RuntimeError, AttributeError):
@@ -275,14 +317,26 @@ def gradient_route(network, inputs, v):
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         outputs = functional_call(network, dict(zip(names, parameters)), (inputs,))
     dummy = torch.zeros_like(outputs, requires_grad=True)
-    pulled = torch.autograd.grad(outputs, parameters, dummy, create_graph=True, materialize_grads=True)
-    along = torch.autograd.grad(sum((p.flatten() * part).sum() for p, part in zip(pulled, v)), dummy)[0]
+    pulled = torch.autograd.grad(
+        outputs, parameters, dummy, create_graph=True, materialize_grads=True
+    )
+    along = torch.autograd.grad(
+        sum((p.flatten() * part).sum() for p, part in zip(pulled, v)), dummy
+    )[0]
     share = outputs.detach().softmax(1)
     weights = share * (along - (share * along).sum(1, keepdim=True)) / len(inputs)
-    return torch.cat([each.flatten() for each in torch.autograd.grad(outputs, parameters, weights, materialize_grads=True)])
+    return torch.cat(
+        [
+            each.flatten()
+            for each in torch.autograd.grad(outputs, parameters, weights, materialize_grads=True)
+        ]
+    )
 
 
-@pytest.mark.parametrize(("model", "options"), [("resnet10t", {}), ("vit_tiny_patch16_224", {"img_size": 32, "depth": 2})])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [("resnet10t", {}), ("vit_tiny_patch16_224", {"img_size": 32, "depth": 2})],
+)
 def test_timm_networks_run_on_dual_numbers_until_an_operation_lacks_them(timm, model, options):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -307,13 +361,25 @@ def test_products_equal_curvlinops():
     for name in ("mlp", "convolutions"):
         network, (x, y) = build(name)
         batches, parameters = list(zip(x.split(4), y.split(4))), list(network.parameters())
-        theirs = {"loss_func": nn.CrossEntropyLoss(), "params": parameters, "data": batches, "check_deterministic": False}
-        pairs = [(GaussNewton, curvlinops.GGNLinearOperator), (Hessian, curvlinops.HessianLinearOperator)]
+        theirs = {
+            "loss_func": nn.CrossEntropyLoss(),
+            "params": parameters,
+            "data": batches,
+            "check_deterministic": False,
+        }
+        pairs = [
+            (GaussNewton, curvlinops.GGNLinearOperator),
+            (Hessian, curvlinops.HessianLinearOperator),
+        ]
         for ours, other in pairs:
             operator = ours(network, (x, y), batch=4)
-            v = torch.randn(operator.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            v = torch.randn(
+                operator.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+            )
             expected = other(network, **theirs) @ v
-            print(f"{name} {ours.__name__}: {float((operator @ v - expected).norm() / expected.norm()):.1e} from curvlinops")
+            print(
+                f"{name} {ours.__name__}: {float((operator @ v - expected).norm() / expected.norm()):.1e} from curvlinops"
+            )
             close(operator @ v, expected.detach(), 1e-5)
 
 
@@ -351,7 +417,11 @@ class Noisy(nn.Module):
         (nn.Dropout(0.5), True, r"'1' \(Dropout\) is in training mode"),
         (nn.BatchNorm1d(7), True, r"'1' \(BatchNorm1d\) is in training mode"),
         (Noisy(), False, r"'1' \(Noisy\) gives other outputs for equal inputs"),
-        (nn.BatchNorm1d(7, track_running_stats=False), False, r"'1' \(BatchNorm1d\) mixes the samples"),
+        (
+            nn.BatchNorm1d(7, track_running_stats=False),
+            False,
+            r"'1' \(BatchNorm1d\) mixes the samples",
+        ),
     ],
 )
 @pytest.mark.parametrize("operator", [GaussNewton, Hessian])
@@ -368,7 +438,17 @@ def test_what_is_not_deterministic_is_refused_by_name(operator, middle, training
 class Strict(TorchFunctionMode):
     """Refuses tensor factories that do not say where."""
 
-    made = {torch.zeros, torch.ones, torch.empty, torch.full, torch.eye, torch.arange, torch.linspace, torch.tensor, torch.as_tensor}
+    made = {
+        torch.zeros,
+        torch.ones,
+        torch.empty,
+        torch.full,
+        torch.eye,
+        torch.arange,
+        torch.linspace,
+        torch.tensor,
+        torch.as_tensor,
+    }
     made |= {torch.rand, torch.randn, torch.randint, torch.randperm, torch.logspace}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

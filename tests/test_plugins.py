@@ -40,13 +40,31 @@ def test_a_plugin_is_found_with_its_version(install):
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         (PROBE.replace("penchant_probes", "penchant_probs"), "unknown hook 'penchant_probs'"),
-        (PROBE.replace("penchant_probes()", "penchant_probes(samples)"), "Argument(s) {'samples'} are declared in the hookimpl"),
-        (PROBE.replace("@penchant.hookimpl", ""), "nothing in it is marked with @penchant.hookimpl"),
-        (PROBE.replace("[Found]", "Found"), "penchant_probes must return a list of classes, found _"),
-        (PROBE.replace("[Found]", "[print]"), "expected classes derived from penchant.Probe, found <built-in function print>"),
-        (PROBE.replace('"found"', '"Found It"'), "must be lower-case words joined by hyphens, found 'Found It'"),
+        (
+            PROBE.replace("penchant_probes()", "penchant_probes(samples)"),
+            "Argument(s) {'samples'} are declared in the hookimpl",
+        ),
+        (
+            PROBE.replace("@penchant.hookimpl", ""),
+            "nothing in it is marked with @penchant.hookimpl",
+        ),
+        (
+            PROBE.replace("[Found]", "Found"),
+            "penchant_probes must return a list of classes, found _",
+        ),
+        (
+            PROBE.replace("[Found]", "[print]"),
+            "expected classes derived from penchant.Probe, found <built-in function print>",
+        ),
+        (
+            PROBE.replace('"found"', '"Found It"'),
+            "must be lower-case words joined by hyphens, found 'Found It'",
+        ),
         (PROBE.replace("samples:", "seed:"), "Found.seed has a reserved name"),
-        (PROBE.replace('penchant.option(1, "how many")', "1"), "Found.samples must be made with penchant.option()"),
+        (
+            PROBE.replace('penchant.option(1, "how many")', "1"),
+            "Found.samples must be made with penchant.option()",
+        ),
         (PROBE.replace("@attrs.frozen\n", ""), "must be decorated with @attrs.frozen"),
         (PROBE.replace('target = "os.path:join"', ""), "has no target"),
         (PROBE.replace("[Found]", "[Found, Found]"), "it offers the probe 'found' twice"),
@@ -98,11 +116,15 @@ def test_plugins_can_be_limited_and_left_out(install, monkeypatch):
 
 
 def test_one_failing_listener_hurts_no_other(install):
-    listener = "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_run_finished(run):\n    {}\n"
+    listener = (
+        "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_run_finished(run):\n    {}\n"
+    )
     install("fails", listener.format("raise RuntimeError('tracker is down')"))
     install("listens", listener.format("seen.append(run)"))
     problems = list(discovery.load().notify("penchant_run_finished", run="the run"))
-    assert problems == ["plugin fails 1.0 failed in penchant_run_finished: RuntimeError: tracker is down"]
+    assert problems == [
+        "plugin fails 1.0 failed in penchant_run_finished: RuntimeError: tracker is down"
+    ]
     import penchant_listens
 
     assert penchant_listens.seen == ["the run"]
@@ -116,8 +138,14 @@ def test_the_command_explains_each(install, command):
     install("two", PROBE)
     install("signature", PROBE.replace("penchant_probes()", "penchant_probes(samples)"))
     shown = command("plugins").stdout
-    assert "the probe 'found' is offered by penchant-one and penchant-two: it is reached as 'penchant-two/found' only" in shown
-    assert "Argument(s) {'samples'} are declared in the hookimpl but can not be found in the hookspec" in shown
+    assert (
+        "the probe 'found' is offered by penchant-one and penchant-two: it is reached as 'penchant-two/found' only"
+        in shown
+    )
+    assert (
+        "Argument(s) {'samples'} are declared in the hookimpl but can not be found in the hookspec"
+        in shown
+    )
     assert "broken 1.0 (penchant-broken): set aside\n  ValueError: no luck" in shown
     assert "it wants penchant >=99, this is penchant 0.1.0" in shown
     assert "unknown hook 'penchant_probs'" in shown

@@ -83,7 +83,19 @@ def test_serial_processes_and_killed_then_resumed_are_byte_identical(tmp_path, i
     raw = {"probes": [{"name": "slow", "shards": 8, "seconds": 0.25}], "threads": threads}
     penchant.run({**raw, "executor": "serial"}, out=tmp_path / "serial")
     penchant.run({**raw, "executor": "processes", "workers": 2}, out=tmp_path / "processes")
-    call = [sys.executable, "-m", "penchant", "probe", "slow", "-o", "shards=8", "-o", "seconds=0.25", "--executor", "serial"]
+    call = [
+        sys.executable,
+        "-m",
+        "penchant",
+        "probe",
+        "slow",
+        "-o",
+        "shards=8",
+        "-o",
+        "seconds=0.25",
+        "--executor",
+        "serial",
+    ]
     call += ["--threads", str(threads), "--out", str(tmp_path / "killed")]
     process = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     while len(list((tmp_path / "killed").glob("jobs/*/shards/*.npz"))) < 3:
@@ -102,7 +114,9 @@ def test_more_seeds_extend_a_folder_and_keep_what_is_there(tmp_path):
     first = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
     path = tmp_path / "run" / first.jobs[0]["path"] / "result.json"
     stamp = path.stat().st_mtime_ns
-    second = penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1, 2]}, out=tmp_path / "run")
+    second = penchant.run(
+        {**EXAMPLE, "executor": "serial", "seeds": [0, 1, 2]}, out=tmp_path / "run"
+    )
     assert [job["status"] for job in second.jobs] == ["done"] * 3
     assert path.stat().st_mtime_ns == stamp
 
@@ -110,7 +124,9 @@ def test_more_seeds_extend_a_folder_and_keep_what_is_there(tmp_path):
 def test_another_experiment_is_refused_unless_fresh(tmp_path):
     penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
     other = {**EXAMPLE, "executor": "serial", "seeds": [5]}
-    with pytest.raises(penchant.Error, match="holds another experiment: 1 of its jobs are not in this one"):
+    with pytest.raises(
+        penchant.Error, match="holds another experiment: 1 of its jobs are not in this one"
+    ):
         penchant.run(other, out=tmp_path / "run")
     penchant.run(other, out=tmp_path / "run", fresh=True)
     assert len(list(tmp_path.glob("run.*"))) == 1
@@ -124,7 +140,9 @@ def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
     site = install("own", OWN)
     raw = {"probes": [{"name": "slow", "shards": 2}], "executor": "serial"}
     first = penchant.run(raw, out=tmp_path / "run").results()[0]
-    (site / "penchant_own-1.0.dist-info" / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///x"}')
+    (site / "penchant_own-1.0.dist-info" / "direct_url.json").write_text(
+        '{"dir_info": {"editable": true}, "url": "file:///x"}'
+    )
     from penchant import identity
 
     identity._source_hash.cache_clear()
@@ -144,12 +162,16 @@ def test_a_map_that_fails_leaves_no_stale_worker(tmp_path, install):
         {"name": "slow", "label": "fails", "fail_at": 0, "seconds": 0.3},
         {"name": "slow", "label": "works", "shards": 4},
     ]
-    run = penchant.run({"probes": probes, "executor": "processes", "workers": 3}, out=tmp_path / "run")
+    run = penchant.run(
+        {"probes": probes, "executor": "processes", "workers": 3}, out=tmp_path / "run"
+    )
     failed, worked = run.results(probe="fails")[0], run.results(probe="works")[0]
     assert failed.status == "failed"
     assert failed.error == "ValueError: shard 0 has no luck"
     assert "has no luck" in failed.record["traceback"]
-    alone = penchant.run({"probes": [{"name": "slow", "shards": 4}], "executor": "serial"}, out=tmp_path / "alone").results()[0]
+    alone = penchant.run(
+        {"probes": [{"name": "slow", "shards": 4}], "executor": "serial"}, out=tmp_path / "alone"
+    ).results()[0]
     same(worked.arrays, alone.arrays)
 
 
@@ -160,24 +182,42 @@ def test_a_worker_that_dies_is_replaced_and_its_shard_done_again(tmp_path, insta
     survived = penchant.run({**raw, "probes": [once]}, out=tmp_path / "once").results()[0]
     assert (tmp_path / "died").exists()
     assert survived.status == "done"
-    killed = penchant.run({**raw, "probes": [{"name": "slow", "die_at": 2}]}, out=tmp_path / "always").results()[0]
+    killed = penchant.run(
+        {**raw, "probes": [{"name": "slow", "die_at": 2}]}, out=tmp_path / "always"
+    ).results()[0]
     assert "shard 2 killed 3 workers in a row (last: exit code 9)" in killed.error
 
 
 def test_a_job_that_kills_its_workers_fails_and_the_others_go_on(tmp_path, install):
     install("own", OWN)
-    raw = {"executor": "processes", "workers": 2, "seeds": [0, 1, 2], "probes": [{"name": "slow", "die_seed": 1}]}
+    raw = {
+        "executor": "processes",
+        "workers": 2,
+        "seeds": [0, 1, 2],
+        "probes": [{"name": "slow", "die_seed": 1}],
+    }
     run = penchant.run(raw, out=tmp_path / "run")
     assert [job["status"] for job in run.jobs] == ["done", "failed", "done"]
-    assert run.results(seed=1)[0].error.startswith("the job killed 3 workers in a row (last: exit code 9)")
+    assert run.results(seed=1)[0].error.startswith(
+        "the job killed 3 workers in a row (last: exit code 9)"
+    )
 
 
 def test_a_function_that_cannot_be_sent_is_refused_by_name(tmp_path):
     def local_factory(shape, outputs):
         raise AssertionError("must not be called")
 
-    with pytest.raises(penchant.Error, match="local_factory, which other processes cannot import; put it in a module"):
-        penchant.measure("output-spread", architecture=local_factory, dataset="two-blobs", executor="processes", workers=2)
+    with pytest.raises(
+        penchant.Error,
+        match="local_factory, which other processes cannot import; put it in a module",
+    ):
+        penchant.measure(
+            "output-spread",
+            architecture=local_factory,
+            dataset="two-blobs",
+            executor="processes",
+            workers=2,
+        )
 
 
 def test_a_damaged_result_is_told_and_computed_again(tmp_path):
@@ -213,7 +253,10 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(results.os, "fsync", full)
-    with pytest.raises(penchant.Error, match="No space left on device; make room and run again: finished jobs are kept"):
+    with pytest.raises(
+        penchant.Error,
+        match="No space left on device; make room and run again: finished jobs are kept",
+    ):
         penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1]}, out=tmp_path / "run")
     monkeypatch.setattr(results.os, "fsync", real)
     assert not list((tmp_path / "run").rglob(".*.json.*"))
@@ -231,7 +274,10 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
     import filelock
 
     penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
-    with filelock.FileLock(tmp_path / "run" / ".lock"), pytest.raises(penchant.Error, match="another run is writing to"):
+    with (
+        filelock.FileLock(tmp_path / "run" / ".lock"),
+        pytest.raises(penchant.Error, match="another run is writing to"),
+    ):
         penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
 
 
@@ -245,7 +291,9 @@ def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
         [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell lets its children ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a background shell lets its children ignore Ctrl-C
     )
     while not list((tmp_path / "run").glob("jobs/slow-s0-*/shards/*.npz")):
         assert process.poll() is None
@@ -255,5 +303,7 @@ def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
     assert process.returncode == 130
     assert "interrupted; finished work is kept, run the same command to go on" in stderr
     assert "Traceback" not in stderr
-    statuses = {job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs}
+    statuses = {
+        job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs
+    }
     assert statuses == {"first": "done", "slow": "pending"}

@@ -6,8 +6,15 @@ from penchant.settings import apply, parse_component, parse_options
 
 
 def test_a_component_is_a_name_and_toml_literals():
-    assert parse_component("mlp:widths=[100,100],activation=gelu") == {"name": "mlp", "widths": [100, 100], "activation": "gelu"}
-    assert parse_component("import:factory=own.net:make") == {"name": "import", "factory": "own.net:make"}
+    assert parse_component("mlp:widths=[100,100],activation=gelu") == {
+        "name": "mlp",
+        "widths": [100, 100],
+        "activation": "gelu",
+    }
+    assert parse_component("import:factory=own.net:make") == {
+        "name": "import",
+        "factory": "own.net:make",
+    }
     assert parse_options('a=1,b=2.5,c=true,d="x,y",e=[1,[2,3]],f=plain text') == {
         "a": 1,
         "b": 2.5,
@@ -19,7 +26,9 @@ def test_a_component_is_a_name_and_toml_literals():
 
 
 def test_set_changes_by_label_name_or_path():
-    raw = {"probes": [{"name": "nad", "samples": 1}, {"name": "nad", "label": "other", "samples": 1}]}
+    raw = {
+        "probes": [{"name": "nad", "samples": 1}, {"name": "nad", "label": "other", "samples": 1}]
+    }
     assert [each["samples"] for each in apply(raw, "probes.nad.samples=50")["probes"]] == [50, 50]
     assert [each["samples"] for each in apply(raw, "probes.other.samples=50")["probes"]] == [1, 50]
     assert apply(raw, "training.epochs=2")["training"] == {"epochs": 2}

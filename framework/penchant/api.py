@@ -41,7 +41,9 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
-    found = run_experiment(build(raw, plugins, where), plugins, Path(out) if out else Path("runs") / stem, fresh=fresh)
+    found = run_experiment(
+        build(raw, plugins, where), plugins, Path(out) if out else Path("runs") / stem, fresh=fresh
+    )
     write_report(found)
     return found
 
@@ -71,7 +73,13 @@ def measure(
     if not isinstance(probe, str):
         plugins, probe = _with_own(plugins, probe), probe.name
     settings = {name: options.pop(name) for name in _SETTINGS if name in options}
-    entry = {"name": probe, "preset": preset, "estimators": estimators or {}, "training": training or {}, **options}
+    entry = {
+        "name": probe,
+        "preset": preset,
+        "estimators": estimators or {},
+        "training": training or {},
+        **options,
+    }
     raw: dict[str, Any] = {**settings, "seeds": [seed], "probes": [entry]}
     for kind, given in (("architecture", architecture), ("dataset", dataset)):
         if given is not None:

@@ -41,7 +41,9 @@ class ImportedArchitecture(Architecture):
     name = "import"
     target = "penchant.builtin:build_imported"
 
-    factory: Any = option(help="package.module:function, or in Python the callable or module itself", target=True)
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or module itself", target=True
+    )
 
 
 @attrs.frozen
@@ -54,7 +56,9 @@ class ImportedDataset(Dataset):
     name = "import"
     target = "penchant.builtin:load_imported"
 
-    factory: Any = option(help="package.module:function, or in Python the callable or the data itself", target=True)
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or the data itself", target=True
+    )
 
 
 @hookimpl
@@ -92,7 +96,9 @@ def build_imported(options: ImportedArchitecture, shape: tuple[int, ...], output
         return copy.deepcopy(source)
     network = _call(resolve(source, "the architecture 'import'"), shape=shape, outputs=outputs)
     if not isinstance(network, nn.Module):
-        raise Error(f"the factory {source!r} must return a torch.nn.Module, found {type(network).__name__}")
+        raise Error(
+            f"the factory {source!r} must return a torch.nn.Module, found {type(network).__name__}"
+        )
     return network
 
 
@@ -100,9 +106,15 @@ def load_imported(options: ImportedDataset, generator: Any) -> Any:
     """Target of the dataset `import`."""
     source = options.factory
     value = (
-        _call(resolve(source, "the dataset 'import'"), generator=generator) if isinstance(source, str) or _is_factory(source) else source
+        _call(resolve(source, "the dataset 'import'"), generator=generator)
+        if isinstance(source, str) or _is_factory(source)
+        else source
     )
-    if isinstance(value, (tuple, list)) and len(value) == 2 and not all(hasattr(part, "dtype") for part in value):
+    if (
+        isinstance(value, (tuple, list))
+        and len(value) == 2
+        and not all(hasattr(part, "dtype") for part in value)
+    ):
         train, test = (_tensors(part) for part in value)
     else:
         train, test = _split(_tensors(value))
@@ -127,11 +139,15 @@ def _tensors(value: Any) -> tuple[Any, Any]:
             inputs = torch.stack([torch.as_tensor(pair[0]) for pair in pairs])
             labels = torch.stack([torch.as_tensor(pair[1]) for pair in pairs])
         except (TypeError, IndexError, RuntimeError) as error:
-            raise Error(f"the dataset must hold (input, label) pairs of one shape: {error}") from error
+            raise Error(
+                f"the dataset must hold (input, label) pairs of one shape: {error}"
+            ) from error
     else:
         raise Error(f"expected (inputs, labels) or a torch dataset, found {type(value).__name__}")
     if len(inputs) != len(labels):
-        raise Error(f"the data have {len(inputs)} inputs and {len(labels)} labels, expected as many")
+        raise Error(
+            f"the data have {len(inputs)} inputs and {len(labels)} labels, expected as many"
+        )
     return (inputs if inputs.is_floating_point() else inputs.float()), labels
 
 
@@ -153,20 +169,32 @@ class Display:
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
         waiting = sum(job["status"] != "done" for job in run.jobs)
-        print(f"{run.title}: {len(run.jobs)} jobs, {len(run.jobs) - waiting} already done -> {run.folder}", file=sys.stderr)
+        print(
+            f"{run.title}: {len(run.jobs)} jobs, {len(run.jobs) - waiting} already done -> {run.folder}",
+            file=sys.stderr,
+        )
 
     @hookimpl
     def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
         if self._started[:2] != (job, what) or done < self._started[3]:
             self._started = (job, what, time.monotonic(), done)
         if self._bar:
-            left = _time_left(time.monotonic() - self._started[2], done - self._started[3], total - done)
-            print(f"\r\x1b[2K  {job}: {done}/{total} {what}{left}", end="", file=sys.stderr, flush=True)
+            left = _time_left(
+                time.monotonic() - self._started[2], done - self._started[3], total - done
+            )
+            print(
+                f"\r\x1b[2K  {job}: {done}/{total} {what}{left}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     @hookimpl
     def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
         self._clear()
-        print(f"  {result.status:6} {job.id}  {result.cost.get('seconds', 0):.1f} s", file=sys.stderr)
+        print(
+            f"  {result.status:6} {job.id}  {result.cost.get('seconds', 0):.1f} s", file=sys.stderr
+        )
         if result.error:
             print(f"         {result.error}", file=sys.stderr)
         for warning in result.warnings:

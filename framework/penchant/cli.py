@@ -26,7 +26,10 @@ class _Commands(click.Group):
             click.echo(f"penchant: {error}", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
-            click.echo("\npenchant: interrupted; finished work is kept, run the same command to go on", err=True)
+            click.echo(
+                "\npenchant: interrupted; finished work is kept, run the same command to go on",
+                err=True,
+            )
             sys.exit(130)
 
 
@@ -45,10 +48,18 @@ def _run_options(command: Any) -> Any:
         [
             click.option("--out", metavar="DIR", help="Run folder."),
             click.option("--device", help="auto, cpu, cuda or cuda:N."),
-            click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change the experiment, e.g. probes.nad.samples=50."),
+            click.option(
+                "--set",
+                "sets",
+                multiple=True,
+                metavar="PATH=VALUE",
+                help="Change the experiment, e.g. probes.nad.samples=50.",
+            ),
             click.option("--executor", help="How shards are run: see `penchant list executor`."),
             click.option("--workers", type=int, help="Workers of the executor."),
-            click.option("--threads", type=int, help="Torch threads of every job and shard (default 1)."),
+            click.option(
+                "--threads", type=int, help="Torch threads of every job and shard (default 1)."
+            ),
             click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
         ]
     ):
@@ -69,9 +80,23 @@ def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
 
 @main.command()
 @click.argument("name")
-@click.option("-a", "architectures", multiple=True, metavar="ARCH[:k=v,...]", help="Architecture with options.")
-@click.option("-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset with options.")
-@click.option("-e", "estimators", multiple=True, metavar="ROLE=ESTIMATOR[:k=v,...]", help="Estimator for a role.")
+@click.option(
+    "-a",
+    "architectures",
+    multiple=True,
+    metavar="ARCH[:k=v,...]",
+    help="Architecture with options.",
+)
+@click.option(
+    "-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset with options."
+)
+@click.option(
+    "-e",
+    "estimators",
+    multiple=True,
+    metavar="ROLE=ESTIMATOR[:k=v,...]",
+    help="Estimator for a role.",
+)
 @click.option("-o", "options_", multiple=True, metavar="k=v", help="Option of the probe.")
 @click.option("-p", "preset", metavar="PRESET", help="Preset of the probe.")
 @click.option("--seed", "seeds", multiple=True, type=int, help="One job for each seed.")
@@ -117,7 +142,13 @@ def probe(
     raw.update({"seeds": list(seeds)} if seeds else {})
     raw.update({"shape": parse_options(f"shape=[{shape}]")["shape"]} if shape else {})
     raw.update({"outputs": outputs} if outputs is not None else {})
-    _execute(raw, "command line", Path("runs") / f"{name.rpartition('/')[2]}-{short_hash([raw, *options['sets']])}", without, **options)
+    _execute(
+        raw,
+        "command line",
+        Path("runs") / f"{name.rpartition('/')[2]}-{short_hash([raw, *options['sets']])}",
+        without,
+        **options,
+    )
 
 
 def _execute(
@@ -174,7 +205,9 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
         return
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
-        click.echo(f"{row['kind']:13}{row['name']:{width + 2}}{row['summary']}  ({row['plugin']} {row['version']})")
+        click.echo(
+            f"{row['kind']:13}{row['name']:{width + 2}}{row['summary']}  ({row['plugin']} {row['version']})"
+        )
     _mention_set_aside(plugins)
 
 
@@ -190,7 +223,11 @@ def _mention_set_aside(plugins: discovery.Plugins) -> None:
 def explain(without: tuple[str, ...], name: str) -> None:
     """Help text, reference, options, presets, arrays and quantities of a component."""
     plugins = discovery.load(without)
-    offers = [offer for offer in plugins.offers() if name in (offer.component.name, plugins.address(offer))]
+    offers = [
+        offer
+        for offer in plugins.offers()
+        if name in (offer.component.name, plugins.address(offer))
+    ]
     if not offers:
         known = {plugins.address(offer): offer.component.kind for offer in plugins.offers()}
         from penchant.errors import suggestion
@@ -213,7 +250,11 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
             "status": plugin.status,
             "reason": plugin.reason,
             "components": [f"{each.kind} {each.name}" for each in plugin.components],
-            "clashes": [_clash(plugin, each, both) for each in plugin.components if (both := found.clash(each))],
+            "clashes": [
+                _clash(plugin, each, both)
+                for each in plugin.components
+                if (both := found.clash(each))
+            ],
         }
         for plugin in found.plugins
     ]
@@ -222,7 +263,11 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
         return
     for row in rows:
         click.echo(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
-        click.echo(f"  {row['reason']}" if row["reason"] else f"  {', '.join(row['components']) or 'listens only'}")
+        click.echo(
+            f"  {row['reason']}"
+            if row["reason"]
+            else f"  {', '.join(row['components']) or 'listens only'}"
+        )
         for clash in row["clashes"]:
             click.echo(f"  {clash}")
 

@@ -35,7 +35,18 @@ RESERVED = frozenset(
         "seed",
         "seeds",
     )
-    + ("seed", "seeds", "device", "dtype", "shape", "outputs", "threads", "executor", "workers", "out")
+    + (
+        "seed",
+        "seeds",
+        "device",
+        "dtype",
+        "shape",
+        "outputs",
+        "threads",
+        "executor",
+        "workers",
+        "out",
+    )
 )
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -57,7 +68,13 @@ def option(
     With `array`, the value is an array, a file `something.npy`, or `run:FOLDER#array`; the component's code is always
     handed the array. With `target`, it is `package.module:name` or the object itself.
     """
-    limits = {"at_least": at_least, "at_most": at_most, "above": above, "below": below, "choices": choices}
+    limits = {
+        "at_least": at_least,
+        "at_most": at_most,
+        "above": above,
+        "below": below,
+        "choices": choices,
+    }
     metadata = {"help": help, "array": array, "target": target, **limits}
     convert = attrs.Converter(_converted, takes_self=True, takes_field=True)  # type: ignore[misc,call-overload]
     return attrs.field(default=default, kw_only=True, metadata=metadata, converter=convert)
@@ -70,7 +87,9 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
 @functools.cache
 def hints(cls: Any) -> dict[str, Any]:
     """The types of a component's options. Each class of the line is read once: typing.get_type_hints reads them all every time."""
-    inherited = {name: hint for base in reversed(cls.__bases__) for name, hint in hints(base).items()}
+    inherited = {
+        name: hint for base in reversed(cls.__bases__) for name, hint in hints(base).items()
+    }
     return {**inherited, **inspect.get_annotations(cls, eval_str=True)}
 
 
@@ -100,9 +119,13 @@ def _as_array(value: Any, name: str) -> Any:
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise Error(f"{name} must be an array, a file or run:FOLDER#array, found {type(value).__name__}") from None
+        raise Error(
+            f"{name} must be an array, a file or run:FOLDER#array, found {type(value).__name__}"
+        ) from None
     if not np.isfinite(array).all():
-        raise Error(f"{name} must be finite, found {int((~np.isfinite(array)).sum())} values that are not")
+        raise Error(
+            f"{name} must be finite, found {int((~np.isfinite(array)).sum())} values that are not"
+        )
     return array
 
 
@@ -141,8 +164,15 @@ def _check_bounds(name: str, value: Any, limits: Mapping[str, Any]) -> None:
     if limits["choices"] is not None and value not in limits["choices"]:
         allowed = ", ".join(map(str, limits["choices"]))
         close = suggestion(value, limits["choices"]) if isinstance(value, str) else ""
-        raise Error(f"{name} must be one of {allowed}, found {value!r}{close if 'mean' in close else ''}")
-    for key, holds in (("at_least", operator.ge), ("at_most", operator.le), ("above", operator.gt), ("below", operator.lt)):
+        raise Error(
+            f"{name} must be one of {allowed}, found {value!r}{close if 'mean' in close else ''}"
+        )
+    for key, holds in (
+        ("at_least", operator.ge),
+        ("at_most", operator.le),
+        ("above", operator.gt),
+        ("below", operator.lt),
+    ):
         if limits[key] is not None and not holds(value, limits[key]):
             raise Error(f"{name} must be {key.replace('_', ' ')} {limits[key]}, found {value}")
 
@@ -189,7 +219,9 @@ class Component:
                 raise Error(f"{error}{place}") from None
         for key, field in fields.items():
             if field.default is attrs.NOTHING and key not in values:
-                raise Error(f"{cls.name} needs the option {key!r}: {field.metadata['help']}{suffix.format(key)}")
+                raise Error(
+                    f"{cls.name} needs the option {key!r}: {field.metadata['help']}{suffix.format(key)}"
+                )
         try:
             return cls(**values)
         except Error as error:  # a rule between options, in __attrs_post_init__
@@ -267,7 +299,9 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as error:
         raise Error(f"the target {target!r} of {what} cannot be loaded: {error}") from error
     if not callable(found):
-        raise Error(f"the target {target!r} of {what} must be callable, found {type(found).__name__}")
+        raise Error(
+            f"the target {target!r} of {what} must be callable, found {type(found).__name__}"
+        )
     return typing.cast("Callable[..., Any]", found)
 
 
@@ -275,4 +309,6 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
     """Refuse a target that cannot be called with these parameters."""
     found = tuple(inspect.signature(function).parameters)
     if found[: len(expected)] != expected:
-        raise Error(f"the target of {what} must take ({', '.join(expected)}), found ({', '.join(found)})")
+        raise Error(
+            f"the target of {what} must take ({', '.join(expected)}), found ({', '.join(found)})"
+        )

@@ -26,10 +26,23 @@ _LOADED: dict[tuple[Any, ...], Any] = {}  # the one dataset this process keeps
 class Context:
     """Everything a probe may know and use; the members are described in CONTRIBUTING.md."""
 
-    def __init__(self, job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., None] | None = None, worker: int = 0) -> None:
+    def __init__(
+        self,
+        job: Job,
+        folder: Path,
+        *,
+        pool: Any = None,
+        notify: Callable[..., None] | None = None,
+        worker: int = 0,
+    ) -> None:
         import torch
 
-        self._job, self._folder, self._pool, self._notify = job, folder, pool or SerialPool(), notify
+        self._job, self._folder, self._pool, self._notify = (
+            job,
+            folder,
+            pool or SerialPool(),
+            notify,
+        )
         self._worker, self._shards = worker, 0
         self.seed = job.seed
         self.training = job.probe.training
@@ -48,24 +61,38 @@ class Context:
     def dataset(self, name: str, **options: Any) -> Any:
         """Samples of a dataset that the probe names in `uses`."""
         if name not in self._job.probe.datasets:
-            raise Error(f"the probe {self._job.probe.component.name!r} must name {name!r} in `uses` before it calls it")
-        return self._load(self._job.probe.datasets[name].component.bind(options, f"context.dataset({name!r})"))
+            raise Error(
+                f"the probe {self._job.probe.component.name!r} must name {name!r} in `uses` before it calls it"
+            )
+        return self._load(
+            self._job.probe.datasets[name].component.bind(options, f"context.dataset({name!r})")
+        )
 
     def _load(self, component: Any) -> Any:
-        key = (component.name, short_hash(plain(component.options())), self.seed, self.device, self.dtype)
+        key = (
+            component.name,
+            short_hash(plain(component.options())),
+            self.seed,
+            self.device,
+            self.dtype,
+        )
         if key not in _LOADED:
             from penchant_numerics.data import as_data
 
             load = resolve(component.target, f"dataset {component.name!r}")
             check_parameters(load, component.parameters, f"dataset {component.name!r}")
             try:
-                data = as_data(load(with_arrays(component), self._generator("dataset", component.name)))
+                data = as_data(
+                    load(with_arrays(component), self._generator("dataset", component.name))
+                )
             except (TypeError, ValueError) as error:
                 raise Error(f"dataset {component.name!r}: {error}") from error
             _LOADED.clear()
             _LOADED[key] = data.to(self.device, self.dtype)
         data = _LOADED[key]
-        self.conventions.update({f"{component.name}: {name}": text for name, text in data.conventions.items()})
+        self.conventions.update(
+            {f"{component.name}: {name}": text for name, text in data.conventions.items()}
+        )
         for warning in data.warnings:
             self.warn(f"{component.name}: {warning}")
         return data
@@ -76,12 +103,20 @@ class Context:
         choice, settings = self._job.architecture, self._job.settings
         if choice is None:
             raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
-        shape, outputs = (self.data.shape, self.data.outputs) if self._job.dataset else (settings.shape, settings.outputs)
-        return BoundArchitecture(with_arrays(choice.component), choice.label, tuple(shape), outputs, self.seed)
+        shape, outputs = (
+            (self.data.shape, self.data.outputs)
+            if self._job.dataset
+            else (settings.shape, settings.outputs)
+        )
+        return BoundArchitecture(
+            with_arrays(choice.component), choice.label, tuple(shape), outputs, self.seed
+        )
 
     def network(self, index: int = 0, outputs: int | None = None) -> Any:
         """Network number `index` of this seed, in evaluation mode, on the device and in the precision of the run."""
-        architecture = self.architecture if outputs is None else self.architecture.with_outputs(outputs)
+        architecture = (
+            self.architecture if outputs is None else self.architecture.with_outputs(outputs)
+        )
         return architecture(index).to(self.device, self.dtype).eval()
 
     def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
@@ -96,17 +131,25 @@ class Context:
             yield 0, network
             return
         if self.training is None:
-            raise Error(f"the probe {self._job.probe.component.name!r} must name 'training' in `needs` before it trains")
+            raise Error(
+                f"the probe {self._job.probe.component.name!r} must name 'training' in `needs` before it trains"
+            )
         training = self._best_rate() if self.training.learning_rates else self.training
         yield from self._checkpoints(training).states(self.network, steps)
 
     def _checkpoints(self, training: Any) -> Checkpoints:
         folder = self._folder / "networks" / short_hash([self._job.network_key, training.options()])
-        return Checkpoints(folder, self.data, training, derive(self.seed, "training"), functools.partial(self._tell, "training steps"))
+        return Checkpoints(
+            folder,
+            self.data,
+            training,
+            derive(self.seed, "training"),
+            functools.partial(self._tell, "training steps"),
+        )
 
     def _best_rate(self) -> Any:
         """The training with the learning rate of the smallest final test error (first of equals), recorded as a convention."""
-        from penchant_numerics.training import evaluate
+        from penchant_numerics.trainer import evaluate
 
         assert self.training is not None
         errors = []
@@ -116,7 +159,9 @@ class Context:
             loss, accuracy = evaluate(network, self.data.test, loss=training.loss)
             errors.append((1 - accuracy if self.data.classes else loss, training))
         error, best = min(errors, key=lambda pair: pair[0])
-        self.conventions["learning rate"] = f"{best.learning_rate:g}, smallest test error ({error:.4g}) of {len(errors)} rates"
+        self.conventions["learning rate"] = (
+            f"{best.learning_rate:g}, smallest test error ({error:.4g}) of {len(errors)} rates"
+        )
         return best
 
     def estimator(self, role: str) -> BoundEstimator:
@@ -128,7 +173,9 @@ class Context:
         """All estimators the experiment chose for a role of which the probe takes several."""
         chosen = self._job.probe.estimators
         if role not in chosen:
-            raise Error(f"the probe {self._job.probe.component.name!r} has no role {role!r}{suggestion(role, chosen)}")
+            raise Error(
+                f"the probe {self._job.probe.component.name!r} has no role {role!r}{suggestion(role, chosen)}"
+            )
         return tuple(BoundEstimator(each, self) for each in chosen[role])
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -139,9 +186,14 @@ class Context:
         items = list(items)
         if self._pool.workers > 1 and not sendable(function):
             name = f"{function.__module__}:{function.__qualname__}"
-            raise Error(f"context.map needs a function that other processes can import, found {name}; define it at the top of a module")
+            raise Error(
+                f"context.map needs a function that other processes can import, found {name}; define it at the top of a module"
+            )
         first, self._shards = self._shards, self._shards + len(items)
-        shards = [Shard(first + index, function, _json_like(item, function)) for index, item in enumerate(items)]
+        shards = [
+            Shard(first + index, function, _json_like(item, function))
+            for index, item in enumerate(items)
+        ]
         return self._mapped(shards)
 
     def _mapped(self, shards: list[Shard]) -> Iterator[dict[str, Any]]:
@@ -160,7 +212,9 @@ class Context:
             self.conventions.update(notes["conventions"])
             for warning in notes["warnings"]:
                 self.warn(warning)
-            yield {name: array.item() if array.ndim == 0 else array for name, array in arrays.items()}
+            yield {
+                name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
+            }
 
     def _path(self, shard: Shard) -> Path:
         return self._folder / "jobs" / self._job.id / "shards" / f"{shard.number}.npz"
@@ -179,7 +233,9 @@ class Context:
         if self._inside:
             return
         self._path(shard).parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(self._path(shard), {"__shard__": shard.identity(self._job.key), **arrays}, durable=False)
+        write_arrays(
+            self._path(shard), {"__shard__": shard.identity(self._job.key), **arrays}, durable=False
+        )
 
     _inside = False  # true in the context that a shard is given
 
@@ -255,8 +311,13 @@ def run_shard(setup: Context | ShardSetup, shard: Shard, worker: int) -> dict[st
     context.warnings, context.conventions = [], {}
     answer = shard.function(context, shard.item)
     if not isinstance(answer, dict):
-        raise Error(f"{shard.function.__qualname__} must return a dict of numbers and arrays, found {type(answer).__name__}")
-    arrays = {name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value) for name, value in answer.items()}
+        raise Error(
+            f"{shard.function.__qualname__} must return a dict of numbers and arrays, found {type(answer).__name__}"
+        )
+    arrays = {
+        name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        for name, value in answer.items()
+    }
     notes = {"warnings": context.warnings, "conventions": context.conventions}
     return {**arrays, NOTES: np.asarray(json.dumps(notes))}
 
@@ -265,7 +326,9 @@ def _json_like(item: Any, function: Callable[..., Any]) -> Any:
     try:
         return json.loads(json.dumps(item))
     except (TypeError, ValueError) as error:
-        raise Error(f"context.map takes JSON-like items, found {item!r} for {function.__qualname__}: {error}") from None
+        raise Error(
+            f"context.map takes JSON-like items, found {item!r} for {function.__qualname__}: {error}"
+        ) from None
 
 
 def place(device: str, worker: int) -> str:
@@ -285,5 +348,7 @@ def place(device: str, worker: int) -> str:
         )
     count = torch.cuda.device_count()
     if number and int(number) >= count:
-        raise Error(f"device {device!r} was asked for, but there are {count} CUDA devices, numbered from 0")
+        raise Error(
+            f"device {device!r} was asked for, but there are {count} CUDA devices, numbered from 0"
+        )
     return device if number else f"cuda:{worker % count}"

@@ -19,7 +19,12 @@ def isolated(threads: int, device: str) -> Iterator[None]:
     import torch
 
     cuda = device.startswith("cuda")
-    before = (torch.get_num_threads(), torch.get_default_dtype(), torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    before = (
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+    )
     deterministic = torch.are_deterministic_algorithms_enabled()
     if cuda:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -34,7 +39,10 @@ def isolated(threads: int, device: str) -> Iterator[None]:
             torch.use_deterministic_algorithms(deterministic)
         torch.set_num_threads(before[0])
         torch.set_default_dtype(before[1])
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before[2], before[3]
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = (
+            before[2],
+            before[3],
+        )
 
 
 def peak_memory() -> int:
@@ -47,7 +55,9 @@ def peak_memory() -> int:
         import resource
     except ImportError:  # not on Windows
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def environment() -> dict[str, str]:
@@ -55,7 +65,12 @@ def environment() -> dict[str, str]:
     import numpy
     import torch
 
-    found = {"python": platform.python_version(), "platform": platform.platform(), "penchant": kernel_version(), "torch": torch.__version__}
+    found = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "penchant": kernel_version(),
+        "torch": torch.__version__,
+    }
     found.update(numpy=numpy.__version__, cpus=str(os.cpu_count()))
     if torch.cuda.is_available():
         found["cuda"] = f"{torch.version.cuda}, {torch.cuda.get_device_name(0)}"

@@ -77,7 +77,12 @@ class ProcessPool:
                     del self._workers[index]
 
     def _dispatch(self, job: _Map) -> None:
-        for index in range(min(self.workers, len(job.waiting) + sum(w.item is not None for w in self._workers.values()))):
+        for index in range(
+            min(
+                self.workers,
+                len(job.waiting) + sum(w.item is not None for w in self._workers.values()),
+            )
+        ):
             if not job.waiting:
                 return
             worker = self._workers.get(index)
@@ -87,7 +92,11 @@ class ProcessPool:
                 worker.give(job, job.waiting.popleft())
 
     def _collect(self, job: _Map) -> None:
-        busy = {worker.connection: index for index, worker in self._workers.items() if worker.item is not None}
+        busy = {
+            worker.connection: index
+            for index, worker in self._workers.items()
+            if worker.item is not None
+        }
         for connection in multiprocessing.connection.wait(list(busy)):
             worker = self._workers[busy[connection]]  # type: ignore[index]
             item = worker.item
@@ -108,8 +117,15 @@ class ProcessPool:
         del self._workers[worker.index]
         job.strikes[item] += 1
         if job.strikes[item] >= STRIKES:
-            how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-            raise WorkersDiedError(f"shard {item} killed {STRIKES} workers in a row (last: {how}); out of memory? try fewer workers", item)
+            how = (
+                f"signal {signal.Signals(-code).name}"
+                if code is not None and code < 0
+                else f"exit code {code}"
+            )
+            raise WorkersDiedError(
+                f"shard {item} killed {STRIKES} workers in a row (last: {how}); out of memory? try fewer workers",
+                item,
+            )
         job.waiting.appendleft(item)
 
     def close(self) -> None:
@@ -138,15 +154,22 @@ class _Worker:
         self.index, self.item, self.setup = index, None, None  # type: int, int | None, bytes | None
         context = multiprocessing.get_context("spawn")
         self.connection, child = context.Pipe()
-        self.process = context.Process(target=serve, args=(child, index, threads), daemon=True, name=f"penchant-{index}")
-        with _plain_main(), _environment(OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads)):
+        self.process = context.Process(
+            target=serve, args=(child, index, threads), daemon=True, name=f"penchant-{index}"
+        )
+        with (
+            _plain_main(),
+            _environment(OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads)),
+        ):
             self.process.start()
         child.close()
 
     def give(self, job: _Map, item: int) -> None:
         setup = None if self.setup is job.setup else job.setup
         self.item, self.setup = item, job.setup
-        with contextlib.suppress(OSError):  # a worker that died in the meantime is noticed when its answer is awaited
+        with contextlib.suppress(
+            OSError
+        ):  # a worker that died in the meantime is noticed when its answer is awaited
             self.connection.send((setup, pickle.dumps((job.function, job.items[item]))))
 
     def stop(self) -> int | None:

@@ -15,18 +15,28 @@ from penchant.roles import role_of
 def explanation(offer: Offer) -> str:
     """Help text, options with defaults and bounds, presets, arrays and quantities."""
     cls = offer.component
-    lines = [f"{cls.name} ({cls.kind}, {offer.distribution} {offer.version})", "", inspect.getdoc(cls) or ""]
+    lines = [
+        f"{cls.name} ({cls.kind}, {offer.distribution} {offer.version})",
+        "",
+        inspect.getdoc(cls) or "",
+    ]
     if cls.kind == "estimator" and (role := role_of(cls)):
         lines += ["", f"Role: {role.name}"]
     lines += _section("Options", [_option(cls, field) for field in attrs.fields(cls)])
     if issubclass(cls, Probe):
         needs = [*cls.needs, *(f"{axis} (only when selected)" for axis in cls.accepts)]
         lines += _section("Needs", [", ".join(needs)] if needs else [])
-        lines += _section("Estimators", [f"{role}: {_names(default)}" for role, default in cls.roles.items()])
+        lines += _section(
+            "Estimators", [f"{role}: {_names(default)}" for role, default in cls.roles.items()]
+        )
         lines += _section("Datasets it calls", list(cls.uses))
-        lines += _section("Quantities", [f"{name}: {text}" for name, text in cls.quantities.items()])
+        lines += _section(
+            "Quantities", [f"{name}: {text}" for name, text in cls.quantities.items()]
+        )
         lines += _section("Arrays", [f"{name}: {text}" for name, text in cls.arrays.items()])
-        lines += _section("Presets", [f"{name}: {json.dumps(values)}" for name, values in cls.presets.items()])
+        lines += _section(
+            "Presets", [f"{name}: {json.dumps(values)}" for name, values in cls.presets.items()]
+        )
     return "\n".join(lines)
 
 
@@ -46,8 +56,14 @@ def _option(cls: type, field: Any) -> str:
     ]
     if field.metadata["choices"]:
         limits.append(" | ".join(map(str, field.metadata["choices"])))
-    kind = "an array, a file.npy or run:FOLDER#array" if field.metadata["array"] else describe_type(hints(cls)[field.name])
-    default = "must be given" if field.default is attrs.NOTHING else f"default {_shown(field.default)}"
+    kind = (
+        "an array, a file.npy or run:FOLDER#array"
+        if field.metadata["array"]
+        else describe_type(hints(cls)[field.name])
+    )
+    default = (
+        "must be given" if field.default is attrs.NOTHING else f"default {_shown(field.default)}"
+    )
     return f"{field.name}: {field.metadata['help']} ({'; '.join([kind, *limits, default])})"
 
 

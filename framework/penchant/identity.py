@@ -40,7 +40,9 @@ def plain(value: Any) -> Any:
         return {key: plain(part) for key, part in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (list, tuple)) and all(isinstance(part, (bool, int, float, str, list, tuple, dict)) for part in value):
+    if isinstance(value, (list, tuple)) and all(
+        isinstance(part, (bool, int, float, str, list, tuple, dict)) for part in value
+    ):
         return [plain(part) for part in value]
     return f"<{_title(value)} {content_hash(value)[:16]}>"
 
@@ -63,7 +65,11 @@ def _contents(value: Any) -> Iterable[bytes]:
     if isinstance(value, (list, tuple)):
         return [content_hash(part).encode() for part in value]
     if hasattr(value, "state_dict"):
-        return [part for name, tensor in value.state_dict().items() for part in (name.encode(), *_contents(tensor))]
+        return [
+            part
+            for name, tensor in value.state_dict().items()
+            for part in (name.encode(), *_contents(tensor))
+        ]
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     if hasattr(value, "tobytes"):
@@ -76,7 +82,9 @@ def _contents(value: Any) -> Iterable[bytes]:
     try:
         return [pickle.dumps(value)]
     except Exception:  # whatever a user's object raises when pickled
-        raise Error(f"{_title(value)} cannot be told apart from others of its kind: it can be neither hashed nor pickled") from None
+        raise Error(
+            f"{_title(value)} cannot be told apart from others of its kind: it can be neither hashed nor pickled"
+        ) from None
 
 
 def versions(offers: Iterable[Offer]) -> dict[str, str]:
@@ -121,7 +129,9 @@ def _sources(package: str) -> list[Path]:
         origin = getattr(sys.modules.get(package), "__file__", None)
         return [Path(origin)] if origin else []
     if spec.submodule_search_locations:
-        return sorted(path for place in spec.submodule_search_locations for path in Path(place).rglob("*.py"))
+        return sorted(
+            path for place in spec.submodule_search_locations for path in Path(place).rglob("*.py")
+        )
     return [Path(spec.origin)] if spec.origin and Path(spec.origin).is_file() else []
 
 

@@ -62,10 +62,14 @@ class BoundArchitecture:
                 outputs = network(torch.zeros(1, *self.shape, device="cpu"))
         except Exception as error:  # whatever a network raises, it does not fit
             text = str(error).partition("\n")[0] or type(error).__name__
-            raise Error(f"architecture {self.label!r} does not take inputs of shape {self._shape}: {text}") from error
+            raise Error(
+                f"architecture {self.label!r} does not take inputs of shape {self._shape}: {text}"
+            ) from error
         if tuple(getattr(outputs, "shape", ())) != (1, self.outputs):
             found = " x ".join(map(str, getattr(outputs, "shape", ()))) or type(outputs).__name__
-            raise Error(f"architecture {self.label!r} gives {found} for one input of shape {self._shape}, expected 1 x {self.outputs}")
+            raise Error(
+                f"architecture {self.label!r} gives {found} for one input of shape {self._shape}, expected 1 x {self.outputs}"
+            )
         if not torch.isfinite(outputs).all():
             raise Error(
                 f"architecture {self.label!r} gives {outputs.flatten()[:3].tolist()} for an input of zeros, expected finite numbers"
@@ -79,10 +83,20 @@ class BoundArchitecture:
 class Checkpoints:
     """One training in a folder of its own: every state that was asked for is kept, and any of them can be gone on from."""
 
-    def __init__(self, folder: Path, data: Any, training: Any, seed: int, tell: Callable[[int, int], None]) -> None:
-        self.folder, self.data, self.training, self.seed, self.tell = folder, data, training, seed, tell
+    def __init__(
+        self, folder: Path, data: Any, training: Any, seed: int, tell: Callable[[int, int], None]
+    ) -> None:
+        self.folder, self.data, self.training, self.seed, self.tell = (
+            folder,
+            data,
+            training,
+            seed,
+            tell,
+        )
 
-    def states(self, make: Callable[[], Any], steps: Sequence[int] | None) -> Iterator[tuple[int, Any]]:
+    def states(
+        self, make: Callable[[], Any], steps: Sequence[int] | None
+    ) -> Iterator[tuple[int, Any]]:
         """Yield (step, network) for these steps in order; by default the last."""
         total = self.training.total_steps(len(self.data.train.inputs))
         wanted = [total] if steps is None else sorted(set(steps))
@@ -101,7 +115,9 @@ class Checkpoints:
         import filelock
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(self.folder / "lock"):  # two jobs that share a training: the second waits and reads
+        with filelock.FileLock(
+            self.folder / "lock"
+        ):  # two jobs that share a training: the second waits and reads
             kept = self._kept()
             if step in kept:
                 return self._read(kept[step])
@@ -114,7 +130,7 @@ class Checkpoints:
         return {int(path.stem.partition("-")[2]): path for path in self.folder.glob("step-*.pt")}
 
     def _train(self, network: Any, state: dict[str, Any] | None, step: int) -> dict[str, Any]:
-        from penchant_numerics.training import Trainer
+        from penchant_numerics.trainer import Trainer
 
         trainer = Trainer(network, self.data.train, self.training, seed=self.seed)
         latest = self.folder / "latest.pt"
@@ -126,7 +142,9 @@ class Checkpoints:
         def observe(at: int, loss: float) -> None:
             nonlocal saved
             self.tell(at, trainer.total)
-            if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:  # a killed training goes on from here
+            if (
+                time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+            ):  # a killed training goes on from here
                 self._write(latest, trainer.state())
                 saved = time.monotonic()
 
@@ -152,7 +170,9 @@ def read_tensors(path: Path, device: Any) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # a file that is not a checkpoint fails in many ways
-        raise Error(f"{path} cannot be read as a checkpoint: {str(error).partition(chr(10))[0]}") from error
+        raise Error(
+            f"{path} cannot be read as a checkpoint: {str(error).partition(chr(10))[0]}"
+        ) from error
     if not isinstance(state, dict):
         raise Error(f"{path} must hold a dict of tensors, found {type(state).__name__}")
     return state
@@ -164,9 +184,13 @@ def load_weights(network: Any, path: Path, label: str) -> None:
     own = network.state_dict()
     missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
     if missing or unexpected:
-        raise Error(f"{path} does not fit architecture {label!r}: missing {missing or 'nothing'}, unexpected {unexpected or 'nothing'}")
+        raise Error(
+            f"{path} does not fit architecture {label!r}: missing {missing or 'nothing'}, unexpected {unexpected or 'nothing'}"
+        )
     wrong = [
-        f"{name} {tuple(state[name].shape)}, expected {tuple(own[name].shape)}" for name in own if own[name].shape != state[name].shape
+        f"{name} {tuple(state[name].shape)}, expected {tuple(own[name].shape)}"
+        for name in own
+        if own[name].shape != state[name].shape
     ]
     if wrong:
         raise Error(f"{path} does not fit architecture {label!r}: {'; '.join(wrong)}")

@@ -61,8 +61,16 @@ class Plugins:
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name; clashing ones under `distribution/name` only."""
-        found = [offer for (each, _), offers in self._offers.items() for offer in offers if kind in (None, each)]
-        return sorted(found, key=lambda offer: (offer.component.kind, offer.component.name, offer.distribution))
+        found = [
+            offer
+            for (each, _), offers in self._offers.items()
+            for offer in offers
+            if kind in (None, each)
+        ]
+        return sorted(
+            found,
+            key=lambda offer: (offer.component.kind, offer.component.name, offer.distribution),
+        )
 
     def clash(self, component: type[Component]) -> str:
         """What stands in the way of a component's plain name: the other distributions that offer it; empty if nothing does."""
@@ -71,14 +79,20 @@ class Plugins:
 
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
-        return f"{offer.distribution}/{offer.component.name}" if self.clash(offer.component) else offer.component.name
+        return (
+            f"{offer.distribution}/{offer.component.name}"
+            if self.clash(offer.component)
+            else offer.component.name
+        )
 
     def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`), or an Error that helps."""
         distribution, _, short = name.rpartition("/")
         offers = self._offers.get((kind, short), [])
         if distribution:
-            offers = [offer for offer in offers if offer.distribution == canonicalize_name(distribution)]
+            offers = [
+                offer for offer in offers if offer.distribution == canonicalize_name(distribution)
+            ]
         place = f" ({where})" if where else ""
         if len(offers) > 1:
             both = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
@@ -86,12 +100,18 @@ class Plugins:
             raise Error(f"the {kind} {name!r} is offered by {both}; write {addresses}{place}")
         if not offers:
             known = [self.address(offer) for offer in self.offers(kind)]
-            raise Error(f"unknown {kind} {name!r}{suggestion(name, known)}{place}{self._set_aside()}")
+            raise Error(
+                f"unknown {kind} {name!r}{suggestion(name, known)}{place}{self._set_aside()}"
+            )
         return offers[0]
 
     def _set_aside(self) -> str:
         """What a plugin that was set aside would have offered is unknown, so an unknown name lists them all."""
-        lines = [f"\n  {each.name} {each.version} was set aside: {each.reason}" for each in self.plugins if each.reason]
+        lines = [
+            f"\n  {each.name} {each.version} was set aside: {each.reason}"
+            for each in self.plugins
+            if each.reason
+        ]
         return "".join(lines)
 
     def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
@@ -118,17 +138,27 @@ def kernel_version() -> str:
 @functools.lru_cache(maxsize=8)
 def load(without: tuple[str, ...] = ()) -> Plugins:
     """Discover plugins, once per process; `PENCHANT_PLUGINS=a,b` limits them and `without` leaves some out."""
-    only = {name.strip() for name in os.environ.get("PENCHANT_PLUGINS", "").split(",") if name.strip()}
+    only = {
+        name.strip() for name in os.environ.get("PENCHANT_PLUGINS", "").split(",") if name.strip()
+    }
     points: dict[tuple[str, str], importlib.metadata.EntryPoint] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
-        points.setdefault((_distribution(point)[0], point.name), point)  # the first on the path counts, as for import
+        points.setdefault(
+            (_distribution(point)[0], point.name), point
+        )  # the first on the path counts, as for import
     names = {point.name for point in points.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
             raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
-    chosen = [point for point in points.values() if point.name not in without and (not only or point.name in only)]
+    chosen = [
+        point
+        for point in points.values()
+        if point.name not in without and (not only or point.name in only)
+    ]
     found = [_try(point) for point in sorted(chosen, key=lambda point: point.name)]
-    kernel = Plugin("penchant", "penchant", kernel_version(), components=tuple(_components(builtin, _manager())))
+    kernel = Plugin(
+        "penchant", "penchant", kernel_version(), components=tuple(_components(builtin, _manager()))
+    )
     return Plugins([kernel, *found])
 
 
@@ -202,7 +232,9 @@ def check_declaration(component: Any, base: type[Component]) -> None:
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", component.name or ""):
-        raise Error(f"the name of {what} must be lower-case words joined by hyphens, found {component.name!r}")
+        raise Error(
+            f"the name of {what} must be lower-case words joined by hyphens, found {component.name!r}"
+        )
     if not component.__doc__ or not component.__dict__.get("__doc__"):
         raise Error(f"{what} needs a docstring: it is the help text")
     if component.__dict__.get("__annotations__") and "__attrs_attrs__" not in component.__dict__:
@@ -216,7 +248,9 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if not component.target:
         raise Error(f"{what} has no target")
     if base.kind == "estimator" and role_of(component) is None:
-        raise Error(f"{what} has the role {getattr(component, 'role', '')!r}, which is neither shared nor a penchant.Role")
+        raise Error(
+            f"{what} has the role {getattr(component, 'role', '')!r}, which is neither shared nor a penchant.Role"
+        )
     if issubclass(component, Probe):
         _check_presets(component, what)
 
@@ -224,12 +258,18 @@ def check_declaration(component: Any, base: type[Component]) -> None:
 def _check_presets(probe: type[Probe], what: str) -> None:
     required = {field.name for field in attrs.fields(probe) if field.default is attrs.NOTHING}
     for name, preset in probe.presets.items():
-        options = {key: value for key, value in preset.items() if key not in ("estimators", "training")}
+        options = {
+            key: value for key, value in preset.items() if key not in ("estimators", "training")
+        }
         fields = {field.name: field for field in attrs.fields(probe)}
         if unknown := set(preset.get("estimators", {})) - set(probe.roles):
-            raise Error(f"preset {name!r} of {what} sets estimators of roles it has not: {', '.join(sorted(unknown))}")
+            raise Error(
+                f"preset {name!r} of {what} sets estimators of roles it has not: {', '.join(sorted(unknown))}"
+            )
         Training.bind(preset.get("training", {}), f"preset {name!r} of {what}, training")
         if required <= options.keys():
             probe.bind(options, f"preset {name!r} of {what}")
         elif unknown := options.keys() - fields.keys():
-            raise Error(f"preset {name!r} of {what} sets unknown options: {', '.join(sorted(unknown))}")
+            raise Error(
+                f"preset {name!r} of {what} sets unknown options: {', '.join(sorted(unknown))}"
+            )

@@ -19,7 +19,9 @@ def write_report(run: Run) -> Path:
     import jinja2
 
     template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
     text = environment.from_string(template).render(**_page(run))
     path = run.folder / "report.html"
     with atomic(path) as file:
@@ -33,7 +35,8 @@ def _page(run: Run) -> dict[str, Any]:
     toml = run.folder / "experiment.toml"
     return {
         "title": run.title,
-        "counts": f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}: " + ", ".join(f"{count} {status}" for status, count in counts.items()),
+        "counts": f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}: "
+        + ", ".join(f"{count} {status}" for status, count in counts.items()),
         "seeds": run.record.get("seeds", []),
         "threads": run.record.get("threads", 1),
         "jobs": jobs,
@@ -45,9 +48,24 @@ def _page(run: Run) -> dict[str, Any]:
 def _job(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     labels = {"architecture": "", "dataset": "", "seed": "", **entry["labels"]}
     heading = " · ".join(
-        str(part) for part in (labels["probe"], labels["architecture"], labels["dataset"], f"seed {labels['seed']}") if part
+        str(part)
+        for part in (
+            labels["probe"],
+            labels["architecture"],
+            labels["dataset"],
+            f"seed {labels['seed']}",
+        )
+        if part
     )
-    page = {**entry, "labels": labels, "heading": heading, "summary": "not computed yet", "seconds": "–", "error": "", "traceback": ""}
+    page = {
+        **entry,
+        "labels": labels,
+        "heading": heading,
+        "summary": "not computed yet",
+        "seconds": "–",
+        "error": "",
+        "traceback": "",
+    }
     page.update(warnings=[], quantities=[], figures=[], conventions={}, components=[], arrays={})
     place = folder / entry["path"]
     if not (place / "result.json").is_file():
@@ -68,7 +86,10 @@ def _measured(record: dict[str, Any], place: Path) -> dict[str, Any]:
         "error": record.get("error") or "",
         "traceback": record.get("traceback") or "",
         "warnings": record.get("warnings", []),
-        "quantities": [_row(name, quantity, about.get(name, "")) for name, quantity in record.get("quantities", {}).items()],
+        "quantities": [
+            _row(name, quantity, about.get(name, ""))
+            for name, quantity in record.get("quantities", {}).items()
+        ],
         "figures": [_figure(path) for path in sorted((place / "figures").glob("*.png"))],
         "conventions": record.get("conventions", {}),
         "components": _components(record),
@@ -78,7 +99,9 @@ def _measured(record: dict[str, Any], place: Path) -> dict[str, Any]:
 
 def _row(name: str, quantity: dict[str, Any], about: str) -> dict[str, str]:
     error, null_error = quantity.get("stderr"), quantity.get("null_stderr")
-    over = " ".join(str(part) for part in (quantity.get("count") or "", quantity.get("over")) if part)
+    over = " ".join(
+        str(part) for part in (quantity.get("count") or "", quantity.get("over")) if part
+    )
     unit = f" {quantity['unit']}" if quantity.get("unit") else ""
     return {
         "name": name,
@@ -86,7 +109,8 @@ def _row(name: str, quantity: dict[str, Any], about: str) -> dict[str, str]:
         "stderr": "–" if error is None else f"{error:.2g}",
         "null": "–"
         if quantity.get("null") is None
-        else number(quantity["null"], null_error) + (f" ± {null_error:.2g}" if null_error is not None else ""),
+        else number(quantity["null"], null_error)
+        + (f" ± {null_error:.2g}" if null_error is not None else ""),
         "over": over or "–",
         "about": about,
     }
@@ -107,5 +131,8 @@ def _figure(path: Path) -> dict[str, str]:
 
 
 def _components(record: dict[str, Any]) -> list[tuple[str, str]]:
-    named = [(kind, record.get(kind)) for kind in ("probe", "architecture", "dataset", "estimators", "training", "versions")]
+    named = [
+        (kind, record.get(kind))
+        for kind in ("probe", "architecture", "dataset", "estimators", "training", "versions")
+    ]
     return [(kind, json.dumps(value, indent=1)) for kind, value in named if value]

@@ -44,7 +44,10 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays as numpy holds them, tensors included."""
     import numpy as np
 
-    return {name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value) for name, value in values.items()}
+    return {
+        name: np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        for name, value in values.items()
+    }
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
@@ -95,7 +98,11 @@ class Result:
         for name, array in self.arrays.items():
             if array.dtype == object:
                 raise Error(f"array {name!r} must hold numbers, found objects")
-            if name not in self.missing and np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
+            if (
+                name not in self.missing
+                and np.issubdtype(array.dtype, np.inexact)
+                and not np.isfinite(array).all()
+            ):
                 bad = int((~np.isfinite(array)).sum())
                 raise Error(f"array {name!r} has {bad} of {array.size} values that are not finite")
 
@@ -108,13 +115,19 @@ def to_json(result: Result) -> dict[str, Any]:
     """The result as `result.json` holds it."""
     about = result.record.get("about", {})
     quantities = {
-        name: {key: _nullable(value) for key, value in attrs.asdict(quantity).items()} for name, quantity in result.quantities.items()
+        name: {key: _nullable(value) for key, value in attrs.asdict(quantity).items()}
+        for name, quantity in result.quantities.items()
     }
     arrays = {
-        name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")} for name, array in result.arrays.items()
+        name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")}
+        for name, array in result.arrays.items()
     }
     record = {key: value for key, value in result.record.items() if key != "about"}
-    kept = {"conventions": result.conventions, "warnings": list(result.warnings), "missing": list(result.missing)}
+    kept = {
+        "conventions": result.conventions,
+        "warnings": list(result.warnings),
+        "missing": list(result.missing),
+    }
     return {"schema": SCHEMA, **record, "quantities": quantities, "arrays": arrays, **kept}
 
 
@@ -124,9 +137,17 @@ def from_json(record: dict[str, Any], arrays: Mapping[str, Any]) -> Result:
     quantities = {}
     for name, value in record.get("quantities", {}).items():
         known = {key: part for key, part in value.items() if key in names}
-        quantities[name] = Quantity(**{**known, "value": math.nan if known.get("value") is None else known["value"]})
-    rest = {key: value for key, value in record.items() if key not in ("quantities", "arrays", "conventions", "warnings", "missing")}
-    rest["about"] = {name: entry.get("about", "") for name, entry in record.get("arrays", {}).items()}
+        quantities[name] = Quantity(
+            **{**known, "value": math.nan if known.get("value") is None else known["value"]}
+        )
+    rest = {
+        key: value
+        for key, value in record.items()
+        if key not in ("quantities", "arrays", "conventions", "warnings", "missing")
+    }
+    rest["about"] = {
+        name: entry.get("about", "") for name, entry in record.get("arrays", {}).items()
+    }
     lists = {key: record.get(key, ()) for key in ("warnings", "missing")}
     return Result(quantities, dict(arrays), record.get("conventions", {}), record=rest, **lists)
 
@@ -167,7 +188,10 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
 
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
-    advice = {errno.ENOSPC: "; make room and run again: finished jobs are kept", errno.EACCES: "; choose another folder with --out"}
+    advice = {
+        errno.ENOSPC: "; make room and run again: finished jobs are kept",
+        errno.EACCES: "; choose another folder with --out",
+    }
     return Error(f"cannot write {path}: {error.strerror}{advice.get(error.errno or 0, '')}")
 
 
@@ -187,7 +211,9 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
     if value["schema"] > SCHEMA:
-        raise Error(f"{path} has schema {value['schema']}, this version reads up to {SCHEMA}: upgrade penchant")
+        raise Error(
+            f"{path} has schema {value['schema']}, this version reads up to {SCHEMA}: upgrade penchant"
+        )
     return value
 
 

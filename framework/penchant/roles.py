@@ -57,7 +57,9 @@ def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """
 
 
-SHARED: Mapping[str, Role] = {role.name: role for role in (directions, curvature, mutual_information)}
+SHARED: Mapping[str, Role] = {
+    role.name: role for role in (directions, curvature, mutual_information)
+}
 
 
 def role_of(estimator: type[Component] | Component) -> Role | None:

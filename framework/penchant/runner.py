@@ -27,7 +27,9 @@ from penchant.results import Result, atomic, read_json, read_result, write_resul
 from penchant.runs import Run, make_folder, with_arrays
 
 
-def run_experiment(experiment: Experiment, plugins: Plugins, folder: Path, *, fresh: bool = False) -> Run:
+def run_experiment(
+    experiment: Experiment, plugins: Plugins, folder: Path, *, fresh: bool = False
+) -> Run:
     """Run or resume an experiment in a folder; events tell what happens."""
     import filelock
 
@@ -43,7 +45,9 @@ def run_experiment(experiment: Experiment, plugins: Plugins, folder: Path, *, fr
         with lock, contextlib.closing(pool):
             return _run(experiment, plugins, folder, jobs, pool)
     except filelock.Timeout:
-        raise Error(f"another run is writing to {folder}; wait for it or choose another folder with --out") from None
+        raise Error(
+            f"another run is writing to {folder}; wait for it or choose another folder with --out"
+        ) from None
     except OSError as error:
         raise writing_failed(folder, error) from error
 
@@ -57,25 +61,43 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     executor = plugins.find("executor", name, "executor").component
     if reason and name != "serial":
         raise Error(f"{reason}, or use the executor serial")
-    return resolve(executor.target, f"executor {name!r}")(executor(), 1 if name == "serial" else workers, settings.threads)
+    return resolve(executor.target, f"executor {name!r}")(
+        executor(), 1 if name == "serial" else workers, settings.threads
+    )
 
 
 def _move_aside(folder: Path) -> None:
     if folder.exists():
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder.rename(
-            next(path for n in range(1000) if not (path := folder.with_name(f"{folder.name}.{stamp}{f'-{n}' if n else ''}")).exists())
+            next(
+                path
+                for n in range(1000)
+                if not (
+                    path := folder.with_name(f"{folder.name}.{stamp}{f'-{n}' if n else ''}")
+                ).exists()
+            )
         )
 
 
 def _check_folder(folder: Path, jobs: list[Job]) -> None:
     """A folder takes an experiment whose jobs include all of its own."""
-    begun = {".lock", "jobs", "experiment.toml"}  # what a run that was killed in its first moments leaves
-    foreign = folder.is_dir() and not (folder / "run.json").is_file() and {each.name for each in folder.iterdir()} - begun
+    begun = {
+        ".lock",
+        "jobs",
+        "experiment.toml",
+    }  # what a run that was killed in its first moments leaves
+    foreign = (
+        folder.is_dir()
+        and not (folder / "run.json").is_file()
+        and {each.name for each in folder.iterdir()} - begun
+    )
     if folder.is_file() or foreign:
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
     if (folder / "run.json").is_file():
-        others = {job["id"] for job in read_json(folder / "run.json")["jobs"]} - {job.id for job in jobs}
+        others = {job["id"] for job in read_json(folder / "run.json")["jobs"]} - {
+            job.id for job in jobs
+        }
         if others:
             raise Error(
                 f"{folder} holds another experiment: {len(others)} of its jobs are not in this one, such as {min(others)}; "
@@ -88,11 +110,27 @@ def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job]
     waiting, notes = _waiting(folder, jobs)
     if experiment.settings.executor is None:
         alone = {job.id: serial_reason(job) for job in waiting}
-        notes.update({name: f"runs with the executor serial only: {reason}" for name, reason in alone.items() if reason})
+        notes.update(
+            {
+                name: f"runs with the executor serial only: {reason}"
+                for name, reason in alone.items()
+                if reason
+            }
+        )
     entries = [
-        {"id": job.id, "status": "pending" if job in waiting else "done", "labels": job.labels, "path": f"jobs/{job.id}"} for job in jobs
+        {
+            "id": job.id,
+            "status": "pending" if job in waiting else "done",
+            "labels": job.labels,
+            "path": f"jobs/{job.id}",
+        }
+        for job in jobs
     ]
-    record = {"title": experiment.settings.title, "seeds": list(experiment.settings.seeds), "threads": experiment.settings.threads}
+    record = {
+        "title": experiment.settings.title,
+        "seeds": list(experiment.settings.seeds),
+        "threads": experiment.settings.threads,
+    }
     run = Run(folder, {**record, "environment": environment(), "jobs": entries})
     notify = _notifier(plugins)
     run.write()
@@ -130,10 +168,18 @@ def _waiting(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str]]:
             except Error as error:
                 notes[job.id] = f"computed again: {error}"
                 record = {}
-            if record.get("status") == "done" and record.get("key") == job.key and _whole(path.parent, record):
+            if (
+                record.get("status") == "done"
+                and record.get("key") == job.key
+                and _whole(path.parent, record)
+            ):
                 continue
             if record.get("status") == "done":
-                changed = "code or versions changed since" if record.get("key") != job.key else "its arrays are damaged"
+                changed = (
+                    "code or versions changed since"
+                    if record.get("key") != job.key
+                    else "its arrays are damaged"
+                )
                 notes[job.id] = f"computed again: {changed}"
         waiting.append(job)
     return waiting, notes
@@ -152,7 +198,9 @@ def _whole(folder: Path, record: dict[str, Any]) -> bool:
         return False
 
 
-def _results(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Callable[..., None]) -> Iterator[tuple[Job, Result]]:
+def _results(
+    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Callable[..., None]
+) -> Iterator[tuple[Job, Result]]:
     """Whole jobs spread while at least as many wait as there are workers; else shards do."""
     if pool.workers > 1 and len(waiting) >= pool.workers:
         yield from _spread(waiting, notes, run, pool)
@@ -162,7 +210,9 @@ def _results(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, not
         yield job, run_job(job, run.folder, pool=pool, notify=notify, note=notes.get(job.id, ""))
 
 
-def _spread(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any) -> Iterator[tuple[Job, Result]]:
+def _spread(
+    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any
+) -> Iterator[tuple[Job, Result]]:
     """Whole jobs over the workers; one that kills its workers fails, and the others go on."""
     left = list(waiting)
     for job in left:
@@ -170,13 +220,24 @@ def _spread(waiting: list[Job], notes: dict[str, str], run: Run, pool: Any) -> I
     while left:
         batch = list(left)
         try:
-            for job, _ in zip(batch, pool.map(run_spread_job, JobSetup(batch, run.folder, notes), range(len(batch)))):
+            for job, _ in zip(
+                batch,
+                pool.map(run_spread_job, JobSetup(batch, run.folder, notes), range(len(batch))),
+            ):
                 left.remove(job)
                 yield job, read_result(run.folder / "jobs" / job.id)
         except WorkersDiedError as error:
             job = batch[error.item]
             left.remove(job)
-            yield job, _keep(job, run.folder, Result(), error=str(error).replace(f"shard {error.item}", "the job"))
+            yield (
+                job,
+                _keep(
+                    job,
+                    run.folder,
+                    Result(),
+                    error=str(error).replace(f"shard {error.item}", "the job"),
+                ),
+            )
 
 
 @attrs.frozen(eq=False)
@@ -197,7 +258,13 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
 
 
 def run_job(
-    job: Job, folder: Path, *, pool: Any = None, notify: Callable[..., None] | None = None, worker: int = 0, note: str = ""
+    job: Job,
+    folder: Path,
+    *,
+    pool: Any = None,
+    notify: Callable[..., None] | None = None,
+    worker: int = 0,
+    note: str = "",
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why."""
     started = time.perf_counter()
@@ -214,15 +281,27 @@ def run_job(
         error, details = f"{type(problem).__name__}: {problem}", traceback.format_exc()
     texts = [*([note] if note else []), *(context.warnings if context else ()), *found.warnings]
     conventions = {**(context.conventions if context else {}), **found.conventions}
-    found = attrs.evolve(Result() if error else found, warnings=tuple(dict.fromkeys(texts)), conventions=conventions)
-    result = _keep(job, folder, found, error=error, details=details, seconds=time.perf_counter() - started)
+    found = attrs.evolve(
+        Result() if error else found, warnings=tuple(dict.fromkeys(texts)), conventions=conventions
+    )
+    result = _keep(
+        job, folder, found, error=error, details=details, seconds=time.perf_counter() - started
+    )
     if not error:
         _draw(job, folder / "jobs" / job.id, result)
         shutil.rmtree(folder / "jobs" / job.id / "shards", ignore_errors=True)
     return result
 
 
-def _keep(job: Job, folder: Path, found: Result, *, error: str | None = None, details: str | None = None, seconds: float = 0.0) -> Result:
+def _keep(
+    job: Job,
+    folder: Path,
+    found: Result,
+    *,
+    error: str | None = None,
+    details: str | None = None,
+    seconds: float = 0.0,
+) -> Result:
     """Write a result with everything that says what was measured on what."""
     cost = {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()}
     status = {"status": "failed" if error else "done", "id": job.id, "key": job.key}
@@ -265,7 +344,10 @@ def _draw(job: Job, folder: Path, result: Result) -> None:
                 with atomic(folder / "figures" / f"{name}.png") as file:
                     figure.savefig(file, format="png", bbox_inches="tight")
     except Exception as error:
-        texts: tuple[str, ...] = (*result.warnings, f"figures could not be drawn: {type(error).__name__}: {error}")
+        texts: tuple[str, ...] = (
+            *result.warnings,
+            f"figures could not be drawn: {type(error).__name__}: {error}",
+        )
         write_result(folder, attrs.evolve(result, warnings=texts))
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
-from penchant.results import SCHEMA, Result, read_arrays, read_json, read_result, write_json, writing_failed
+from penchant.results import (
+    SCHEMA,
+    Result,
+    read_arrays,
+    read_json,
+    read_result,
+    write_json,
+    writing_failed,
+)
 
 SECONDS_BETWEEN_WRITES = 3.0
 
@@ -52,12 +60,16 @@ class Run:
         """Results whose labels match, e.g. `run.results(probe="nad", architecture="lenet")`, in the order of jobs."""
         for label in labels:
             if label not in ("probe", "architecture", "dataset", "seed"):
-                raise Error(f"results are chosen by probe, architecture, dataset and seed, found {label!r}")
+                raise Error(
+                    f"results are chosen by probe, architecture, dataset and seed, found {label!r}"
+                )
         return [self.result(job["id"]) for job in self._matching(labels)]
 
     def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for job in self.jobs:
-            if job["status"] in ("done", "failed") and all(job["labels"].get(key) == value for key, value in labels.items()):
+            if job["status"] in ("done", "failed") and all(
+                job["labels"].get(key) == value for key, value in labels.items()
+            ):
                 yield job
 
     def table(self) -> list[dict[str, Any]]:
@@ -65,7 +77,9 @@ class Run:
         rows = []
         for job in self._matching({}):
             for name, quantity in self.result(job["id"]).quantities.items():
-                rows.append({"job": job["id"], **job["labels"], "quantity": name, **attrs.asdict(quantity)})
+                rows.append(
+                    {"job": job["id"], **job["labels"], "quantity": name, **attrs.asdict(quantity)}
+                )
         return rows
 
 
@@ -106,7 +120,9 @@ def _read_array(source: str, what: str) -> Any:
     import numpy as np
 
     if not source.endswith(".npy"):
-        raise Error(f"{what} must be an array, a file ending in .npy or run:FOLDER#array, found {source!r}")
+        raise Error(
+            f"{what} must be an array, a file ending in .npy or run:FOLDER#array, found {source!r}"
+        )
     try:
         return np.load(source, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -119,10 +135,18 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
         raise Error(f"{what} must name an array, as in run:{folder}#directions")
     if (folder / "run.json").is_file():
         holders = [folder / job["path"] for job in read(folder).jobs if job["status"] == "done"]
-        holders = [each for each in holders if name in read_json(each / "result.json").get("arrays", {})]
+        holders = [
+            each for each in holders if name in read_json(each / "result.json").get("arrays", {})
+        ]
         if len(holders) != 1:
-            where = "; name one of them: " + ", ".join(f"run:{each}#{name}" for each in holders) if holders else ""
-            raise Error(f"{what}: {len(holders)} jobs of {folder} have an array {name!r}, expected one{where}")
+            where = (
+                "; name one of them: " + ", ".join(f"run:{each}#{name}" for each in holders)
+                if holders
+                else ""
+            )
+            raise Error(
+                f"{what}: {len(holders)} jobs of {folder} have an array {name!r}, expected one{where}"
+            )
         folder = holders[0]
     arrays = read_arrays(folder / "arrays.npz")
     if name not in arrays:

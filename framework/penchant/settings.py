@@ -80,8 +80,15 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
 def _inside(place: Any, step: str, path: str) -> list[Any]:
     if isinstance(place, list):
         labels = [each.get("label", each.get("name")) for each in place if isinstance(each, dict)]
-        found = [each for each in place if isinstance(each, dict) and step in (each.get("label", each.get("name")), each.get("name"))]
+        found = [
+            each
+            for each in place
+            if isinstance(each, dict)
+            and step in (each.get("label", each.get("name")), each.get("name"))
+        ]
         if not found:
-            raise Error(f"--set {path}: nothing is called {step!r}{suggestion(step, [str(label) for label in labels])}")
+            raise Error(
+                f"--set {path}: nothing is called {step!r}{suggestion(step, [str(label) for label in labels])}"
+            )
         return found
     return [place.setdefault(step, {})]

@@ -41,7 +41,9 @@ def tiny_network(shape: tuple[int, ...], outputs: int) -> Any:
 
     from torch import nn
 
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.Tanh(), nn.Linear(8, outputs))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.Tanh(), nn.Linear(8, outputs)
+    )
 
 
 def tiny_samples(generator: Any) -> Any:
@@ -87,7 +89,9 @@ def check_component(offer: Offer) -> None:
         assert cls.quantities, f"{cls.name} declares no quantities"
 
 
-def check_architecture(name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any) -> None:
+def check_architecture(
+    name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any
+) -> None:
     """Fits its shape, is drawn the same for the same index and differently for another, and leaves no trace."""
     import torch
 
@@ -96,8 +100,12 @@ def check_architecture(name: str, *, shape: tuple[int, ...], outputs: int = 2, *
         bound = BoundArchitecture(component, name, shape, outputs, seed=0)
         bound.check()
         one, again, other = (bound(index).state_dict() for index in (0, 0, 1))
-    assert all(torch.equal(one[key], again[key]) for key in one), f"{name}: network 0 was drawn differently a second time"
-    assert any(not torch.equal(one[key], other[key]) for key in one), f"{name}: networks 0 and 1 are the same"
+    assert all(torch.equal(one[key], again[key]) for key in one), (
+        f"{name}: network 0 was drawn differently a second time"
+    )
+    assert any(not torch.equal(one[key], other[key]) for key in one), (
+        f"{name}: networks 0 and 1 are the same"
+    )
 
 
 def check_dataset(name: str, **options: Any) -> Any:
@@ -108,8 +116,13 @@ def check_dataset(name: str, **options: Any) -> Any:
     component: Dataset = discovery.load().find("dataset", name).component.bind(options, name)
     load = resolve(component.target, name)
     with no_trace(), strict_devices():
-        first, second = (as_data(load(component, torch.Generator(device="cpu").manual_seed(derive(0, name)))) for _ in range(2))
-    assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
+        first, second = (
+            as_data(load(component, torch.Generator(device="cpu").manual_seed(derive(0, name))))
+            for _ in range(2)
+        )
+    assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(
+        first.test.labels, second.test.labels
+    )
     return first
 
 
@@ -125,22 +138,32 @@ def check_probe(name: str, folder: Path, *, processes: bool = True, **parts: Any
     second = _only(run({**raw, "executor": "serial"}, out=folder / "again"))
     assert_same(first, second, "a second run")
     if processes:
-        assert_same(first, _only(run({**raw, "executor": "processes", "workers": 2}, out=folder / "processes")), "two processes")
+        assert_same(
+            first,
+            _only(run({**raw, "executor": "processes", "workers": 2}, out=folder / "processes")),
+            "two processes",
+        )
     cls: Any = discovery.load().find("probe", name).component
     _check_declared(cls, first)
     if hasattr(sys.modules[resolve(cls.target, name).__module__], "plot"):
-        assert list((folder / "serial").glob("jobs/*/figures/*.png")), f"{name} has a plot function but no figure was drawn"
+        assert list((folder / "serial").glob("jobs/*/figures/*.png")), (
+            f"{name} has a plot function but no figure was drawn"
+        )
     return first
 
 
 def _experiment(name: str, parts: dict[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = {str(key): parts.pop(key) for key in ("shape", "outputs", "dtype", "threads") if key in parts}
+    settings: dict[str, Any] = {
+        str(key): parts.pop(key) for key in ("shape", "outputs", "dtype", "threads") if key in parts
+    }
     raw: dict[str, Any] = {"seeds": [parts.pop("seed", 0)], **settings}
     cls: Any = discovery.load().find("probe", name).component
     tiny = {"architecture": TINY, "dataset": "penchant.testing:tiny_samples"}
     entry: dict[str, Any] = {"name": name}
     for kind in ("architecture", "dataset"):
-        given = parts.pop(kind, {"name": "import", "factory": tiny[kind]} if kind in cls.needs else None)
+        given = parts.pop(
+            kind, {"name": "import", "factory": tiny[kind]} if kind in cls.needs else None
+        )
         if given is not None:
             raw[f"{kind}s"] = [{"name": given} if isinstance(given, str) else dict(given)]
             entry[f"{kind}s"] = [raw[f"{kind}s"][0].get("label", raw[f"{kind}s"][0]["name"])]
@@ -151,7 +174,9 @@ def _experiment(name: str, parts: dict[str, Any]) -> dict[str, Any]:
 def _only(found: Run) -> Result:
     (job,) = found.jobs
     result = found.result(job["id"])
-    assert result.status == "done", f"{job['id']} failed: {result.error}\n{result.record.get('traceback') or ''}"
+    assert result.status == "done", (
+        f"{job['id']} failed: {result.error}\n{result.record.get('traceback') or ''}"
+    )
     drawing = [text for text in result.warnings if text.startswith("figures could not be drawn")]
     assert not drawing, drawing[0]
     return result
@@ -159,9 +184,16 @@ def _only(found: Run) -> Result:
 
 def _check_declared(cls: Any, result: Result) -> None:
     assert result.quantities, f"{cls.name} gave no quantities"
-    for kind, declared, found in (("quantity", cls.quantities, result.quantities), ("array", cls.arrays, result.arrays)):
+    for kind, declared, found in (
+        ("quantity", cls.quantities, result.quantities),
+        ("array", cls.arrays, result.arrays),
+    ):
         for each in found:
-            known = each in declared or each.removesuffix("-stderr") in declared or any("<" in name for name in declared)
+            known = (
+                each in declared
+                or each.removesuffix("-stderr") in declared
+                or any("<" in name for name in declared)
+            )
             assert known, f"{cls.name} gives the {kind} {each!r}, which it does not declare"
 
 
@@ -171,7 +203,9 @@ def assert_same(first: Result, second: Result, what: str) -> None:
 
     assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"
     for name, array in first.arrays.items():
-        assert np.array_equal(array, second.arrays[name], equal_nan=array.dtype.kind == "f"), f"{what} gave another {name!r}"
+        assert np.array_equal(array, second.arrays[name], equal_nan=array.dtype.kind == "f"), (
+            f"{what} gave another {name!r}"
+        )
     assert str(first.quantities) == str(second.quantities), f"{what} gave other quantities"
 
 
@@ -181,11 +215,18 @@ def no_trace() -> Iterator[None]:
     import torch
 
     def state() -> tuple[Any, ...]:
-        return torch.random.get_rng_state().tolist(), torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
+        return (
+            torch.random.get_rng_state().tolist(),
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+            torch.is_grad_enabled(),
+        )
 
     before = state()
     yield
-    for name, old, new in zip(("random state", "default dtype", "threads", "gradient mode"), before, state()):
+    for name, old, new in zip(
+        ("random state", "default dtype", "threads", "gradient mode"), before, state()
+    ):
         assert old == new, f"the global {name} was changed"
 
 
@@ -219,13 +260,17 @@ def strict_devices() -> Iterator[None]:
     factories = {getattr(torch, name) for name in _FACTORIES}
 
     class Strict(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             from_tensor = func is torch.as_tensor and args and isinstance(args[0], torch.Tensor)
             if func in factories and kwargs.get("device") is None and not from_tensor:
                 caller = sys._getframe(1)
                 if _is_ours(caller.f_code.co_filename):
-                    raise AssertionError(f"torch.{func.__name__} without device= at {caller.f_code.co_filename}:{caller.f_lineno}")
+                    raise AssertionError(
+                        f"torch.{func.__name__} without device= at {caller.f_code.co_filename}:{caller.f_lineno}"
+                    )
             return func(*args, **kwargs)
 
     with Strict():

@@ -1,4 +1,4 @@
-"""How networks are trained: described once per experiment, read by the loop in `penchant_numerics.training`."""
+"""How networks are trained: described once per experiment, read by the loop in `penchant_numerics.trainer`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,27 @@ class Training(Component):
     batch: int = option(128, "samples a step; 0 is the full batch", at_least=0)
     optimizer: str = option("sgd", "update rule", choices=("sgd", "adam"))
     learning_rate: float = option(0.1, "initial learning rate", above=0)
-    schedule: str = option("constant", "linear: to 0 over the steps; thirds: / 10 at 1/3 and 2/3", choices=("constant", "linear", "thirds"))
+    schedule: str = option(
+        "constant",
+        "linear: to 0 over the steps; thirds: / 10 at 1/3 and 2/3",
+        choices=("constant", "linear", "thirds"),
+    )
     momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = option(0.0, "weight decay", at_least=0)
     clip: float | None = option(None, "largest norm of the gradient", above=0)
     loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
-    until_loss: float | None = option(None, "stop when the mean loss of an epoch is below this", above=0)
-    learning_rates: tuple[float, ...] = option((), "try each of these, keep the one with the smallest final test error", above=0)
+    until_loss: float | None = option(
+        None, "stop when the mean loss of an epoch is below this", above=0
+    )
+    learning_rates: tuple[float, ...] = option(
+        (), "try each of these, keep the one with the smallest final test error", above=0
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.epochs is not None and self.steps is not None:
-            raise Error(f"training takes epochs or steps, found both ({self.epochs} and {self.steps})")
+            raise Error(
+                f"training takes epochs or steps, found both ({self.epochs} and {self.steps})"
+            )
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""

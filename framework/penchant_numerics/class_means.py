@@ -56,18 +56,29 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
     """Weights from outputs (n, C) and labels (n,); every class needs a sample."""
     classes = outputs.shape[1]
     if classes < 2 or int(labels.max()) >= classes:
-        raise ValueError(f"expected one output for each of at least two classes, found {classes} outputs and labels to {int(labels.max())}")
+        raise ValueError(
+            f"expected one output for each of at least two classes, found {classes} outputs and labels to {int(labels.max())}"
+        )
     if int(labels.bincount(minlength=classes).min()) == 0:
-        raise ValueError(f"every class needs a sample, found none of class {int(labels.bincount(minlength=classes).argmin())}")
+        raise ValueError(
+            f"every class needs a sample, found none of class {int(labels.bincount(minlength=classes).argmin())}"
+        )
     p = outputs.to(accumulation_dtype(outputs.device)).softmax(1)
-    pairs = torch.zeros(classes, classes, device=p.device, dtype=p.dtype).index_add(0, labels, p) / len(labels)
+    pairs = torch.zeros(classes, classes, device=p.device, dtype=p.dtype).index_add(
+        0, labels, p
+    ) / len(labels)
     return CrossClassWeights(labels, p, pairs)
 
 
 def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = None) -> Tensor:
     """Outputs (n, C) of all samples."""
     with torch.no_grad():
-        return torch.cat([outputs(outputs.values, part) for part in inputs.split(batch or batch_size(inputs.device))])
+        return torch.cat(
+            [
+                outputs(outputs.values, part)
+                for part in inputs.split(batch or batch_size(inputs.device))
+            ]
+        )
 
 
 def mean_gradients(
@@ -94,15 +105,37 @@ def mean_gradients(
         chosen = torch.nonzero(labels == c).flatten()
         p, pi = weights.probabilities[chosen], within[chosen]
         others = [k for k in range(len(units)) if k != c]
-        cotangents = (p - units[others, None]) * pi.T[others, :, None]  # (c', samples, C): pi (p - e_c')
-        rows = torch.empty(len(units), outputs.layout.size, device=inputs.device, dtype=outputs.layout.dtype)
-        pulled_back(outputs, inputs[chosen], cotangents.to(rows.dtype), [rows[k] for k in others], batch=batch)
+        cotangents = (p - units[others, None]) * pi.T[
+            others, :, None
+        ]  # (c', samples, C): pi (p - e_c')
+        rows = torch.empty(
+            len(units), outputs.layout.size, device=inputs.device, dtype=outputs.layout.dtype
+        )
+        pulled_back(
+            outputs,
+            inputs[chosen],
+            cotangents.to(rows.dtype),
+            [rows[k] for k in others],
+            batch=batch,
+        )
         rows[c] = 0
-        rows[c] = -(weights.pairs[c] / weights.pairs[c, c].clamp(min=torch.finfo(units.dtype).tiny)).to(rows.dtype) @ rows
+        rows[c] = (
+            -(weights.pairs[c] / weights.pairs[c, c].clamp(min=torch.finfo(units.dtype).tiny)).to(
+                rows.dtype
+            )
+            @ rows
+        )
         yield c, rows
 
 
-def pulled_back(outputs: Outputs, inputs: Tensor, cotangents: Tensor, rows: Sequence[Tensor], *, batch: int | None = None) -> None:
+def pulled_back(
+    outputs: Outputs,
+    inputs: Tensor,
+    cotangents: Tensor,
+    rows: Sequence[Tensor],
+    *,
+    batch: int | None = None,
+) -> None:
     """Write sum_i J_i^T u_i, for cotangents u (k, n, C), into k rows (parameters,): one forward pass and k backward passes."""
     size = batch or batch_size(inputs.device)
     for number, (part, u) in enumerate(zip(inputs.split(size), cotangents.split(size, dim=1))):
@@ -111,4 +144,7 @@ def pulled_back(outputs: Outputs, inputs: Tensor, cotangents: Tensor, rows: Sequ
             made = outputs(leaves, part)
         put = outputs.layout.add_ if number else outputs.layout.write_
         for row, each in zip(rows, u):
-            put(row, torch.autograd.grad(made, leaves, each, retain_graph=True, materialize_grads=True))
+            put(
+                row,
+                torch.autograd.grad(made, leaves, each, retain_graph=True, materialize_grads=True),
+            )

@@ -19,7 +19,10 @@ class Samples(NamedTuple):
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Samples:
         """The same samples on a device; labels that are classes stay whole numbers."""
         floating = self.labels.is_floating_point()
-        return Samples(self.inputs.to(device, dtype), self.labels.to(device, dtype if floating else torch.int64))
+        return Samples(
+            self.inputs.to(device, dtype),
+            self.labels.to(device, dtype if floating else torch.int64),
+        )
 
     def select(self, indices: Tensor) -> Samples:
         """The samples with these indices, in their order."""
@@ -73,11 +76,15 @@ def as_data(value: Any) -> Data:
         data = Data(Samples(*train), Samples(*test), int(classes))
     for name, part in (("train", data.train), ("test", data.test)):
         if len(part.inputs) != len(part.labels):
-            raise ValueError(f"{name} has {len(part.inputs)} inputs and {len(part.labels)} labels, expected as many")
+            raise ValueError(
+                f"{name} has {len(part.inputs)} inputs and {len(part.labels)} labels, expected as many"
+            )
         if not len(part.inputs):
             raise ValueError(f"{name} has no samples")
         if not torch.isfinite(part.inputs).all():
             raise ValueError(f"{name} inputs have values that are not finite")
         if data.classes and (part.labels.min() < 0 or part.labels.max() >= data.classes):
-            raise ValueError(f"{name} labels must be in 0..{data.classes - 1}, found {int(part.labels.min())}..{int(part.labels.max())}")
+            raise ValueError(
+                f"{name} labels must be in 0..{data.classes - 1}, found {int(part.labels.min())}..{int(part.labels.max())}"
+            )
     return data

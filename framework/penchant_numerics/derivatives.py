@@ -27,7 +27,9 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
     """Gradients (networks, points, D) of every network at points (points, *shape)."""
 
     def at_all_points(network: Network) -> Tensor:
-        gradient = torch.func.grad(lambda x: first_output(network(x)).sum())  # rows do not mix: the sum keeps them apart
+        gradient = torch.func.grad(
+            lambda x: first_output(network(x)).sum()
+        )  # rows do not mix: the sum keeps them apart
         return gradient(points)
 
     return ensemble.map(at_all_points).flatten(2)
@@ -54,13 +56,20 @@ class Displaced:
         size = self.point.numel()
         rows = min(self.chunk, size - start)
         step = torch.zeros(rows, size, device=self.point.device, dtype=self.point.dtype)
-        step[torch.arange(rows, device=step.device), torch.arange(start, start + rows, device=step.device)] = self.step
+        step[
+            torch.arange(rows, device=step.device),
+            torch.arange(start, start + rows, device=step.device),
+        ] = self.step
         both = torch.cat([self.point.flatten() + step, self.point.flatten() - step])
         return both.reshape(-1, *self.point.shape)
 
     def chunks(self) -> Iterator[Tensor]:
         """Batches (2 rows, *shape): first the forward, then the backward displacements."""
-        return iter(self._kept) if self._kept is not None else (self._make(start) for start in self._starts())
+        return (
+            iter(self._kept)
+            if self._kept is not None
+            else (self._make(start) for start in self._starts())
+        )
 
 
 @torch.inference_mode()
@@ -73,13 +82,17 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
     return torch.cat(parts)
 
 
-def finite_differences(ensemble: Ensemble, point: Tensor, *, step: float, chunk: int | None = None) -> Tensor:
+def finite_differences(
+    ensemble: Ensemble, point: Tensor, *, step: float, chunk: int | None = None
+) -> Tensor:
     """Central differences (networks, D) at one point, network by network: each is bound by arithmetic already."""
     displaced = Displaced(point, step, chunk=chunk)
     return torch.stack([central_differences(network, displaced) for network in ensemble.each()])
 
 
-def impulse_responses(ensemble: Ensemble, shape: tuple[int, ...], *, like: Tensor, chunk: int | None = None) -> Tensor:
+def impulse_responses(
+    ensemble: Ensemble, shape: tuple[int, ...], *, like: Tensor, chunk: int | None = None
+) -> Tensor:
     """(f0(e_i) - f0(-e_i)) / 2 of the bias-free networks, (networks, D)."""
     origin = torch.zeros(shape, device=like.device, dtype=like.dtype)
     return finite_differences(ensemble.without_biases(), origin, step=1.0, chunk=chunk)

@@ -35,12 +35,17 @@ class Ensemble:
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Ensemble:
         """On a device, in a precision; counters stay whole numbers."""
-        state = {name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype) for name, tensor in self.state.items()}
+        state = {
+            name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
+            for name, tensor in self.state.items()
+        }
         return Ensemble(self.module.to(device, dtype), state, self.drawer)
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Any:
         """`function(network, *shared)` for all networks at once (vmap); `network` is callable on a batch of inputs."""
-        return torch.vmap(lambda state: function(self._network(state), *shared), randomness="error")(self.state)
+        return torch.vmap(
+            lambda state: function(self._network(state), *shared), randomness="error"
+        )(self.state)
 
     def split(self, count: int) -> Iterator[Ensemble]:
         """The same networks in ensembles of at most `count`."""
@@ -58,17 +63,27 @@ class Ensemble:
 
     def without_biases(self) -> Ensemble:
         """The bias-free networks: every parameter called bias, and every running mean, is zero."""
-        zeroed = {name: torch.zeros_like(t) if name.endswith(("bias", "running_mean")) else t for name, t in self.state.items()}
+        zeroed = {
+            name: torch.zeros_like(t) if name.endswith(("bias", "running_mean")) else t
+            for name, t in self.state.items()
+        }
         return Ensemble(self.module, zeroed, self.drawer)
 
 
-def draw(architecture: Drawable, indices: Sequence[int], *, prepare: Callable[[nn.Module], nn.Module] | None = None) -> Ensemble:
+def draw(
+    architecture: Drawable,
+    indices: Sequence[int],
+    *,
+    prepare: Callable[[nn.Module], nn.Module] | None = None,
+) -> Ensemble:
     """Networks number `indices`, on the CPU in single precision; `prepare` (such as `safety.safe`) may change the module's code."""
     seeds = [architecture.seed_of(index) for index in indices]
     module, plan = _recorded(architecture, seeds[0])
     constants = _state_of(module)
     first = replay(plan, constants, seeds[:1]) if plan is not None else None
-    if first is not None and all(torch.equal(first[name][0], tensor) for name, tensor in constants.items()):
+    if first is not None and all(
+        torch.equal(first[name][0], tensor) for name, tensor in constants.items()
+    ):
         state, drawer = replay(plan, constants, seeds), "replayed"
     else:
         networks = [constants, *(_state_of(architecture.build(seed)) for seed in seeds[1:])]
@@ -79,7 +94,10 @@ def draw(architecture: Drawable, indices: Sequence[int], *, prepare: Callable[[n
 
 
 def _state_of(module: nn.Module) -> State:
-    tensors = [*module.named_parameters(), *module.named_buffers()]  # shared ones once, non-persistent ones too
+    tensors = [
+        *module.named_parameters(),
+        *module.named_buffers(),
+    ]  # shared ones once, non-persistent ones too
     return {name: tensor.detach() for name, tensor in tensors}
 
 
@@ -91,7 +109,13 @@ class _Recorder(TorchDispatchMode):
         self.operations: list[tuple[Tensor, Any, tuple[Any, ...], dict[str, Any]]] = []
         self.random_elsewhere = False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         random = torch.Tag.nondeterministic_seeded in func.tags
         in_place = func._schema.name.endswith("_") and args and isinstance(args[0], Tensor)
@@ -110,12 +134,18 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
     recorder = _Recorder()
     with recorder:
         module = architecture.build(seed)
-    names = {(tensor.data_ptr(), tensor.shape): name for name, tensor in _state_of(module).items() if tensor.numel()}
+    names = {
+        (tensor.data_ptr(), tensor.shape): name
+        for name, tensor in _state_of(module).items()
+        if tensor.numel()
+    }
     plan: Plan = []
     for tensor, operation, arguments, keywords in recorder.operations:
         name = names.get((tensor.data_ptr(), tensor.shape))
         random = torch.Tag.nondeterministic_seeded in operation.tags
-        plain = not any(isinstance(part, Tensor) for part in arguments) and set(keywords) <= {"generator"}
+        plain = not any(isinstance(part, Tensor) for part in arguments) and set(keywords) <= {
+            "generator"
+        }
         if name is not None and plain and tensor.is_contiguous():
             plan.append((name, operation, arguments, random))
         elif random:
@@ -125,10 +155,14 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
 
 def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
     """Fill stacked tensors network by network, tensor by tensor, in the order of construction."""
-    state = {name: tensor.expand(len(seeds), *tensor.shape).clone() for name, tensor in constants.items()}
+    state = {
+        name: tensor.expand(len(seeds), *tensor.shape).clone() for name, tensor in constants.items()
+    }
     generator = torch.Generator(device="cpu")
     for number, seed in enumerate(seeds):
         generator.manual_seed(seed)
         for name, operation, arguments, random in plan:
-            operation(state[name][number], *arguments, **({"generator": generator} if random else {}))
+            operation(
+                state[name][number], *arguments, **({"generator": generator} if random else {})
+            )
     return state

@@ -38,7 +38,9 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     ranges = [range(-((count - 1) // 2), count // 2 + 1) for count in shape]
     kept = [k for k in itertools.product(*ranges) if k[::-1] >= _mirror(k, shape)[::-1]]
     common = math.lcm(*shape)
-    return sorted(kept, key=lambda k: (sum((each * common // count) ** 2 for each, count in zip(k, shape)), k))
+    return sorted(
+        kept, key=lambda k: (sum((each * common // count) ** 2 for each, count in zip(k, shape)), k)
+    )
 
 
 def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
@@ -50,7 +52,13 @@ def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     return [k for k in cosine_frequencies(shape) if not _is_own_mirror(k, shape)]
 
 
-def cosine(frequency: Sequence[int], shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+def cosine(
+    frequency: Sequence[int],
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Tensor:
     """The unit vector c_k of one frequency, (points,).
 
     >>> cosine((2,), (4,), device="cpu", dtype=torch.float64).tolist()
@@ -59,14 +67,22 @@ def cosine(frequency: Sequence[int], shape: Sequence[int], *, device: torch.devi
     return _waves(torch.cos, [frequency], shape, device=device, dtype=dtype).vectors[0]
 
 
-def sine(frequency: Sequence[int], shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+def sine(
+    frequency: Sequence[int],
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Tensor:
     """The unit vector s_k of one frequency, (points,); DC and Nyquist have none.
 
     >>> sine((1,), (4,), device="cpu", dtype=torch.float64).round(decimals=3).tolist()
     [0.0, 0.707, 0.0, -0.707]
     """
     if _is_own_mirror(frequency, shape):
-        raise ValueError(f"frequency {tuple(frequency)} of a grid {tuple(shape)} is its own mirror image and has no sine")
+        raise ValueError(
+            f"frequency {tuple(frequency)} of a grid {tuple(shape)} is its own mirror image and has no sine"
+        )
     return _waves(torch.sin, [frequency], shape, device=device, dtype=dtype).vectors[0]
 
 
@@ -97,7 +113,10 @@ def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch
     """
     cosines = cosine_family(shape, device=device, dtype=dtype)
     sines = sine_family(shape, device=device, dtype=dtype)
-    return Waves(torch.cat([cosines.frequencies, sines.frequencies]), torch.cat([cosines.vectors, sines.vectors]))
+    return Waves(
+        torch.cat([cosines.frequencies, sines.frequencies]),
+        torch.cat([cosines.vectors, sines.vectors]),
+    )
 
 
 def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
@@ -123,7 +142,11 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     bins = frequencies.to(values.device) % counts  # (frequencies, d)
     transform = torch.fft.fftn(values, dim=tuple(range(-axes, 0)))
     own_mirror = (2 * bins % counts == 0).all(-1)
-    return transform[(..., *bins.unbind(-1))].abs() * (2 - own_mirror.to(values.dtype)) / math.prod(shape)
+    return (
+        transform[(..., *bins.unbind(-1))].abs()
+        * (2 - own_mirror.to(values.dtype))
+        / math.prod(shape)
+    )
 
 
 def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -144,13 +167,22 @@ def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[T
     >>> layout(torch.tensor([7.0], device="cpu"), waves.frequencies, (4,))
     (tensor([nan, 7., nan, 7.]), tensor([False,  True, False, False]))
     """
-    if frequencies.ndim != 2 or frequencies.shape[1] != len(shape) or values.shape != frequencies.shape[:1]:
+    if (
+        frequencies.ndim != 2
+        or frequencies.shape[1] != len(shape)
+        or values.shape != frequencies.shape[:1]
+    ):
         expected = f"(n,) values and (n, {len(shape)}) frequencies"
-        raise ValueError(f"expected {expected} for a grid {tuple(shape)}, found {tuple(values.shape)} and {tuple(frequencies.shape)}")
+        raise ValueError(
+            f"expected {expected} for a grid {tuple(shape)}, found {tuple(values.shape)} and {tuple(frequencies.shape)}"
+        )
     filled = torch.full(tuple(shape), math.nan, device=values.device, dtype=values.dtype)
     mirrored = torch.zeros(tuple(shape), device=values.device, dtype=torch.bool)
     counts = torch.tensor(tuple(shape), device=values.device)
-    for sign, from_mirror in ((-1, True), (1, False)):  # what was given goes last: it wins over what is only mirrored
+    for sign, from_mirror in (
+        (-1, True),
+        (1, False),
+    ):  # what was given goes last: it wins over what is only mirrored
         cells = tuple(((sign * frequencies.to(values.device) + counts // 2) % counts).unbind(-1))
         filled[cells] = values
         mirrored[cells] = from_mirror
@@ -175,11 +207,20 @@ def _waves(
     dtype: torch.dtype,
 ) -> Waves:
     if any(len(each) != len(shape) for each in frequencies):
-        raise ValueError(f"expected frequencies with {len(shape)} components for a grid {tuple(shape)}, found {list(frequencies)[0]}")
-    k = torch.tensor([list(each) for each in frequencies], device=device, dtype=torch.int64).reshape(-1, len(shape))
-    scales = [math.sqrt((1 if _is_own_mirror(each, shape) else 2) / math.prod(shape)) for each in frequencies]
+        raise ValueError(
+            f"expected frequencies with {len(shape)} components for a grid {tuple(shape)}, found {list(frequencies)[0]}"
+        )
+    k = torch.tensor(
+        [list(each) for each in frequencies], device=device, dtype=torch.int64
+    ).reshape(-1, len(shape))
+    scales = [
+        math.sqrt((1 if _is_own_mirror(each, shape) else 2) / math.prod(shape))
+        for each in frequencies
+    ]
     scale = torch.tensor(scales, device=device, dtype=dtype)
-    return Waves(k, scale[:, None] * wave(_phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape))))
+    return Waves(
+        k, scale[:, None] * wave(_phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape)))
+    )
 
 
 def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:

@@ -11,7 +11,13 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from penchant_numerics.determinism import check_deterministic
-from penchant_numerics.linearisation import Linearisation, NoForwardDerivativeError, Outputs, dual_pass, linearise
+from penchant_numerics.linearisation import (
+    Linearisation,
+    NoForwardDerivativeError,
+    Outputs,
+    dual_pass,
+    linearise,
+)
 from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
@@ -111,7 +117,11 @@ class GaussNewton(Operator):
                 self.route, self.reason = "double-backward", error.operation
             except NotRecordableError as error:
                 self._recordable, self.reason = False, str(error)
-        return linearise(self.outputs, inputs, route=self.route) if self.route == "double-backward" else None
+        return (
+            linearise(self.outputs, inputs, route=self.route)
+            if self.route == "double-backward"
+            else None
+        )
 
     @property
     def samples(self) -> int:
@@ -148,11 +158,20 @@ class GaussNewton(Operator):
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
             cotangent = curve(values, tangent.detach(), self.loss) * self.scale
-            self.layout.add_(sum_, torch.autograd.grad(tangent, tangents, cotangent, materialize_grads=True))
+            self.layout.add_(
+                sum_, torch.autograd.grad(tangent, tangents, cotangent, materialize_grads=True)
+            )
 
     def factor(self) -> Factor:
         """V, from R^(samples x outputs), sample after sample, to parameters: G = V V^T."""
-        return Factor(self.size, self.samples * self.classes, self._apply, self._adjoint, self.device, self.dtype)
+        return Factor(
+            self.size,
+            self.samples * self.classes,
+            self._apply,
+            self._adjoint,
+            self.device,
+            self.dtype,
+        )
 
     @property
     def classes(self) -> int:
@@ -179,7 +198,12 @@ class GaussNewton(Operator):
             outputs = self.outputs(leaves, inputs)
         for row, u in zip(total, coefficients):
             cotangent = root(outputs.detach(), u, self.loss)
-            self.layout.add_(row, torch.autograd.grad(outputs, leaves, cotangent, retain_graph=True, materialize_grads=True))
+            self.layout.add_(
+                row,
+                torch.autograd.grad(
+                    outputs, leaves, cotangent, retain_graph=True, materialize_grads=True
+                ),
+            )
 
     @torch.no_grad()
     def _adjoint(self, rows: Tensor) -> Tensor:
@@ -198,6 +222,11 @@ class GaussNewton(Operator):
 def conventions(loss: str, reduction: str) -> dict[str, str]:
     """What makes curvatures incomparable; refuses what is not known."""
     if loss not in LOSSES or reduction not in ("mean", "sum"):
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)} and reduction mean or sum, found {loss!r} and {reduction!r}")
-    half = {"cross-entropy": "softmax cross-entropy, true Fisher", "squared-error": "half the squared error, summed over outputs"}
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)} and reduction mean or sum, found {loss!r} and {reduction!r}"
+        )
+    half = {
+        "cross-entropy": "softmax cross-entropy, true Fisher",
+        "squared-error": "half the squared error, summed over outputs",
+    }
     return {"loss": half[loss], "reduction": f"{reduction} over samples"}

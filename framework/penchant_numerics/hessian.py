@@ -13,10 +13,12 @@ from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import KEPT_BYTES, GaussNewton, batch_size, conventions
 from penchant_numerics.linearisation import Outputs, saved_bytes
 from penchant_numerics.operators import Operator
-from penchant_numerics.training import loss_function
+from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
 
-Recorded = tuple[Sequence[Tensor], Sequence[Tensor]]  # parameters, and the gradient as a function of them
+Recorded = tuple[
+    Sequence[Tensor], Sequence[Tensor]
+]  # parameters, and the gradient as a function of them
 
 
 class Hessian(Operator):
@@ -73,14 +75,22 @@ class Hessian(Operator):
     def _recorded(self, inputs: Tensor, labels: Tensor) -> Recorded:
         leaves = self.outputs.leaves()
         with torch.enable_grad():
-            loss = self._loss(self.outputs(leaves, inputs), labels) * len(inputs)  # batches weigh what they hold
-            return leaves, torch.autograd.grad(loss, leaves, create_graph=True, materialize_grads=True)
+            loss = self._loss(self.outputs(leaves, inputs), labels) * len(
+                inputs
+            )  # batches weigh what they hold
+            return leaves, torch.autograd.grad(
+                loss, leaves, create_graph=True, materialize_grads=True
+            )
 
     def _rows(self, rows: Tensor) -> Tensor:
         total = torch.zeros_like(rows)
         for number, batch in enumerate(self._batches()):
-            leaves, gradient = self._records[number] if number < len(self._records) else self._recorded(*batch)
-            moving = [number for number, each in enumerate(gradient) if each.requires_grad]  # a constant gradient adds nothing
+            leaves, gradient = (
+                self._records[number] if number < len(self._records) else self._recorded(*batch)
+            )
+            moving = [
+                number for number, each in enumerate(gradient) if each.requires_grad
+            ]  # a constant gradient adds nothing
             for position, (sum_, row) in enumerate(zip(total, rows)):
                 if not moving:
                     continue
@@ -107,5 +117,11 @@ def residual(
     keep: int = KEPT_BYTES,
 ) -> Operator:
     """E = Hessian - G: the part of the Hessian that the curvature of the network makes, Ave_i sum_c (dL/df_c) Hess f_c."""
-    options = {"loss": loss, "parameters": parameters, "reduction": reduction, "batch": batch, "keep": keep // 2}
+    options = {
+        "loss": loss,
+        "parameters": parameters,
+        "reduction": reduction,
+        "batch": batch,
+        "keep": keep // 2,
+    }
     return Hessian(network, data, **options) - GaussNewton(network, data, check=False, **options)

@@ -59,7 +59,9 @@ def range_basis(V: Tensor) -> Tensor:
     """
     Q, R = torch.linalg.qr(V)  # the tall side is seen once; what decides the rank is (r, r)
     U, singular, _ = torch.linalg.svd(R)
-    tolerance = max(V.shape) ** 0.5 * 8 * torch.finfo(V.dtype).eps  # relative; sqrt because rounding errors add up at random
+    tolerance = (
+        max(V.shape) ** 0.5 * 8 * torch.finfo(V.dtype).eps
+    )  # relative; sqrt because rounding errors add up at random
     rank = int((singular > tolerance * singular.max()).sum()) if singular.max() > 0 else 0
     return Q @ U[:, :rank]
 

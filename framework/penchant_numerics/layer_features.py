@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.func import vjp, vmap
 from torch.nn import functional
 
-_AGREEMENT = 1e-3  # relative difference up to which a layer's gradient is that of its inputs and errors
+_AGREEMENT = (
+    1e-3  # relative difference up to which a layer's gradient is that of its inputs and errors
+)
 _CHUNK_BYTES = 2**28  # gradients of one layer held at once
 
 
@@ -42,7 +44,13 @@ class Factored:
         if self.weight and self._by_positions():
             for t in range(self.inputs.shape[1]):
                 for s in range(other.inputs.shape[1]):
-                    _add_product(total, self.inputs[:, t], other.inputs[:, s], self.errors[:, :, t], other.errors[:, :, s])
+                    _add_product(
+                        total,
+                        self.inputs[:, t],
+                        other.inputs[:, s],
+                        self.errors[:, :, t],
+                        other.errors[:, :, s],
+                    )
         elif self.weight:
             self._add_by_gradients(total, other)
         if self.bias:
@@ -57,7 +65,9 @@ class Factored:
     def _add_by_gradients(self, total: Tensor, other: Factored) -> None:
         """Some output units of the layer at a time, so that no more than a chunk of gradients exists."""
         rows = max(len(self.inputs), len(other.inputs)) * self.errors.shape[1]
-        units = max(1, _CHUNK_BYTES // (2 * rows * self.inputs.shape[2] * self.inputs.element_size()))
+        units = max(
+            1, _CHUNK_BYTES // (2 * rows * self.inputs.shape[2] * self.inputs.element_size())
+        )
         for mine, theirs in zip(self.errors.split(units, dim=3), other.errors.split(units, dim=3)):
             left = torch.einsum("ncto,ntd->ncod", mine, self.inputs)
             right = left if other is self else torch.einsum("ncto,ntd->ncod", theirs, other.inputs)
@@ -65,11 +75,24 @@ class Factored:
 
     def squares(self) -> Tensor:
         """Inner products (n, C, C) of the gradients of one sample."""
-        total = torch.zeros(len(self.inputs), *[self.errors.shape[1]] * 2, device=self.errors.device, dtype=self.errors.dtype)
+        total = torch.zeros(
+            len(self.inputs),
+            *[self.errors.shape[1]] * 2,
+            device=self.errors.device,
+            dtype=self.errors.dtype,
+        )
         if self.weight and self.inputs.shape[1] == 1:
             total += self.inputs.square().sum((1, 2))[:, None, None] * _own(self.errors[:, :, 0])
         elif self.weight:
-            units = max(1, _CHUNK_BYTES // (self.errors[:, :, 0, 0].numel() * self.inputs.shape[2] * self.inputs.element_size()))
+            units = max(
+                1,
+                _CHUNK_BYTES
+                // (
+                    self.errors[:, :, 0, 0].numel()
+                    * self.inputs.shape[2]
+                    * self.inputs.element_size()
+                ),
+            )
             for errors in self.errors.split(units, dim=3):
                 total += _own(torch.einsum("ncto,ntd->ncod", errors, self.inputs).flatten(2))
         return total + _own(self.errors.sum(2)) if self.bias else total
@@ -119,42 +142,68 @@ class TangentFeatures:
     The network is left as it was: hooks are removed, gradients are taken by copies of its parameters.
     """
 
-    def __init__(self, network: nn.Module, sample: Tensor, *, parameters: str | Sequence[str] | None = None) -> None:
+    def __init__(
+        self, network: nn.Module, sample: Tensor, *, parameters: str | Sequence[str] | None = None
+    ) -> None:
         self.outputs = Outputs(network, parameters)
         names = set(self.outputs.layout.names)
         self._candidates = {
-            name: module for name, module in network.named_modules() if _is_linear(module) and f"{name}.weight".lstrip(".") in names
+            name: module
+            for name, module in network.named_modules()
+            if _is_linear(module) and f"{name}.weight".lstrip(".") in names
         }
         self.layers = tuple(self._agreeing(sample))
-        covered = {f"{layer}.{kind}".lstrip(".") for layer in self.layers for kind in ("weight", "bias")}
+        covered = {
+            f"{layer}.{kind}".lstrip(".") for layer in self.layers for kind in ("weight", "bias")
+        }
         self.others = [name for name in self.outputs.layout.names if name not in covered]
         self._rest = Outputs(network, self.others) if self.others else None
 
     def __call__(self, inputs: Tensor) -> dict[str, Factored | Rows]:
         """Features of a batch by layer; parameters without a factored layer are under the module that holds them."""
-        found: dict[str, Factored | Rows] = dict(self._factored(inputs, self.layers)[0]) if self.layers else {}
+        found: dict[str, Factored | Rows] = (
+            dict(self._factored(inputs, self.layers)[0]) if self.layers else {}
+        )
         for module, rows in self._gradients(inputs).items():
             found[module if module not in found else f"{module} (other)"] = rows
         return found
 
-    def _factored(self, inputs: Tensor, layers: Sequence[str], weights: Tensor | None = None) -> tuple[dict[str, Factored], list[Tensor]]:
+    def _factored(
+        self, inputs: Tensor, layers: Sequence[str], weights: Tensor | None = None
+    ) -> tuple[dict[str, Factored], list[Tensor]]:
         """Inputs and errors of layers, by one backward pass an output; with `weights` (n, C) also their gradient."""
         leaves = self.outputs.leaves()
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, inputs, layers)
             places = [made for uses in seen.values() for _, made in uses]
-            columns = [torch.autograd.grad(each, places, retain_graph=True, materialize_grads=True) for each in outputs.sum(0)]
-            direct = [] if weights is None else torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
-        errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])  # (n, C, ...) in the order of places
-        return {name: self._positions(name, [(given, next(errors)) for given, _ in uses]) for name, uses in seen.items()}, list(direct)
+            columns = [
+                torch.autograd.grad(each, places, retain_graph=True, materialize_grads=True)
+                for each in outputs.sum(0)
+            ]
+            direct = (
+                []
+                if weights is None
+                else torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
+            )
+        errors = iter(
+            [torch.stack(each, dim=1) for each in zip(*columns)]
+        )  # (n, C, ...) in the order of places
+        return {
+            name: self._positions(name, [(given, next(errors)) for given, _ in uses])
+            for name, uses in seen.items()
+        }, list(direct)
 
-    def _traced(self, leaves: Sequence[Tensor], inputs: Tensor, layers: Sequence[str]) -> tuple[Tensor, dict[str, list]]:
+    def _traced(
+        self, leaves: Sequence[Tensor], inputs: Tensor, layers: Sequence[str]
+    ) -> tuple[Tensor, dict[str, list]]:
         """Outputs, and (input, output) of every use of every layer."""
         seen: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in layers}
         handles = []
         for name in layers:
 
-            def record(module: nn.Module, given: tuple[Tensor, ...], made: Tensor, name: str = name) -> Tensor:
+            def record(
+                module: nn.Module, given: tuple[Tensor, ...], made: Tensor, name: str = name
+            ) -> Tensor:
                 seen[name].append((given[0].detach().clone(), made))
                 return made.clone()  # what follows may work in place
 
@@ -179,7 +228,11 @@ class TangentFeatures:
             return []
         with torch.no_grad():
             shape = self.outputs(self.outputs.values, sample).shape
-        weights = torch.arange(shape.numel(), device=sample.device, dtype=sample.dtype).cos().reshape(shape)
+        weights = (
+            torch.arange(shape.numel(), device=sample.device, dtype=sample.dtype)
+            .cos()
+            .reshape(shape)
+        )
         features, direct = self._factored(sample, list(self._candidates), weights)
         exact = dict(zip(self.outputs.layout.names, direct))
         return [name for name, each in features.items() if _agrees(name, each, weights, exact)]
@@ -198,14 +251,20 @@ class TangentFeatures:
             tensors = dict(zip(rest.layout.names, vmap(jacobian)(inputs)))  # (n, C, *shape)
         grouped: dict[str, list[Tensor]] = {}
         for name, value in tensors.items():
-            grouped.setdefault(name.rpartition(".")[0], []).append(value.flatten(2) if value.dim() > 2 else value[..., None])
+            grouped.setdefault(name.rpartition(".")[0], []).append(
+                value.flatten(2) if value.dim() > 2 else value[..., None]
+            )
         return {module: Rows(torch.cat(values, dim=2)) for module, values in grouped.items()}
 
 
 def _is_linear(module: nn.Module) -> bool:
     """Layers whose weights multiply inputs, or patches of them."""
     if isinstance(module, nn.Conv1d | nn.Conv2d):
-        return module.groups == 1 and module.padding_mode == "zeros" and not isinstance(module.padding, str)
+        return (
+            module.groups == 1
+            and module.padding_mode == "zeros"
+            and not isinstance(module.padding, str)
+        )
     return type(module) is nn.Linear
 
 
@@ -214,7 +273,12 @@ def _input_positions(module: nn.Module, given: Tensor) -> Tensor:
     if isinstance(module, nn.Linear):
         return given.reshape(len(given), -1, given.shape[-1])
     flat = isinstance(module, nn.Conv1d)
-    options = {name: (0 if name == "padding" else 1, *getattr(module, name)) if flat else getattr(module, name) for name in _UNFOLDED}
+    options = {
+        name: (0 if name == "padding" else 1, *getattr(module, name))
+        if flat
+        else getattr(module, name)
+        for name in _UNFOLDED
+    }
     size = (1, *module.kernel_size) if flat else module.kernel_size
     return functional.unfold(given[:, :, None] if flat else given, size, **options).transpose(1, 2)
 
@@ -234,4 +298,6 @@ def _agrees(name: str, layer: Factored, weights: Tensor, exact: Mapping[str, Ten
     pairs = [(weight.flatten(), exact[f"{name}.weight".lstrip(".")].flatten())]
     if layer.bias:
         pairs.append((bias, exact[f"{name}.bias".lstrip(".")]))
-    return all(bool((mine - theirs).norm() <= _AGREEMENT * theirs.norm() + 1e-30) for mine, theirs in pairs)
+    return all(
+        bool((mine - theirs).norm() <= _AGREEMENT * theirs.norm() + 1e-30) for mine, theirs in pairs
+    )

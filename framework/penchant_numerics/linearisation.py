@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-_VECTORISED = 2**14  # parameters up to which a block is one vectorised product: beyond, caches prefer one vector after another
+_VECTORISED = (
+    2**14
+)  # parameters up to which a block is one vectorised product: beyond, caches prefer one vector after another
 _AGREEMENT = 1e-3  # a tape that is played must agree with what it recorded
 
 
@@ -56,7 +58,9 @@ class Outputs:
         with plain_attention():
             outputs = functional_call(self.network, dict(zip(self.layout.names, values)), (inputs,))
         if not isinstance(outputs, Tensor) or outputs.dim() != 2:
-            raise ValueError(f"expected outputs (samples, classes), found {getattr(outputs, 'shape', type(outputs).__name__)}")
+            raise ValueError(
+                f"expected outputs (samples, classes), found {getattr(outputs, 'shape', type(outputs).__name__)}"
+            )
         return outputs
 
     def leaves(self) -> list[Tensor]:
@@ -64,11 +68,16 @@ class Outputs:
         return [value.detach().requires_grad_() for value in self.values]
 
 
-def dual_pass(outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, record: bool = False) -> tuple[Tensor, Tensor, Tape | None]:
+def dual_pass(
+    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, record: bool = False
+) -> tuple[Tensor, Tensor, Tape | None]:
     """Outputs (n, C), J v (n, C) for the tangents v, and the tape of J; one forward pass. J v has v's autograd graph."""
     try:
         with forward_ad.dual_level():
-            duals = [forward_ad.make_dual(value, tangent) for value, tangent in zip(outputs.values, tangents)]
+            duals = [
+                forward_ad.make_dual(value, tangent)
+                for value, tangent in zip(outputs.values, tangents)
+            ]
             if not record:
                 made = forward_ad.unpack_dual(outputs(duals, inputs))
                 return made.primal.detach(), _defined(made.tangent, made.primal, tangents), None
@@ -96,7 +105,11 @@ def _lacking(error: Exception) -> str | None:
     found = re.search(r"forward AD with (\S+) that does not support it", str(error))
     if found:
         return found.group(1)
-    return "a custom autograd.Function" if "implement the jvp function for custom autograd.Function" in str(error) else None
+    return (
+        "a custom autograd.Function"
+        if "implement the jvp function for custom autograd.Function" in str(error)
+        else None
+    )
 
 
 class Linearisation:
@@ -132,7 +145,9 @@ class Linearisation:
 
     def vjp(self, cotangents: Tensor) -> Tensor:
         """J^T u (k, size) for u (k, n, C)."""
-        total = torch.zeros(len(cotangents), self._layout.size, device=cotangents.device, dtype=cotangents.dtype)
+        total = torch.zeros(
+            len(cotangents), self._layout.size, device=cotangents.device, dtype=cotangents.dtype
+        )
         self.add_vjp(total, cotangents)
         return total
 
@@ -145,14 +160,22 @@ class Linearisation:
             self._layout.add_(row, self._back(each))
 
 
-def linearise(outputs: Outputs, inputs: Tensor, *, route: str = "dual", check: bool = False) -> Linearisation:
+def linearise(
+    outputs: Outputs, inputs: Tensor, *, route: str = "dual", check: bool = False
+) -> Linearisation:
     """The linearisation on a batch by `dual` numbers or `double-backward`; `check` plays a tape once against its recording."""
-    return _by_dual_numbers(outputs, inputs, check=check) if route == "dual" else _by_double_backward(outputs, inputs)
+    return (
+        _by_dual_numbers(outputs, inputs, check=check)
+        if route == "dual"
+        else _by_double_backward(outputs, inputs)
+    )
 
 
 def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linearisation:
     layout = outputs.layout
-    row = torch.arange(layout.size, device=layout.device, dtype=layout.dtype).cos()  # any direction; zeros would check nothing
+    row = torch.arange(
+        layout.size, device=layout.device, dtype=layout.dtype
+    ).cos()  # any direction; zeros would check nothing
     tangents = [each.detach().requires_grad_() for each in layout.split(row)]
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
@@ -160,7 +183,9 @@ def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linear
         _compare(tape, [each.detach() for each in tangents], tangent.detach())
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
-        return torch.autograd.grad(tangent, tangents, cotangent, retain_graph=True, materialize_grads=True)
+        return torch.autograd.grad(
+            tangent, tangents, cotangent, retain_graph=True, materialize_grads=True
+        )
 
     known = {each.untyped_storage()._cdata for each in [*outputs.values, inputs]}
     size = sum(count for storage, count in tape.constants().items() if storage not in known)
@@ -180,17 +205,25 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
     with torch.enable_grad():
         values = outputs(leaves, inputs)
         dummy = torch.zeros_like(values, requires_grad=True)
-        pulled = torch.autograd.grad(values, leaves, dummy, create_graph=True, materialize_grads=True)
+        pulled = torch.autograd.grad(
+            values, leaves, dummy, create_graph=True, materialize_grads=True
+        )
     reached = [number for number, each in enumerate(pulled) if each.requires_grad]
 
     def forth(tangents: Sequence[Tensor]) -> Tensor:
         along = [tangents[number] for number in reached]
-        return torch.autograd.grad([pulled[number] for number in reached], dummy, along, retain_graph=True)[0]
+        return torch.autograd.grad(
+            [pulled[number] for number in reached], dummy, along, retain_graph=True
+        )[0]
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
-        return torch.autograd.grad(values, leaves, cotangent, retain_graph=True, materialize_grads=True)
+        return torch.autograd.grad(
+            values, leaves, cotangent, retain_graph=True, materialize_grads=True
+        )
 
-    size = 2 * saved_bytes(lambda: outputs(leaves, inputs), known=[*outputs.values, inputs])  # forth keeps about as much again
+    size = 2 * saved_bytes(
+        lambda: outputs(leaves, inputs), known=[*outputs.values, inputs]
+    )  # forth keeps about as much again
     return Linearisation(values.detach(), outputs.layout, forth, back, size=size, vectorised=False)
 
 

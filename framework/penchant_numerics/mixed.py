@@ -63,7 +63,11 @@ class Layer(NamedTuple):
 
     def parameters(self) -> list[str]:
         prefix = f"{self.name}." if self.name else ""
-        return [f"{prefix}{name}" for name, value in self.module.named_parameters(recurse=False) if value is not None]
+        return [
+            f"{prefix}{name}"
+            for name, value in self.module.named_parameters(recurse=False)
+            if value is not None
+        ]
 
 
 class Factors(NamedTuple):
@@ -97,7 +101,14 @@ class MixedDerivative:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, module: nn.Module, point: Tensor, *, step: float | None = None, kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        point: Tensor,
+        *,
+        step: float | None = None,
+        kept_bytes: int = _KEPT_BYTES,
+    ) -> None:
         self.module, self.point, self.step, self.kept_bytes = module, point, step, kept_bytes
         self.names = [name for name, _ in module.named_parameters()]
         self.size = point.numel()
@@ -110,7 +121,10 @@ class MixedDerivative:
             gradient = functools.partial(grad(lambda p, x: output(p, x[None])[0]), parameters)
             rows = directions.reshape(-1, *self.point.shape)
             return vmap(lambda v: jvp(gradient, (self.point,), (v,))[1])(rows)
-        total = {name: value.new_zeros(len(directions), *value.shape) for name, value in parameters.items()}
+        total = {
+            name: value.new_zeros(len(directions), *value.shape)
+            for name, value in parameters.items()
+        }
         for start, inputs in self._displaced(0, self.size):
             weights = directions[:, start : start + len(inputs) // 2] / (2 * self.step)
             _, pull = vjp(lambda p, batch=inputs: output(p, batch), parameters)
@@ -128,7 +142,9 @@ class MixedDerivative:
             return vmap(lambda u: pull(u)[0])(dict(cotangents)).flatten(1)
         found = []
         for _, inputs in self._displaced(0, self.size):
-            slopes = vmap(lambda u, batch=inputs: jvp(lambda p: output(p, batch), (parameters,), (u,))[1])(dict(cotangents))
+            slopes = vmap(
+                lambda u, batch=inputs: jvp(lambda p: output(p, batch), (parameters,), (u,))[1]
+            )(dict(cotangents))
             forward, backward = slopes.chunk(2, dim=1)
             found.append((forward - backward) / (2 * self.step))
         return torch.cat(found, dim=1)
@@ -149,7 +165,9 @@ class MixedDerivative:
                 columns = self._columns(state, part, *left)
                 for right in self._blocks(part, first=left[0]):
                     others = columns if right == left else self._columns(state, part, *right)
-                    self._add_product(total[slice(*left), slice(*right)], columns, others, part, centre)
+                    self._add_product(
+                        total[slice(*left), slice(*right)], columns, others, part, centre
+                    )
                     if right != left:
                         total[slice(*right), slice(*left)] = total[slice(*left), slice(*right)].T
         return (total + total.T).mul_(0.5)
@@ -166,7 +184,9 @@ class MixedDerivative:
     def _displaced(self, first: int, last: int) -> Iterator[tuple[int, Tensor]]:
         """(i, batch): x + h e_i, x + h e_(i+1), ..., then x - h e_i, ..., in chunks."""
         for start, rows in self._units(first, last):
-            batch = torch.cat([self.point.flatten() + self.step * rows, self.point.flatten() - self.step * rows])
+            batch = torch.cat(
+                [self.point.flatten() + self.step * rows, self.point.flatten() - self.step * rows]
+            )
             yield start, batch.reshape(-1, *self.point.shape)
 
     def _units(self, first: int, last: int) -> Iterator[tuple[int, Tensor]]:
@@ -174,24 +194,37 @@ class MixedDerivative:
         for start in range(first, last, self.chunk):
             count = min(self.chunk, last - start)
             rows = torch.zeros(count, self.size, device=self.point.device, dtype=self.point.dtype)
-            rows[torch.arange(count, device=rows.device), torch.arange(start, start + count, device=rows.device)] = 1
+            rows[
+                torch.arange(count, device=rows.device),
+                torch.arange(start, start + count, device=rows.device),
+            ] = 1
             yield start, rows
 
     @functools.cached_property
     def chunk(self) -> int:
         """Columns a pass."""
-        leaves = {name: [] for name, each in self.module.named_modules() if not any(each.children())}
+        leaves = {
+            name: [] for name, each in self.module.named_modules() if not any(each.children())
+        }
         _, seen = trace(self.module, _own_state(self.module), self.point[None], leaves)
-        sizes = [each.numel() for uses in seen.values() for each in uses if isinstance(each, Tensor)]
+        sizes = [
+            each.numel() for uses in seen.values() for each in uses if isinstance(each, Tensor)
+        ]
         return column_chunk(sum(sizes) + self.size, self.point.device)
 
     @functools.cached_property
     def parts(self) -> list[Part]:
         """All parameters, in parts whose columns fit; a layer goes by its factors where that is smaller than its weights."""
         exact = self.step is None
-        layers = [layer for layer in find_layers(self.module, self.point) if exact or layer.rows == 1]
+        layers = [
+            layer for layer in find_layers(self.module, self.point) if exact or layer.rows == 1
+        ]
         sizes = {name: value.numel() for name, value in self.module.named_parameters()}
-        layers = [layer for layer in layers if layer.floats(exact=exact) < sum(sizes[name] for name in layer.parameters())]
+        layers = [
+            layer
+            for layer in layers
+            if layer.floats(exact=exact) < sum(sizes[name] for name in layer.parameters())
+        ]
         covered = {name for layer in layers for name in layer.parameters()}
         pieces = [Part((), (name,), size) for name, size in sizes.items() if name not in covered]
         pieces += [Part((layer,), (), layer.floats(exact=exact)) for layer in layers]
@@ -208,9 +241,16 @@ class MixedDerivative:
     ) -> tuple[dict[str, Tensor], dict[str, list[Tensor]], dict[str, list[Tensor]]]:
         """Gradients of single parameters, inputs and errors of layers (use after use), for a batch whose rows do not mix."""
         rest = {name: value for name, value in state.items() if name not in part.parameters}
-        shifts = {layer.name: [inputs.new_zeros(len(inputs) * shape[0], *shape[1:]) for shape in layer.shapes] for layer in part.layers}
+        shifts = {
+            layer.name: [
+                inputs.new_zeros(len(inputs) * shape[0], *shape[1:]) for shape in layer.shapes
+            ]
+            for layer in part.layers
+        }
 
-        def shifted(parameters: State, errors: Mapping[str, list[Tensor]]) -> tuple[Tensor, dict[str, list[Tensor]]]:
+        def shifted(
+            parameters: State, errors: Mapping[str, list[Tensor]]
+        ) -> tuple[Tensor, dict[str, list[Tensor]]]:
             output, seen = trace(self.module, {**rest, **parameters}, inputs, errors)
             return first_output(output).sum(), seen
 
@@ -221,14 +261,18 @@ class MixedDerivative:
     def _factors(self, state: State, part: Part) -> dict[str, Factors]:
         """Inputs and errors of the layers at the point."""
         _, seen, errors = self._traced(state, part, self.point[None])
-        return {layer.name: Factors(*(each[0] for each in _rows(layer, seen, errors, batched=False))) for layer in part.layers}
+        return {
+            layer.name: Factors(*(each[0] for each in _rows(layer, seen, errors, batched=False)))
+            for layer in part.layers
+        }
 
     def _columns(self, state: State, part: Part, first: int, last: int) -> Columns:
         take = self._exact_columns if self.step is None else self._difference_columns
         chunks = list(take(state, part, first, last))
         layers = {
             layer.name: tuple(
-                Factors(*(torch.cat(pieces) for pieces in zip(*each))) for each in zip(*(chunk.layers[layer.name] for chunk in chunks))
+                Factors(*(torch.cat(pieces) for pieces in zip(*each)))
+                for each in zip(*(chunk.layers[layer.name] for chunk in chunks))
             )
             for layer in part.layers
         }
@@ -236,12 +280,18 @@ class MixedDerivative:
 
     def _exact_columns(self, state: State, part: Part, first: int, last: int) -> Iterator[Columns]:
         for _, rows in self._units(first, last):
-            along = vmap(lambda v: jvp(lambda x: self._traced(state, part, x[None]), (self.point,), (v,))[1])
+            along = vmap(
+                lambda v: jvp(lambda x: self._traced(state, part, x[None]), (self.point,), (v,))[1]
+            )
             gradients, seen, errors = along(rows.reshape(-1, *self.point.shape))
-            layers = {layer.name: (_rows(layer, seen, errors, batched=True),) for layer in part.layers}
+            layers = {
+                layer.name: (_rows(layer, seen, errors, batched=True),) for layer in part.layers
+            }
             yield Columns(layers, _flat(gradients, part, rows))
 
-    def _difference_columns(self, state: State, part: Part, first: int, last: int) -> Iterator[Columns]:
+    def _difference_columns(
+        self, state: State, part: Part, first: int, last: int
+    ) -> Iterator[Columns]:
         """Half sums and half differences of the factors on both sides: (d+ h+^T - d- h-^T)/2h from products without cancellation."""
         each = Part(part.layers, (), 0)
         single = Part((), part.parameters, 0)
@@ -249,19 +299,41 @@ class MixedDerivative:
             _, seen, errors = self._traced(state, each, inputs)
             layers = {}
             for layer in part.layers:
-                uses = ({layer.name: [use[:, None] for use in kind[layer.name]]} for kind in (seen, errors))
-                layers[layer.name] = tuple(_both_sides(_rows(layer, *uses, batched=True), self.step))
-            gradients = vmap(lambda x: self._traced(state, single, x[None])[0])(inputs) if part.parameters else {}
+                uses = (
+                    {layer.name: [use[:, None] for use in kind[layer.name]]}
+                    for kind in (seen, errors)
+                )
+                layers[layer.name] = tuple(
+                    _both_sides(_rows(layer, *uses, batched=True), self.step)
+                )
+            gradients = (
+                vmap(lambda x: self._traced(state, single, x[None])[0])(inputs)
+                if part.parameters
+                else {}
+            )
             forward, backward = _flat(gradients, part, inputs).chunk(2)
             yield Columns(layers, (forward - backward) / (2 * self.step))
 
-    def _add_product(self, total: Tensor, left: Columns, right: Columns, part: Part, centre: Mapping[str, Factors]) -> None:
+    def _add_product(
+        self,
+        total: Tensor,
+        left: Columns,
+        right: Columns,
+        part: Part,
+        centre: Mapping[str, Factors],
+    ) -> None:
         """Add M_left^T M_right of a part."""
         total.addmm_(left.numbers, right.numbers.T)
         for layer in part.layers:
             has_bias = float(getattr(layer.module, "bias", None) is not None)
             if self.step is None:
-                _add_exact(total, left.layers[layer.name][0], right.layers[layer.name][0], centre[layer.name], has_bias)
+                _add_exact(
+                    total,
+                    left.layers[layer.name][0],
+                    right.layers[layer.name][0],
+                    centre[layer.name],
+                    has_bias,
+                )
             else:
                 _add_difference(total, left.layers[layer.name], right.layers[layer.name], has_bias)
 
@@ -273,18 +345,23 @@ def _both_sides(both: Factors, step: float) -> Iterator[Factors]:
     yield Factors(*((forward - backward) / (2 * step) for forward, backward in halves))
 
 
-def _add_exact(total: Tensor, left: Factors, right: Factors, centre: Factors, has_bias: float) -> None:
+def _add_exact(
+    total: Tensor, left: Factors, right: Factors, centre: Factors, has_bias: float
+) -> None:
     inputs = centre.inputs @ centre.inputs.T + has_bias  # (T, T): h_t.h_s + 1
     errors = centre.errors @ centre.errors.T
     total.addmm_(left.errors.flatten(1), (inputs @ right.errors).flatten(1).T)
     total.addmm_(left.inputs.flatten(1), (errors @ right.inputs).flatten(1).T)
     (B_d, h_A), (others_B_d, others_h_A) = (
-        ((each.errors @ centre.errors.T).flatten(1), (each.inputs @ centre.inputs.T).mT.flatten(1)) for each in (left, right)
+        ((each.errors @ centre.errors.T).flatten(1), (each.inputs @ centre.inputs.T).mT.flatten(1))
+        for each in (left, right)
     )  # (columns, T T), at t, s: B_t^T d_s and A_s^T h_t
     total.addmm_(B_d, others_h_A.T).addmm_(h_A, others_B_d.T)
 
 
-def _add_difference(total: Tensor, left: tuple[Factors, ...], right: tuple[Factors, ...], has_bias: float) -> None:
+def _add_difference(
+    total: Tensor, left: tuple[Factors, ...], right: tuple[Factors, ...], has_bias: float
+) -> None:
     (h, d), (A, B) = ((each.inputs[:, 0], each.errors[:, 0]) for each in left)
     (h_, d_), (A_, B_) = ((each.inputs[:, 0], each.errors[:, 0]) for each in right)
     total += (h @ h_.T + has_bias) * (B @ B_.T) + (d @ d_.T) * (A @ A_.T)
@@ -294,7 +371,11 @@ def _add_difference(total: Tensor, left: tuple[Factors, ...], right: tuple[Facto
 def _flat(gradients: Mapping[str, Tensor], part: Part, rows: Tensor) -> Tensor:
     """Gradients of single parameters side by side, (rows, numbers)."""
     pieces = [gradients[name].reshape(len(rows), -1) for name in part.parameters]
-    return torch.cat(pieces, dim=1) if pieces else torch.zeros(len(rows), 0, device=rows.device, dtype=rows.dtype)
+    return (
+        torch.cat(pieces, dim=1)
+        if pieces
+        else torch.zeros(len(rows), 0, device=rows.device, dtype=rows.dtype)
+    )
 
 
 def _packed(pieces: list[Part], limit: int) -> list[Part]:
@@ -303,12 +384,18 @@ def _packed(pieces: list[Part], limit: int) -> list[Part]:
     for piece in pieces:
         if packed and packed[-1].floats + piece.floats <= limit:
             last = packed.pop()
-            piece = Part(last.layers + piece.layers, last.parameters + piece.parameters, last.floats + piece.floats)
+            piece = Part(
+                last.layers + piece.layers,
+                last.parameters + piece.parameters,
+                last.floats + piece.floats,
+            )
         packed.append(piece)
     return packed
 
 
-def trace(module: nn.Module, state: State, inputs: Tensor, shifts: Mapping[str, list[Tensor]]) -> tuple[Tensor, dict[str, list[Tensor]]]:
+def trace(
+    module: nn.Module, state: State, inputs: Tensor, shifts: Mapping[str, list[Tensor]]
+) -> tuple[Tensor, dict[str, list[Tensor]]]:
     """Outputs, and the inputs of every use of the layers that `shifts` names, with a shift added to what each use puts out."""
     seen: dict[str, list[Tensor]] = {name: [] for name in shifts}
 
@@ -333,17 +420,30 @@ def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
     candidates = {name: each for name, each in module.named_modules() if _is_plain(each)}
     _, seen = trace(module, state, point[None], {name: [] for name in candidates})
     shared = _shared_parameters(module)
-    layers = [layer for name, each in candidates.items() if (layer := _layer(name, each, seen[name])) is not None]
-    return _explained(module, state, point, [layer for layer in layers if not shared & set(layer.parameters())])
+    layers = [
+        layer
+        for name, each in candidates.items()
+        if (layer := _layer(name, each, seen[name])) is not None
+    ]
+    return _explained(
+        module, state, point, [layer for layer in layers if not shared & set(layer.parameters())]
+    )
 
 
 def _own_state(module: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach() for name, value in (*module.named_parameters(), *module.named_buffers())}
+    return {
+        name: value.detach()
+        for name, value in (*module.named_parameters(), *module.named_buffers())
+    }
 
 
 def _is_plain(module: nn.Module) -> bool:
     if type(module) is nn.Conv2d:
-        return module.groups == 1 and module.padding_mode == "zeros" and not isinstance(module.padding, str)
+        return (
+            module.groups == 1
+            and module.padding_mode == "zeros"
+            and not isinstance(module.padding, str)
+        )
     return type(module) is nn.Linear
 
 
@@ -381,17 +481,34 @@ def _explained(module: nn.Module, state: State, point: Tensor, layers: list[Laye
     return found
 
 
-def _rows(layer: Layer, inputs: Mapping[str, list[Tensor]], errors: Mapping[str, list[Tensor]], *, batched: bool) -> Factors:
+def _rows(
+    layer: Layer,
+    inputs: Mapping[str, list[Tensor]],
+    errors: Mapping[str, list[Tensor]],
+    *,
+    batched: bool,
+) -> Factors:
     """Inputs and errors of all uses of a layer position by position, (columns, T, n); one column where they are not batched."""
-    pairs = [(h, d) if batched else (h[None], d[None]) for h, d in zip(inputs[layer.name], errors[layer.name])]
+    pairs = [
+        (h, d) if batched else (h[None], d[None])
+        for h, d in zip(inputs[layer.name], errors[layer.name])
+    ]
     if isinstance(layer.module, nn.Linear):
-        rows = [(h.reshape(len(h), -1, h.shape[-1]), d.reshape(len(d), -1, d.shape[-1])) for h, d in pairs]
+        rows = [
+            (h.reshape(len(h), -1, h.shape[-1]), d.reshape(len(d), -1, d.shape[-1]))
+            for h, d in pairs
+        ]
     else:
-        rows = [(_patches(layer.module, h), d.flatten(3).transpose(2, 3).flatten(1, 2)) for h, d in pairs]
+        rows = [
+            (_patches(layer.module, h), d.flatten(3).transpose(2, 3).flatten(1, 2))
+            for h, d in pairs
+        ]
     return Factors(*(torch.cat(kind, dim=1) for kind in zip(*rows)))
 
 
 def _patches(module: nn.Module, images: Tensor) -> Tensor:
     """What a convolution sees at every position: (columns, batch, channels, height, width) -> (columns, T, channels k^2)."""
-    seen = functional.unfold(images.flatten(0, 1), module.kernel_size, module.dilation, module.padding, module.stride)
+    seen = functional.unfold(
+        images.flatten(0, 1), module.kernel_size, module.dilation, module.padding, module.stride
+    )
     return seen.unflatten(0, images.shape[:2]).transpose(2, 3).flatten(1, 2)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-_LARGEST_GROUPED = 2048  # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+_LARGEST_GROUPED = (
+    2048  # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+)
 _BLOCK = 32  # vectors that are added to a part at once
 
 
@@ -52,7 +54,10 @@ class SecondMoment:
 
     def merge(self, arrays: Mapping[str, object]) -> None:
         """Add what another moment's `arrays()` gave."""
-        parts = {name: torch.as_tensor(arrays[name], device=self.outer.device) for name in ("outer", "total", "squared-norms")}
+        parts = {
+            name: torch.as_tensor(arrays[name], device=self.outer.device)
+            for name in ("outer", "total", "squared-norms")
+        }
         self.outer += parts["outer"]
         self.total += parts["total"]
         self.squared_norms.append(parts["squared-norms"])
@@ -82,7 +87,10 @@ class GroupedMoment:
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
-        self.parts = [SecondMoment(size, device=device) for _ in range(groups if size <= _LARGEST_GROUPED else 1)]
+        self.parts = [
+            SecondMoment(size, device=device)
+            for _ in range(groups if size <= _LARGEST_GROUPED else 1)
+        ]
         self._waiting: list[list[Tensor]] = [[] for _ in self.parts]
         self._seen = 0
 
@@ -118,7 +126,10 @@ class GroupedMoment:
         filled = [number for number, part in enumerate(self.parts) if part.count]
         if len(filled) < 2:
             return None
-        spectra = [torch.linalg.eigvalsh(self.whole(without=number).matrix(centred=centred)) for number in filled]
+        spectra = [
+            torch.linalg.eigvalsh(self.whole(without=number).matrix(centred=centred))
+            for number in filled
+        ]
         return torch.stack([values.flip(0)[:rank] for values in spectra])
 
 
@@ -139,7 +150,9 @@ class Directions:
     warnings: tuple[str, ...] = ()
 
 
-def directions_of(groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None) -> Directions:
+def directions_of(
+    groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None
+) -> Directions:
     """Eigenvectors of a streamed moment of one vector a network; only as many as there are networks mean anything."""
     moment = groups.whole()
     matrix = moment.matrix(centred=centred)
@@ -174,14 +187,18 @@ def effective_rank(eigenvalues: Tensor) -> float:
     return float(torch.exp(-(shares * shares.log()).sum()))
 
 
-def isotropic_spectra(squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4) -> Tensor:
+def isotropic_spectra(
+    squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4
+) -> Tensor:
     """Spectra (draws, k), descending, of isotropic architectures with these gradient norms.
 
     Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere, in chunks of 1024 vectors. Plain Marchenko-Pastur
     edges are right only where norms hardly vary. With fewer networks than inputs these are the T eigenvalues of the Gram
     matrix: the others are zero.
     """
-    return torch.stack([_isotropic_spectrum(squared_norms, size, generator).flip(0) for _ in range(draws)])
+    return torch.stack(
+        [_isotropic_spectrum(squared_norms, size, generator).flip(0) for _ in range(draws)]
+    )
 
 
 def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
@@ -197,6 +214,8 @@ def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Gener
 
 def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """Rows with these squared norms in uniformly random directions; drawn on the CPU, the same for every device."""
-    rows = torch.randn(len(squared_norms), size, generator=generator, device="cpu", dtype=torch.float64)
+    rows = torch.randn(
+        len(squared_norms), size, generator=generator, device="cpu", dtype=torch.float64
+    )
     rows = rows.to(squared_norms.device, squared_norms.dtype)
     return rows * (squared_norms.sqrt() / rows.norm(dim=1))[:, None]

@@ -40,11 +40,23 @@ class Factor:
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Factor:
         """The factor of M V V^T M for a symmetric `change` M of rows (k, size)."""
-        return Factor(self.size, self.samples, lambda u: change(self.apply(u)), lambda v: self.adjoint(change(v)), self.device, self.dtype)
+        return Factor(
+            self.size,
+            self.samples,
+            lambda u: change(self.apply(u)),
+            lambda v: self.adjoint(change(v)),
+            self.device,
+            self.dtype,
+        )
 
     def gram(self) -> Operator:
         """V^T V on sample space: the same non-zero eigenvalues as V V^T."""
-        return _Applied(self.samples, lambda u: self.adjoint(self.apply(u)), device=self.device, dtype=self.dtype)
+        return _Applied(
+            self.samples,
+            lambda u: self.adjoint(self.apply(u)),
+            device=self.device,
+            dtype=self.dtype,
+        )
 
 
 class Operator:
@@ -81,7 +93,9 @@ class Operator:
 
     def _checked(self, given: Tensor, shape: tuple[int, ...]) -> Tensor:
         if tuple(given.shape) != shape or given.device != self.device:
-            raise ValueError(f"expected a tensor {shape} on {self.device}, found {tuple(given.shape)} on {given.device}")
+            raise ValueError(
+                f"expected a tensor {shape} on {self.device}, found {tuple(given.shape)} on {given.device}"
+            )
         return given.to(self.dtype)
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -111,13 +125,17 @@ class Operator:
         wide = accumulation_dtype(self.device)
         if factor is not None:
             return factor.adjoint(rows).to(wide).square().sum(1)
-        return torch.stack([(v.to(wide) * Av.to(wide)).sum() for v, Av in zip(rows, self.rows(rows))])
+        return torch.stack(
+            [(v.to(wide) * Av.to(wide)).sum() for v, Av in zip(rows, self.rows(rows))]
+        )
 
     def exact_trace(self) -> float | None:
         """The trace where it costs next to nothing, else nothing."""
         return None
 
-    def trace(self, *, generator: torch.Generator | None = None, samples: int = 32, block: int = 8) -> Estimate:
+    def trace(
+        self, *, generator: torch.Generator | None = None, samples: int = 32, block: int = 8
+    ) -> Estimate:
         """The trace: exact where that is cheap, else Hutchinson's mean of v^T A v over random signs v, `block` at a time.
 
         Reference: Hutchinson, A stochastic estimator of the trace of the influence matrix, 1989.
@@ -126,9 +144,13 @@ class Operator:
         if exact is not None:
             return Estimate(exact, 0.0, 0)
         if generator is None or samples < 2:
-            raise ValueError(f"this trace is estimated: expected a generator and at least 2 samples, found {generator} and {samples}")
+            raise ValueError(
+                f"this trace is estimated: expected a generator and at least 2 samples, found {generator} and {samples}"
+            )
         counts = [min(block, samples - start) for start in range(0, samples, block)]
-        values = torch.cat([self.quadratic(random_signs(count, self, generator=generator)) for count in counts])
+        values = torch.cat(
+            [self.quadratic(random_signs(count, self, generator=generator)) for count in counts]
+        )
         return Estimate(float(values.mean()), float(values.std()) / math.sqrt(samples), samples)
 
     def dense(self, *, block: int = 64) -> Tensor:
@@ -141,18 +163,26 @@ class Operator:
         from scipy.sparse.linalg import LinearOperator
 
         def product(given):  # type: ignore[no-untyped-def]
-            columns = torch.as_tensor(given, device=self.device, dtype=self.dtype).reshape(self.size, -1)
+            columns = torch.as_tensor(given, device=self.device, dtype=self.dtype).reshape(
+                self.size, -1
+            )
             return self.matmat(columns).reshape(given.shape).cpu().numpy()
 
         name = str(self.dtype).removeprefix("torch.")
-        return LinearOperator(self.shape, matvec=product, rmatvec=product, matmat=product, rmatmat=product, dtype=name)
+        return LinearOperator(
+            self.shape, matvec=product, rmatvec=product, matmat=product, rmatmat=product, dtype=name
+        )
 
 
-def from_scipy(operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype) -> Operator:
+def from_scipy(
+    operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype
+) -> Operator:
     """A symmetric SciPy operator as one of these; its products are computed on the host."""
 
     def product(rows: Tensor) -> Tensor:
-        return torch.as_tensor(operator.matmat(rows.cpu().numpy().T).T.copy(), device=rows.device, dtype=rows.dtype)
+        return torch.as_tensor(
+            operator.matmat(rows.cpu().numpy().T).T.copy(), device=rows.device, dtype=rows.dtype
+        )
 
     if operator.shape[0] != operator.shape[1]:
         raise ValueError(f"expected a square operator, found {operator.shape}")
@@ -161,14 +191,23 @@ def from_scipy(operator: LinearOperator, *, device: torch.device | str, dtype: t
 
 def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
     """Rows (count, size) of independent random signs, drawn on the CPU: the same for every device."""
-    signs = torch.randint(0, 2, (count, like.size), generator=generator, device="cpu", dtype=torch.int8)
+    signs = torch.randint(
+        0, 2, (count, like.size), generator=generator, device="cpu", dtype=torch.int8
+    )
     return signs.to(like.device, like.dtype).mul_(2).sub_(1)
 
 
 class _Applied(Operator):
     """An operator given by its product with rows."""
 
-    def __init__(self, size: int, product: Callable[[Tensor], Tensor], *, device: torch.device | str, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        size: int,
+        product: Callable[[Tensor], Tensor],
+        *,
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ) -> None:
         super().__init__(size, device=device, dtype=dtype)
         self._product = product
 
@@ -209,7 +248,14 @@ class LowRank(Operator):
     def factor(self) -> Factor | None:
         if self.weights is not None:
             return None
-        return Factor(self.size, self.V.shape[1], lambda u: u @ self.V.T, lambda v: v @ self.V, self.device, self.dtype)
+        return Factor(
+            self.size,
+            self.V.shape[1],
+            lambda u: u @ self.V.T,
+            lambda v: v @ self.V,
+            self.device,
+            self.dtype,
+        )
 
     def exact_trace(self) -> float:
         squares = self.V.to(accumulation_dtype(self.device)).square().sum(0)
@@ -228,7 +274,11 @@ class Scaled(Operator):
 
     def factor(self) -> Factor | None:
         inner = self.inner.factor()
-        return None if inner is None or self.number < 0 else inner.changed(lambda rows: rows * math.sqrt(self.number))
+        return (
+            None
+            if inner is None or self.number < 0
+            else inner.changed(lambda rows: rows * math.sqrt(self.number))
+        )
 
     def exact_trace(self) -> float | None:
         inner = self.inner.exact_trace()
@@ -242,9 +292,13 @@ class Sum(Operator):
         first = terms[0]
         super().__init__(first.size, device=first.device, dtype=first.dtype)
         if any(term.size != self.size for term in terms):
-            raise ValueError(f"terms of a sum must have one size, found {[term.size for term in terms]}")
+            raise ValueError(
+                f"terms of a sum must have one size, found {[term.size for term in terms]}"
+            )
         self.terms = list(terms)
-        self.conventions = {name: text for term in reversed(terms) for name, text in term.conventions.items()}
+        self.conventions = {
+            name: text for term in reversed(terms) for name, text in term.conventions.items()
+        }
 
     def _rows(self, rows: Tensor) -> Tensor:
         total = self.terms[0].rows(rows)
@@ -283,7 +337,9 @@ class Restricted(Operator):
 
     def __init__(self, inner: Operator, indices: slice | Tensor) -> None:
         self.inner, self.indices = inner, indices
-        size = len(range(*indices.indices(inner.size))) if isinstance(indices, slice) else len(indices)
+        size = (
+            len(range(*indices.indices(inner.size))) if isinstance(indices, slice) else len(indices)
+        )
         super().__init__(size, device=inner.device, dtype=inner.dtype)
         self.conventions = inner.conventions
 
@@ -301,5 +357,10 @@ class Restricted(Operator):
             return None
         apply, adjoint = inner.apply, inner.adjoint
         return Factor(
-            self.size, inner.samples, lambda u: apply(u)[:, self.indices], lambda v: adjoint(self._padded(v)), self.device, self.dtype
+            self.size,
+            inner.samples,
+            lambda u: apply(u)[:, self.indices],
+            lambda v: adjoint(self._padded(v)),
+            self.device,
+            self.dtype,
         )

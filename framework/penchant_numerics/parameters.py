@@ -29,8 +29,14 @@ def select(network: nn.Module, patterns: str | Iterable[str] | None = None) -> d
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in found):
             near = difflib.get_close_matches(pattern, list(found), n=3, cutoff=0.3)
-            raise ValueError(f"no parameter is named {pattern!r}; near it: {', '.join(near) or 'nothing'} (of {len(found)})")
-    return {name: value for name, value in found.items() if any(_matches(name, pattern) for pattern in patterns)}
+            raise ValueError(
+                f"no parameter is named {pattern!r}; near it: {', '.join(near) or 'nothing'} (of {len(found)})"
+            )
+    return {
+        name: value
+        for name, value in found.items()
+        if any(_matches(name, pattern) for pattern in patterns)
+    }
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -53,7 +59,10 @@ class Layout:
         self.sizes = [value.numel() for value in tensors.values()]
         self.size = sum(self.sizes)
         starts = [sum(self.sizes[:number]) for number in range(len(self.sizes))]
-        self.slices = {name: slice(start, start + size) for name, start, size in zip(self.names, starts, self.sizes)}
+        self.slices = {
+            name: slice(start, start + size)
+            for name, start, size in zip(self.names, starts, self.sizes)
+        }
         first = next(iter(tensors.values()))
         self.device, self.dtype = first.device, first.dtype
         for name, value in tensors.items():
@@ -63,7 +72,10 @@ class Layout:
 
     def split(self, row: Tensor) -> list[Tensor]:
         """Tensors (..., *shape) of a flat row (..., size), as views where the row allows it."""
-        return [part.reshape((*part.shape[:-1], *shape)) for part, shape in zip(row.split(self.sizes, dim=-1), self.shapes)]
+        return [
+            part.reshape((*part.shape[:-1], *shape))
+            for part, shape in zip(row.split(self.sizes, dim=-1), self.shapes)
+        ]
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """The same by name."""
@@ -71,7 +83,13 @@ class Layout:
 
     def join(self, tensors: Sequence[Tensor], *, leading: int = 0) -> Tensor:
         """The flat row (..., size) of tensors (..., *shape) with so many leading dimensions."""
-        return torch.cat([each.flatten(leading) if each.dim() > leading else each[..., None] for each in tensors], dim=-1)
+        return torch.cat(
+            [
+                each.flatten(leading) if each.dim() > leading else each[..., None]
+                for each in tensors
+            ],
+            dim=-1,
+        )
 
     def write_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Put tensors into a contiguous row (..., size)."""

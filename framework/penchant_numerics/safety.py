@@ -14,7 +14,9 @@ from torch.nn.modules.dropout import _DropoutNd
 POLICIES = ("running", "batch", "calibrated")
 
 
-def safe(network: nn.Module, *, batch_norm: str = "running", calibration: Tensor | None = None) -> nn.Module:
+def safe(
+    network: nn.Module, *, batch_norm: str = "running", calibration: Tensor | None = None
+) -> nn.Module:
     """A copy in evaluation mode whose second derivatives exist; the network itself is not changed.
 
     Batch normalisation uses its `running` statistics, those of the `batch` at hand, or running statistics
@@ -88,8 +90,13 @@ def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) ->
     return ContiguousGradient.apply(output)
 
 
-def _with_weights(module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]) -> tuple[object, object]:
-    return arguments, {**keywords, "need_weights": True}  # the path that computes weights is plain softmax(q k) v
+def _with_weights(
+    module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]
+) -> tuple[object, object]:
+    return arguments, {
+        **keywords,
+        "need_weights": True,
+    }  # the path that computes weights is plain softmax(q k) v
 
 
 def _use_batch_statistics(network: nn.Module) -> None:
@@ -102,7 +109,11 @@ def _use_batch_statistics(network: nn.Module) -> None:
 @torch.no_grad()
 def calibrate(network: nn.Module, inputs: Tensor) -> None:
     """Set running statistics to those of these inputs, layer after layer as a forward pass meets them."""
-    norms = [module for module in network.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    norms = [
+        module
+        for module in network.modules()
+        if isinstance(module, _BatchNorm) and module.track_running_stats
+    ]
     before = [module.momentum for module in norms]
     for module in norms:
         module.reset_running_stats()

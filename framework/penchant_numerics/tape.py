@@ -67,14 +67,23 @@ class Tape(TorchDispatchMode):
     def _is_live(self, value: Any) -> bool:
         return isinstance(value, Tensor) and value.untyped_storage()._cdata in self._live
 
-    def _record(self, func: Any, flat: list[Any], spec: TreeSpec, out: Any, written: list[Tensor]) -> None:
-        if any(not self._is_live(each) for each in written) or func is torch.ops.aten._local_scalar_dense.default:
+    def _record(
+        self, func: Any, flat: list[Any], spec: TreeSpec, out: Any, written: list[Tensor]
+    ) -> None:
+        if (
+            any(not self._is_live(each) for each in written)
+            or func is torch.ops.aten._local_scalar_dense.default
+        ):
             raise NotRecordableError(f"{func} writes into, or reads out of, what is not a tangent")
         if not any(isinstance(each, Tensor) for each in tree_leaves(out)):
             return  # a question about shapes
         arguments = [self._slot(each) if self._is_live(each) else each for each in flat]
-        self._constants |= {each.untyped_storage()._cdata for each in arguments if isinstance(each, Tensor)}
-        outputs = [self._place(each) if isinstance(each, Tensor) else None for each in tree_leaves(out)]
+        self._constants |= {
+            each.untyped_storage()._cdata for each in arguments if isinstance(each, Tensor)
+        }
+        outputs = [
+            self._place(each) if isinstance(each, Tensor) else None for each in tree_leaves(out)
+        ]
         self.steps.append(Step(func, arguments, spec, outputs, bool(written), []))
 
     def _place(self, tensor: Tensor) -> int:
@@ -88,7 +97,9 @@ class Tape(TorchDispatchMode):
         try:
             return Slot(self._slots[_identity(tensor)])
         except KeyError:
-            raise NotRecordableError(f"a tangent of shape {tuple(tensor.shape)} came from nowhere") from None
+            raise NotRecordableError(
+                f"a tangent of shape {tuple(tensor.shape)} came from nowhere"
+            ) from None
 
     def finish(self, result: Tensor) -> None:
         """Close the tape: `result` is what it computes. Steps that do not reach it are dropped, slots end with their last use."""
@@ -113,7 +124,9 @@ class Tape(TorchDispatchMode):
         """What the tape computes for other tangents of the parameters."""
         values: dict[int, Tensor] = dict(enumerate(tangents))
         for step in self.steps:
-            flat = [values[each.number] if isinstance(each, Slot) else each for each in step.arguments]
+            flat = [
+                values[each.number] if isinstance(each, Slot) else each for each in step.arguments
+            ]
             args, kwargs = tree_unflatten(flat, step.spec)
             for number, value in zip(step.outputs, tree_leaves(step.operation(*args, **kwargs))):
                 if number is not None:
@@ -124,13 +137,23 @@ class Tape(TorchDispatchMode):
 
     def constants(self) -> dict[int, int]:
         """Bytes of every storage the tape keeps, by its identity."""
-        tensors = [each for step in self.steps for each in step.arguments if isinstance(each, Tensor)]
+        tensors = [
+            each for step in self.steps for each in step.arguments if isinstance(each, Tensor)
+        ]
         return {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in tensors}
 
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:
-    strides = tuple(stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)  # those of size 1 mean nothing
-    return (tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape), strides, tensor.dtype)
+    strides = tuple(
+        stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1
+    )  # those of size 1 mean nothing
+    return (
+        tensor.untyped_storage()._cdata,
+        tensor.storage_offset(),
+        tuple(tensor.shape),
+        strides,
+        tensor.dtype,
+    )
 
 
 def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
@@ -139,5 +162,15 @@ def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
         return []
     args, kwargs = tree_unflatten(flat, spec)
     given = {**dict(zip([argument.name for argument in func._schema.arguments], args)), **kwargs}
-    names = [each.name for each in func._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
-    return [leaf for name in names if name in given for leaf in tree_leaves(given[name]) if isinstance(leaf, Tensor)]
+    names = [
+        each.name
+        for each in func._schema.arguments
+        if each.alias_info is not None and each.alias_info.is_write
+    ]
+    return [
+        leaf
+        for name in names
+        if name in given
+        for leaf in tree_leaves(given[name])
+        if isinstance(leaf, Tensor)
+    ]

@@ -20,13 +20,26 @@ CLASSES = 10
 
 def mlp(width: int, depth: int = 4) -> nn.Module:
     sizes = [784, *[width] * (depth - 1), CLASSES]
-    layers = [layer for inputs, outputs in zip(sizes, sizes[1:]) for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
+    layers = [
+        layer
+        for inputs, outputs in zip(sizes, sizes[1:])
+        for layer in (nn.Linear(inputs, outputs), nn.ReLU())
+    ]
     return nn.Sequential(*layers[:-1])
 
 
 def cnn() -> nn.Module:
-    convolutions = [nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)]
-    return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, CLASSES))
+    convolutions = [
+        nn.Conv2d(1, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    ]
+    return nn.Sequential(
+        *convolutions, nn.Flatten(), nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, CLASSES)
+    )
 
 
 def least(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -59,7 +72,14 @@ def factors(title: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> N
     covered = coverage(network, inputs)
 
     def ours(kind: str) -> None:
-        found = kronecker_operators(network, (inputs, labels), covered, groups_of(labels, kind), loss="cross-entropy", batch=128)
+        found = kronecker_operators(
+            network,
+            (inputs, labels),
+            covered,
+            groups_of(labels, kind),
+            loss="cross-entropy",
+            batch=128,
+        )
         for layer in found:
             found[layer].trace()
 
@@ -86,18 +106,27 @@ def factors(title: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> N
 def errors(width: int, samples: int, *, rounds: int) -> None:
     """The relative error of a layer's KFAC: from factors and Gram matrices, or from dense matrices."""
     network = mlp(width)
-    inputs, labels = torch.randn(samples, 784, device=CPU), torch.arange(samples, device=CPU) % CLASSES
+    inputs, labels = (
+        torch.randn(samples, 784, device=CPU),
+        torch.arange(samples, device=CPU) % CLASSES,
+    )
     covered, layer = coverage(network, inputs), "2"
     shared = {"loss": "cross-entropy", "batch": 128}
 
     def factored() -> float:
-        exact = column_operators(network, (inputs, labels), covered, columns="gauss-newton", **shared)[layer]
-        kfac = kronecker_operators(network, (inputs, labels), covered, groups_of(labels, "kfac"), **shared)[layer]
+        exact = column_operators(
+            network, (inputs, labels), covered, columns="gauss-newton", **shared
+        )[layer]
+        kfac = kronecker_operators(
+            network, (inputs, labels), covered, groups_of(labels, "kfac"), **shared
+        )[layer]
         return exact.frobenius_distance(kfac, relative=True)
 
     def dense() -> float:
         exact = GaussNewton(network, (inputs, labels), parameters=layer, check=False).dense()
-        kfac = kronecker_operators(network, (inputs, labels), covered, groups_of(labels, "kfac"), **shared)[layer].dense()
+        kfac = kronecker_operators(
+            network, (inputs, labels), covered, groups_of(labels, "kfac"), **shared
+        )[layer].dense()
         return float((exact - kfac).norm() / exact.norm())
 
     size = width * width + width
@@ -107,14 +136,26 @@ def errors(width: int, samples: int, *, rounds: int) -> None:
         times,
         "from dense matrices",
     )
-    print(f"  largest matrix: {(samples * CLASSES) ** 2 * 8 / 2**20:.0f} MiB (Gram) against {size**2 * 8 / 2**20:.0f} MiB (parameters)")
+    print(
+        f"  largest matrix: {(samples * CLASSES) ** 2 * 8 / 2**20:.0f} MiB (Gram) against {size**2 * 8 / 2**20:.0f} MiB (parameters)"
+    )
 
 
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    factors("factors of a 784-256-256-256-10 perceptron, 1,024 samples", mlp(256), torch.randn(1024, 784, device=CPU), rounds=3)
-    factors("factors of a small CNN on 28 x 28, 256 samples", cnn(), torch.randn(256, 1, 28, 28, device=CPU), rounds=3)
+    factors(
+        "factors of a 784-256-256-256-10 perceptron, 1,024 samples",
+        mlp(256),
+        torch.randn(1024, 784, device=CPU),
+        rounds=3,
+    )
+    factors(
+        "factors of a small CNN on 28 x 28, 256 samples",
+        cnn(),
+        torch.randn(256, 1, 28, 28, device=CPU),
+        rounds=3,
+    )
     errors(48, 64, rounds=2)
 
 

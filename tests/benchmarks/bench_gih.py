@@ -36,7 +36,9 @@ def smallest(function, repeats=3):
 
 
 def stacked_geometry(architecture):
-    points = torch.randn(NETWORKS, 1, *architecture.shape, generator=torch.Generator(device="cpu").manual_seed(0))
+    points = torch.randn(
+        NETWORKS, 1, *architecture.shape, generator=torch.Generator(device="cpu").manual_seed(0)
+    )
     geometry = Geometry(points[0].numel(), device="cpu")
     for first in range(0, NETWORKS, 32):
         networks = draw(architecture, range(first, first + 32), prepare=safe)
@@ -46,7 +48,9 @@ def stacked_geometry(architecture):
 
 def looped_geometry(architecture):
     """One network after another: construct, differentiate, keep all gradients, multiply."""
-    points = torch.randn(NETWORKS, 1, *architecture.shape, generator=torch.Generator(device="cpu").manual_seed(0))
+    points = torch.randn(
+        NETWORKS, 1, *architecture.shape, generator=torch.Generator(device="cpu").manual_seed(0)
+    )
     rows = []
     for index in range(NETWORKS):
         x = points[index].clone().requires_grad_()
@@ -58,7 +62,9 @@ def looped_geometry(architecture):
 
 def evolution_vectors(networks, inputs, targets, points):
     flow = Flow(inputs, targets, targets, RESIDUALS["squared-error"], batch=len(inputs))
-    return mixed_products(networks, flow.parameter_gradients(networks)[0], points)[:, 0]  # one input a network
+    return mixed_products(networks, flow.parameter_gradients(networks)[0], points)[
+        :, 0
+    ]  # one input a network
 
 
 def dense_evolution_vectors(networks, inputs, targets, points):
@@ -70,10 +76,19 @@ def dense_evolution_vectors(networks, inputs, targets, points):
     found = []
     for n in range(len(networks)):
         state = {name: tensor[n] for name, tensor in networks.state.items()}
-        mixed = jacfwd(jacrev(lambda weights, x: outputs(weights, x)[0]), argnums=1)(state, points[n])
+        mixed = jacfwd(jacrev(lambda weights, x: outputs(weights, x)[0]), argnums=1)(
+            state, points[n]
+        )
         residual = outputs(state, inputs) - targets
-        slopes = jacrev(lambda weights, residual=residual: residual @ outputs(weights, inputs))(state)
-        found.append(sum(slopes[name].flatten() @ mixed[name].reshape(slopes[name].numel(), -1) for name in state))
+        slopes = jacrev(lambda weights, residual=residual: residual @ outputs(weights, inputs))(
+            state
+        )
+        found.append(
+            sum(
+                slopes[name].flatten() @ mixed[name].reshape(slopes[name].numel(), -1)
+                for name in state
+            )
+        )
     return torch.stack(found)
 
 
@@ -84,7 +99,10 @@ def whole_run():
         options = {"shape": (1, 32, 32), "samples": 2000, "out": folder}
         penchant.measure("average-geometry", architecture={"name": "lenet"}, **options)
         seconds = time.perf_counter() - start
-    memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    memory = max(
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return seconds, memory / 2**10
 
 
@@ -92,16 +110,28 @@ def main():
     torch.set_num_threads(1)
     architecture = lenet()
     difference = (stacked_geometry(architecture) - looped_geometry(architecture)).abs().max()
-    ours, plain = smallest(lambda: stacked_geometry(architecture)), smallest(lambda: looped_geometry(architecture))
-    print(f"average geometry, LeNet 1x32x32, {NETWORKS} networks: loop / stacked = {plain / ours:.1f} (differ by {difference:.1e})")
+    ours, plain = (
+        smallest(lambda: stacked_geometry(architecture)),
+        smallest(lambda: looped_geometry(architecture)),
+    )
+    print(
+        f"average geometry, LeNet 1x32x32, {NETWORKS} networks: loop / stacked = {plain / ours:.1f} (differ by {difference:.1e})"
+    )
     networks = draw(lenet((1, 16, 16), activation="gelu"), range(4), prepare=safe)
     generator = torch.Generator(device="cpu").manual_seed(1)
-    inputs, points = (torch.randn(*shape, 1, 16, 16, generator=generator) for shape in ((32,), (4, 1)))
+    inputs, points = (
+        torch.randn(*shape, 1, 16, 16, generator=generator) for shape in ((32,), (4, 1))
+    )
     targets = torch.ones(32)
     arguments = (networks, inputs, targets, points)
     difference = (evolution_vectors(*arguments) - dense_evolution_vectors(*arguments)).abs().max()
-    ours, plain = smallest(lambda: evolution_vectors(*arguments)), smallest(lambda: dense_evolution_vectors(*arguments), repeats=1)
-    print(f"evolution, LeNet 1x16x16, 4 networks: dense mixed derivative / product = {plain / ours:.0f} (differ by {difference:.1e})")
+    ours, plain = (
+        smallest(lambda: evolution_vectors(*arguments)),
+        smallest(lambda: dense_evolution_vectors(*arguments), repeats=1),
+    )
+    print(
+        f"evolution, LeNet 1x16x16, 4 networks: dense mixed derivative / product = {plain / ours:.0f} (differ by {difference:.1e})"
+    )
     if "--quick" not in sys.argv:
         seconds, memory = whole_run()
         print(

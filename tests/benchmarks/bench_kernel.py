@@ -13,7 +13,11 @@ from penchant.context import Context
 from penchant.experiment import build
 from penchant.runner import _keep, run_experiment, run_job
 
-RAW = {"architectures": [{"name": "perceptron"}], "datasets": [{"name": "two-blobs"}], "executor": "serial"}
+RAW = {
+    "architectures": [{"name": "perceptron"}],
+    "datasets": [{"name": "two-blobs"}],
+    "executor": "serial",
+}
 VALUES = np.zeros(12_000)
 
 
@@ -29,8 +33,15 @@ def best(function, repeats=5):
 
 def command(*arguments):
     """Run a command as an installed program runs: with compiled files kept."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, "-m", "penchant", *arguments], check=True, capture_output=True, env=environment)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    subprocess.run(
+        [sys.executable, "-m", "penchant", *arguments],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
 
 
 def kilobytes(context, item):
@@ -62,11 +73,19 @@ def recognise(folder):
 
 
 def main():
-    print(f"penchant list                        {best(lambda: command('list')):.3f} s   (target 0.4)")
-    print(f"penchant explain output-spread       {best(lambda: command('explain', 'output-spread')):.3f} s   (target 0.4)")
+    print(
+        f"penchant list                        {best(lambda: command('list')):.3f} s   (target 0.4)"
+    )
+    print(
+        f"penchant explain output-spread       {best(lambda: command('explain', 'output-spread')):.3f} s   (target 0.4)"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        print(f"context.map, a shard, serially       {1000 * map_overhead(Path(folder) / 'map'):.2f} ms   (target 5)")
-        print(f"1,000 finished jobs are recognised   {recognise(Path(folder) / 'jobs'):.2f} s   (target 5)")
+        print(
+            f"context.map, a shard, serially       {1000 * map_overhead(Path(folder) / 'map'):.2f} ms   (target 5)"
+        )
+        print(
+            f"1,000 finished jobs are recognised   {recognise(Path(folder) / 'jobs'):.2f} s   (target 5)"
+        )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ def plain(x: Tensor, z: Tensor, steps: int) -> None:
     """What one would write by hand for a single network: no null, no early stopping, no averaged weights."""
     torch.manual_seed(0)
     size = x.shape[1] + z.shape[1]
-    network = nn.Sequential(nn.Linear(size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+    network = nn.Sequential(
+        nn.Linear(size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)
+    )
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     average = None
     for _ in range(steps):
@@ -53,12 +55,21 @@ def stacked(x: Tensor, z: Tensor, steps: int, networks: int) -> None:
         steps=steps, batch=BATCH, learning_rate=1e-3, shifts=1, check_every=50, patience=10**9, average=0.99, held_out=0.2, stopping=0.1,
         marginals=16,
     )  # fmt: skip
-    architecture = bind("statistics-perceptron:widths=[128,128]", (x.shape[1] + z.shape[1],), seed=0)
+    architecture = bind(
+        "statistics-perceptron:widths=[128,128]", (x.shape[1] + z.shape[1],), seed=0
+    )
     generator = torch.Generator(device="cpu").manual_seed(0)
     order = torch.randperm(len(x), generator=generator, device="cpu")
     stack = StatisticsStack(ensembles.draw(architecture, range(networks)))
     partners = torch.arange(len(x), device="cpu").expand(networks, -1).contiguous()
-    train(stack, DonskerVaradhan(0.01), recipe, Pairing(x, z, partners), split(len(x), networks, recipe, order), generator)
+    train(
+        stack,
+        DonskerVaradhan(0.01),
+        recipe,
+        Pairing(x, z, partners),
+        split(len(x), networks, recipe, order),
+        generator,
+    )
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -75,7 +86,9 @@ def compare(rounds: int, steps: int) -> None:
         found["stacked"].append(seconds(lambda: stacked(x, z, steps, REPEATS)))
         found["with null"].append(seconds(lambda: stacked(x, z, steps, REPEATS + 2)))
     best = {name: min(values) for name, values in found.items()}
-    print(f"mine, d = 20, 10000 samples, {steps} steps of {BATCH}, 128-128, one thread, CPU seconds (fastest of {rounds})")
+    print(
+        f"mine, d = 20, 10000 samples, {steps} steps of {BATCH}, 128-128, one thread, CPU seconds (fastest of {rounds})"
+    )
     print(f"  4 runs of a plain loop, one after another        {best['plain']:7.2f}   1.00")
     print(
         f"  4 repeats stacked, with stopping and report      {best['stacked']:7.2f}   {best['plain'] / best['stacked']:.2f} times as fast (aim: 1.4)"
@@ -91,9 +104,13 @@ def neighbours() -> None:
         x, z = (each.double() for each in pairs(samples, dimension))
         trees = seconds(lambda: _kraskov.counts_by_trees(x, z, 3))  # noqa: B023
         blocks = seconds(lambda: _kraskov.counts_by_blocks(x, z, 3))  # noqa: B023
-        print(f"  {samples:6} samples, {dimension:2} + {dimension:2} dimensions   trees {trees:6.2f}   blocks {blocks:6.2f}")
+        print(
+            f"  {samples:6} samples, {dimension:2} + {dimension:2} dimensions   trees {trees:6.2f}   blocks {blocks:6.2f}"
+        )
     x, z = pairs(10000, 20)
-    print(f"   10000 samples, 20 + 20 dimensions   as chosen {seconds(lambda: _kraskov.kraskov(x, z, 3)):6.2f}   (aim: under 30)")
+    print(
+        f"   10000 samples, 20 + 20 dimensions   as chosen {seconds(lambda: _kraskov.kraskov(x, z, 3)):6.2f}   (aim: under 30)"
+    )
 
 
 def main() -> None:

@@ -16,7 +16,9 @@ SHAPE = (1, 32, 32)
 
 
 def lenet():
-    return BoundArchitecture(discovery.load().find("architecture", "lenet").component(), "lenet", SHAPE, 1, seed=0)
+    return BoundArchitecture(
+        discovery.load().find("architecture", "lenet").component(), "lenet", SHAPE, 1, seed=0
+    )
 
 
 def alternating(*functions, repeats=5):
@@ -64,22 +66,36 @@ def directions(samples, **settings):
 def main():
     torch.set_num_threads(1)
     architecture, point = lenet(), torch.randn(SHAPE)
-    plain, ours = alternating(lambda: plain_differences(architecture, point, 4), lambda: our_differences(architecture, point, 4))
-    print(f"finite differences: {plain / ours:.2f} times as fast as two recorded batches of 1024 (target 1.7)")
-    plain, ours = alternating(lambda: plain_gradients(architecture, point, 128), lambda: our_gradients(architecture, point, 128))
-    print(f"autograd:           {plain / ours:.2f} times as fast as one network after another (target 3)")
+    plain, ours = alternating(
+        lambda: plain_differences(architecture, point, 4),
+        lambda: our_differences(architecture, point, 4),
+    )
+    print(
+        f"finite differences: {plain / ours:.2f} times as fast as two recorded batches of 1024 (target 1.7)"
+    )
+    plain, ours = alternating(
+        lambda: plain_gradients(architecture, point, 128),
+        lambda: our_gradients(architecture, point, 128),
+    )
+    print(
+        f"autograd:           {plain / ours:.2f} times as fast as one network after another (target 3)"
+    )
     one, two = alternating(
         lambda: directions(2048, executor="serial", threads=2),
         lambda: directions(2048, executor="processes", workers=2, threads=1),
         repeats=1,
     )
-    print(f"64 shards:          two workers {one / two:.2f} times as fast as one process with two threads (target 1.15)")
+    print(
+        f"64 shards:          two workers {one / two:.2f} times as fast as one process with two threads (target 1.15)"
+    )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     directions(256, executor="serial")
     middle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     directions(512, executor="serial")
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"memory:             {before / 1024:.0f} MiB before, {middle / 1024:.0f} after 256 networks, {after / 1024:.0f} after 512")
+    print(
+        f"memory:             {before / 1024:.0f} MiB before, {middle / 1024:.0f} after 256 networks, {after / 1024:.0f} after 512"
+    )
 
 
 if __name__ == "__main__":

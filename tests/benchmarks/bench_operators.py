@@ -17,7 +17,7 @@ import torch
 from penchant_numerics.class_means import cross_class_weights, mean_gradients
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.kernels import tangent_kernel
+from penchant_numerics.tangent_kernels import tangent_kernel
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
@@ -41,7 +41,11 @@ def vgg11() -> nn.Module:
 
 def mlp(width: int, depth: int = 8) -> nn.Module:
     sizes = [784, *[width] * (depth - 1), 10]
-    layers = [layer for inputs, outputs in zip(sizes, sizes[1:]) for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
+    layers = [
+        layer
+        for inputs, outputs in zip(sizes, sizes[1:])
+        for layer in (nn.Linear(inputs, outputs), nn.ReLU())
+    ]
     return nn.Sequential(*layers[:-1])
 
 
@@ -86,17 +90,26 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
     options = {"check_deterministic": False}
     parameters = list(network.parameters())
     theirs = {
-        "Gauss-Newton": curvlinops.GGNLinearOperator(network, nn.CrossEntropyLoss(), parameters, batches, **options),
-        "Hessian": curvlinops.HessianLinearOperator(network, nn.CrossEntropyLoss(), parameters, batches, **options),
+        "Gauss-Newton": curvlinops.GGNLinearOperator(
+            network, nn.CrossEntropyLoss(), parameters, batches, **options
+        ),
+        "Hessian": curvlinops.HessianLinearOperator(
+            network, nn.CrossEntropyLoss(), parameters, batches, **options
+        ),
     }
     v = normal(ours["Hessian, kept"].size)
     functions: dict[str, Callable[[], object]] = {"gradient": lambda: gradient(network, batches)}
     functions |= {key: lambda operator=operator: operator @ v for key, operator in ours.items()}
-    functions |= {f"curvlinops {key}": lambda operator=operator: operator @ v for key, operator in theirs.items()}
+    functions |= {
+        f"curvlinops {key}": lambda operator=operator: operator @ v
+        for key, operator in theirs.items()
+    }
     if (other := pyhessian_product(network, batches, v)) is not None:
         functions["PyHessian"] = other
     times = least(functions, rounds)
-    print(f"{name}: {len(v):,} parameters, {len(inputs)} samples; gradient {times['gradient']:.3f} s")
+    print(
+        f"{name}: {len(v):,} parameters, {len(inputs)} samples; gradient {times['gradient']:.3f} s"
+    )
     for key in ours:
         other_time = times[f"curvlinops {key.split(',')[0]}"]
         against = f"{other_time / times[key]:5.2f} times as fast as curvlinops"
@@ -105,7 +118,9 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
         print(f"  {key:24s} {times[key] / times['gradient']:5.2f} gradients, {against}")
 
 
-def pyhessian_product(network: nn.Module, batches: list[tuple[Tensor, Tensor]], v: Tensor) -> Callable[[], object] | None:
+def pyhessian_product(
+    network: nn.Module, batches: list[tuple[Tensor, Tensor]], v: Tensor
+) -> Callable[[], object] | None:
     """PyHessian's product with v, over all batches as its eigenvalues use it; nothing where it is not installed."""
     try:
         from pyhessian import hessian
@@ -124,9 +139,14 @@ def blocks(name: str, network: nn.Module, inputs: Tensor, *, batch: int, rounds:
         for what, keep in (("kept", 2**30), ("streamed", 0)):
             operator = kind(network, (inputs, labels), batch=batch, keep=keep)
             V = normal(10, operator.size).T
-            both = {"block": lambda A=operator, V=V: A @ V, "singles": lambda A=operator, V=V: [A @ v for v in V.T]}
+            both = {
+                "block": lambda A=operator, V=V: A @ V,
+                "singles": lambda A=operator, V=V: [A @ v for v in V.T],
+            }
             times = least(both, rounds)
-            print(f"  {name}: {kind.__name__}, {what}: block of 10 / 10 singles = {times['block'] / times['singles']:.2f}")
+            print(
+                f"  {name}: {kind.__name__}, {what}: block of 10 / 10 singles = {times['block'] / times['singles']:.2f}"
+            )
 
 
 def class_means(name: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> None:
@@ -153,7 +173,9 @@ def kernels(samples: int, width: int, rounds: int) -> None:
     parameters = {name: value.detach() for name, value in network.named_parameters()}
 
     def materialised() -> Tensor:
-        rows = vmap(jacrev(lambda p, each: functional_call(network, p, (each[None],))[0]), in_dims=(None, 0))(parameters, x)
+        rows = vmap(
+            jacrev(lambda p, each: functional_call(network, p, (each[None],))[0]), in_dims=(None, 0)
+        )(parameters, x)
         J = torch.cat([each.flatten(2) for each in rows.values()], dim=2).flatten(0, 1)
         return J @ J.T
 
@@ -161,12 +183,14 @@ def kernels(samples: int, width: int, rounds: int) -> None:
     exact = materialised()
     error = float((tangent_kernel(network, x) - exact).norm() / exact.norm())
     speed = times["gradients"] / times["layers"]
-    print(f"tangent kernel, MLP 784-{width}x3-10, {samples} samples: {speed:.1f} times as fast as gradients; they differ by {error:.0e}")
+    print(
+        f"tangent kernel, MLP 784-{width}x3-10, {samples} samples: {speed:.1f} times as fast as gradients; they differ by {error:.0e}"
+    )
 
 
 def memory(samples: int) -> None:
     """Peak memory of a log spectrum of VGG11's Gauss-Newton matrix: a few steps are made, the basis has its full size and is touched."""
-    from penchant_numerics.tridiagonal import lanczos, random_starts
+    from penchant_numerics.lanczos import lanczos, random_starts
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     G = GaussNewton(vgg11(), (normal(samples, 3, 32, 32), None))
@@ -175,7 +199,10 @@ def memory(samples: int) -> None:
     lanczos(A, random_starts(1, A, generator=torch.Generator("cpu").manual_seed(0)), steps=2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     kept = f"{G.kept} of {-(-samples // G.batch)} batches kept, {G.kept_bytes / 2**30:.2f} GiB"
-    print(f"VGG11, {G.size:,} parameters, {samples} images, log spectrum of G with {len(basis)} steps in sample space: ", end="")
+    print(
+        f"VGG11, {G.size:,} parameters, {samples} images, log spectrum of G with {len(basis)} steps in sample space: ",
+        end="",
+    )
     print(f"{peak:.2f} GiB at most ({before:.2f} before; {kept})")
 
 
@@ -185,13 +212,23 @@ def apart(section: str) -> None:
 
 
 SECTIONS: dict[str, Callable[[], None]] = {
-    "products-mlp": lambda: products("8-layer MLP, 512 wide", mlp(512), normal(512, 784), batch=128, rounds=7),
-    "products-wide": lambda: products("8-layer MLP, 2048 wide", mlp(2048), normal(256, 784), batch=128, rounds=3),
+    "products-mlp": lambda: products(
+        "8-layer MLP, 512 wide", mlp(512), normal(512, 784), batch=128, rounds=7
+    ),
+    "products-wide": lambda: products(
+        "8-layer MLP, 2048 wide", mlp(2048), normal(256, 784), batch=128, rounds=3
+    ),
     "products-vgg": lambda: products("VGG11", vgg11(), normal(128, 3, 32, 32), batch=128, rounds=3),
-    "blocks-small": lambda: blocks("small MLP, 32 wide", mlp(32, depth=3), normal(128, 784), batch=128, rounds=5),
-    "blocks-mlp": lambda: blocks("8-layer MLP, 512 wide", mlp(512), normal(256, 784), batch=128, rounds=2),
+    "blocks-small": lambda: blocks(
+        "small MLP, 32 wide", mlp(32, depth=3), normal(128, 784), batch=128, rounds=5
+    ),
+    "blocks-mlp": lambda: blocks(
+        "8-layer MLP, 512 wide", mlp(512), normal(256, 784), batch=128, rounds=2
+    ),
     "blocks-vgg": lambda: blocks("VGG11", vgg11(), normal(32, 3, 32, 32), batch=32, rounds=1),
-    "class-means": lambda: class_means("an 8-layer MLP, 512 wide", mlp(512), normal(1280, 784), rounds=3),
+    "class-means": lambda: class_means(
+        "an 8-layer MLP, 512 wide", mlp(512), normal(1280, 784), rounds=3
+    ),
     "class-means-vgg": lambda: class_means("VGG11", vgg11(), normal(100, 3, 32, 32), rounds=1),
     "kernels": lambda: kernels(64, 256, rounds=3),
 }

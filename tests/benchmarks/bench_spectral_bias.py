@@ -42,7 +42,9 @@ def seconds(function: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def compare(label: str, slow: Callable[[], object], fast: Callable[[], object], repeats: int = 3) -> None:
+def compare(
+    label: str, slow: Callable[[], object], fast: Callable[[], object], repeats: int = 3
+) -> None:
     """Time both in turn, so that a busy moment hits both, and print their ratio."""
     rounds = [(seconds(slow, 1), seconds(fast, 1)) for _ in range(repeats)]
     first, second = (min(each[index] for each in rounds) for index in (0, 1))
@@ -53,7 +55,9 @@ def training(kind: type[OneByOne] | type[Stacked], device: torch.device) -> Call
     places = torch.arange(POINTS, device=device)[:, None] / POINTS
     data = [Samples(places, torch.sin(40 * places[:, 0] + number)) for number in range(NETWORKS)]
     networks = [perceptron().to(device) for _ in range(NETWORKS)]
-    recipe = Training(batch=0, steps=10**6, optimizer="adam", learning_rate=3e-4, loss="squared-error")
+    recipe = Training(
+        batch=0, steps=10**6, optimizer="adam", learning_rate=3e-4, loss="squared-error"
+    )
     made = kind(networks, data, recipe, seeds=range(NETWORKS))
     done = [0]
 
@@ -76,7 +80,11 @@ def transforms(device: torch.device) -> None:
     values = torch.randn(801, POINTS, device=device, dtype=torch.float64)
     wanted = torch.arange(5, 51, 5, device=device)[:, None]
     loop = functools.partial(lambda: [fourier.amplitudes(row, wanted) for row in values])
-    compare("spectra of 801 steps: step by step | one transform", loop, lambda: fourier.amplitudes(values, wanted))
+    compare(
+        "spectra of 801 steps: step by step | one transform",
+        loop,
+        lambda: fourier.amplitudes(values, wanted),
+    )
 
 
 def neighbours(device: torch.device) -> None:
@@ -84,7 +92,9 @@ def neighbours(device: torch.device) -> None:
     labels = (points[:, 0] > 0.5).long()
     compare(
         "5 nearest of 1000 points for 9216: all distances | tree",
-        lambda: labels[torch.cdist(queries, points).topk(5, largest=False).indices].double().mean(1),
+        lambda: (
+            labels[torch.cdist(queries, points).topk(5, largest=False).indices].double().mean(1)
+        ),
         lambda: neighbour_probability(points, labels, queries, 5),
     )
 
@@ -93,7 +103,11 @@ def whole(executor: str, workers: int, threads: int) -> float:
     """Seconds of four trainings through the kernel, start of the workers included, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", WAY, executor, str(workers), str(threads)]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout.split()[-1])
+        return float(
+            subprocess.run(
+                command, capture_output=True, text=True, check=True, cwd=folder
+            ).stdout.split()[-1]
+        )
 
 
 def main() -> None:
@@ -101,16 +115,24 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    print(f"device {device.type}, one torch thread, {os.cpu_count()} cores; the shortest of a few rounds in turn")
+    print(
+        f"device {device.type}, one torch thread, {os.cpu_count()} cores; the shortest of a few rounds in turn"
+    )
     label = f"{STEPS} steps of {NETWORKS} networks 6 x 256, N = {POINTS}: one by one | stacked"
     compare(label, training(OneByOne, device), training(Stacked, device))
     for chunk in (4, 16):
-        compare(f"16 perturbations x 4 lengths: one by one | {chunk} stacked", perturbing(1, device), perturbing(chunk, device))
+        compare(
+            f"16 perturbations x 4 lengths: one by one | {chunk} stacked",
+            perturbing(1, device),
+            perturbing(chunk, device),
+        )
     transforms(device)
     neighbours(device)
     rounds = [(whole("serial", 1, 2), whole("processes", 2, 1)) for _ in range(2)]
     threads, workers = (min(each[index] for each in rounds) for index in (0, 1))
-    print(f"{'4 trainings of 500 steps: 1 process 2 threads | 2 workers':64s} {threads:9.3f} s {workers:9.3f} s {threads / workers:7.2f} x")
+    print(
+        f"{'4 trainings of 500 steps: 1 process 2 threads | 2 workers':64s} {threads:9.3f} s {workers:9.3f} s {threads / workers:7.2f} x"
+    )
 
 
 if __name__ == "__main__":

@@ -73,10 +73,16 @@ def aliasing_matrix(D, S):
 @pytest.mark.parametrize("activation", ["linear", "relu"])
 def test_linear_pooling_is_its_formula_and_so_is_its_gradient(D, S, activation):
     m = torch.rand(D, dtype=torch.float64).float().double()
-    network = build("linear-pooling", (D,), outputs=2, stride=S, response=m.numpy(), activation=activation).double()
+    network = build(
+        "linear-pooling", (D,), outputs=2, stride=S, response=m.numpy(), activation=activation
+    ).double()
     x = torch.randn(D, dtype=torch.float64, requires_grad=True)
     theta, phi, A = network.theta.detach(), network.phi.detach(), aliasing_matrix(D, S)
-    on = torch.ones(D, dtype=torch.float64) if activation == "linear" else (phi * x.detach() > 0).double()
+    on = (
+        torch.ones(D, dtype=torch.float64)
+        if activation == "linear"
+        else (phi * x.detach() > 0).double()
+    )
     found = network(x[None])[0]
     torch.testing.assert_close(found, theta @ A @ (m * on * phi * x))
     for output in range(2):
@@ -89,7 +95,9 @@ def test_gradient_covariance_of_linear_pooling(D):
     S, s_t, s_p = 3, 1.5, 0.5
     m = torch.linspace(0, 1, D, dtype=torch.float64)
     options = {"stride": S, "theta_std": s_t, "phi_std": s_p, "response": m.numpy()}
-    samples = gradients("linear-pooling", (D,), torch.randn(D, dtype=torch.float64), 1500, **options)
+    samples = gradients(
+        "linear-pooling", (D,), torch.randn(D, dtype=torch.float64), 1500, **options
+    )
     check_second_moment(samples, s_p**2 * s_t**2 / S * torch.diag(m**2))
 
 
@@ -98,7 +106,13 @@ def test_gradient_covariance_of_relu_pooling():
     M = D // S
     m = torch.linspace(0.2, 1, D, dtype=torch.float64)
     x = torch.randn(D, dtype=torch.float64)
-    options = {"stride": S, "theta_std": s_t, "phi_std": s_p, "response": m.numpy(), "activation": "relu"}
+    options = {
+        "stride": S,
+        "theta_std": s_t,
+        "phi_std": s_p,
+        "response": m.numpy(),
+        "activation": "relu",
+    }
     samples = gradients("linear-pooling", (D,), x, 1500, **options)
     expected = torch.zeros(D, D, dtype=torch.float64)
     for i, j in itertools.product(range(D), repeat=2):
@@ -111,18 +125,26 @@ def test_gradient_covariance_of_relu_pooling():
 def test_mixed_derivative_of_linear_pooling():
     D, S, s_t, s_p = 8, 2, 1.5, 0.5
     m = torch.linspace(0.2, 1, D, dtype=torch.float64)
-    network, stacked = drawn("linear-pooling", (D,), 2000, stride=S, theta_std=s_t, phi_std=s_p, response=m.numpy())
+    network, stacked = drawn(
+        "linear-pooling", (D,), 2000, stride=S, theta_std=s_t, phi_std=s_p, response=m.numpy()
+    )
     x = torch.randn(D, dtype=torch.float64)
 
     def parameter_gradient(parameters, point):
         return grad(lambda p: functional_call(network, p, (point[None],)).sum())(parameters)
 
-    mixed = vmap(lambda parameters: jacfwd(lambda point: parameter_gradient(parameters, point))(x))(stacked)
-    M = torch.cat([part.reshape(2000, -1, D) for part in mixed.values()], dim=1)  # (networks, parameters, inputs)
+    mixed = vmap(lambda parameters: jacfwd(lambda point: parameter_gradient(parameters, point))(x))(
+        stacked
+    )
+    M = torch.cat(
+        [part.reshape(2000, -1, D) for part in mixed.values()], dim=1
+    )  # (networks, parameters, inputs)
     products = M.transpose(1, 2) @ M
     error = products.std(0).diagonal() / math.sqrt(2000)
     expected = (s_t**2 + s_p**2) / S * m**2
-    assert ((products.mean(0).diagonal() - expected).abs() < NormalDist().inv_cdf(1 - 0.005 / D) * error).all()
+    assert (
+        (products.mean(0).diagonal() - expected).abs() < NormalDist().inv_cdf(1 - 0.005 / D) * error
+    ).all()
 
 
 def test_prefilters():
@@ -130,11 +152,16 @@ def test_prefilters():
     frequency = [min(index, D - index) / D for index in range(D)]
     average = build("linear-pooling", (D,), stride=S, prefilter="average").prefilter
     # the Dirichlet kernel is the spectrum of a window
-    kernel = [1 if f == 0 else abs(math.sin(math.pi * S * f) / (S * math.sin(math.pi * f))) for f in frequency]
+    kernel = [
+        1 if f == 0 else abs(math.sin(math.pi * S * f) / (S * math.sin(math.pi * f)))
+        for f in frequency
+    ]
     torch.testing.assert_close(average, torch.tensor(kernel), atol=1e-6, rtol=0)
     low = build("linear-pooling", (D,), stride=S, prefilter="low-pass").prefilter
     assert low.tolist() == [float(f < 1 / (2 * S)) for f in frequency]
-    assert (low.reshape(S, -1).sum(0) <= 1).all(), "what passes is not folded on anything else that passes"
+    assert (low.reshape(S, -1).sum(0) <= 1).all(), (
+        "what passes is not folded on anything else that passes"
+    )
     assert build("linear-pooling", (D,)).prefilter.tolist() == [1.0] * D
 
 
@@ -170,12 +197,20 @@ def patch_matrix(shape, kernel, stride, padding):
     return P, len(corners), P.sum(1)
 
 
-CASES = [((3,), 2, 1, "none"), ((9,), 3, 2, "none"), ((6,), 3, 1, "circular"), ((4, 5), 3, 1, "none"), ((2, 4, 4), 2, 2, "circular")]
+CASES = [
+    ((3,), 2, 1, "none"),
+    ((9,), 3, 2, "none"),
+    ((6,), 3, 1, "circular"),
+    ((4, 5), 3, 1, "none"),
+    ((2, 4, 4), 2, 2, "circular"),
+]
 
 
 @pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), CASES)
 def test_gradient_of_linear_conv_is_its_formula(shape, kernel, stride, padding):
-    network = build("linear-conv", shape, channels=4, kernel=kernel, stride=stride, padding=padding).double()
+    network = build(
+        "linear-conv", shape, channels=4, kernel=kernel, stride=stride, padding=padding
+    ).double()
     P, k, _ = patch_matrix(shape, kernel, stride, padding)
     w, p = network.convolution.weight.detach().flatten(1), network.readout.weight.detach()[0]
     x = torch.randn(2, *shape, dtype=torch.float64, requires_grad=True)
@@ -188,8 +223,22 @@ def test_gradient_of_linear_conv_is_its_formula(shape, kernel, stride, padding):
 @pytest.mark.parametrize("pooling", ["average", "none"])
 def test_gradient_covariance_of_linear_conv(shape, kernel, stride, padding, pooling):
     n, s_w, s_p = 3, 0.5, 1.5
-    options = {"channels": n, "kernel": kernel, "stride": stride, "padding": padding, "weight_std": s_w, "readout_std": s_p}
-    samples = gradients("linear-conv", shape, torch.randn(shape, dtype=torch.float64), 1000, pooling=pooling, **options)
+    options = {
+        "channels": n,
+        "kernel": kernel,
+        "stride": stride,
+        "padding": padding,
+        "weight_std": s_w,
+        "readout_std": s_p,
+    }
+    samples = gradients(
+        "linear-conv",
+        shape,
+        torch.randn(shape, dtype=torch.float64),
+        1000,
+        pooling=pooling,
+        **options,
+    )
     P, k, coverage = patch_matrix(shape, kernel, stride, padding)
     if pooling == "average":
         check_second_moment(samples, n * s_w**2 * s_p**2 / k**2 * P @ P.T)
@@ -201,8 +250,12 @@ def test_two_taps_on_three_inputs():
     P, k, _ = patch_matrix((3,), 2, 1, "none")
     G = P @ P.T / k**2
     assert (4 * G).tolist() == [[1, 1, 0], [1, 2, 1], [0, 1, 1]]
-    torch.testing.assert_close(torch.linalg.eigvalsh(G), torch.tensor([0, 0.25, 0.75], dtype=torch.float64))
-    samples = gradients("linear-conv", (3,), torch.zeros(3, dtype=torch.float64), 1500, channels=1, kernel=2)
+    torch.testing.assert_close(
+        torch.linalg.eigvalsh(G), torch.tensor([0, 0.25, 0.75], dtype=torch.float64)
+    )
+    samples = gradients(
+        "linear-conv", (3,), torch.zeros(3, dtype=torch.float64), 1500, channels=1, kernel=2
+    )
     check_second_moment(samples, G)
 
 
@@ -211,8 +264,12 @@ def test_two_taps_on_three_inputs():
 
 def test_gradients_of_logistic_regression_are_isotropic():
     D, x = 9, torch.randn(9, dtype=torch.float64)
-    check_second_moment(gradients("logistic", (9,), x, 1500), torch.eye(D, dtype=torch.float64) / (3 * D))
-    gaussian = gradients("logistic", (3, 3), x.reshape(3, 3), 1500, initialization="gaussian", weight_std=0.7)
+    check_second_moment(
+        gradients("logistic", (9,), x, 1500), torch.eye(D, dtype=torch.float64) / (3 * D)
+    )
+    gaussian = gradients(
+        "logistic", (3, 3), x.reshape(3, 3), 1500, initialization="gaussian", weight_std=0.7
+    )
     check_second_moment(gaussian, 0.7**2 * torch.eye(D, dtype=torch.float64))
 
 

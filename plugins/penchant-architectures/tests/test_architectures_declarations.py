@@ -46,13 +46,19 @@ def test_architecture_conforms(name):
         testing.check_architecture(name, shape=shape_of(name), **SMALL.get(name, {}))
 
 
-DRAWN = [*((name, "default") for name in COMPONENTS), *((name, "gaussian") for name in COMPONENTS if not name.startswith("linear-"))]
+DRAWN = [
+    *((name, "default") for name in COMPONENTS),
+    *((name, "gaussian") for name in COMPONENTS if not name.startswith("linear-")),
+]
 
 
 @pytest.mark.parametrize(("name", "initialization"), DRAWN)
 def test_ensembles_are_drawn_the_quick_way(name, initialization):
     """Drawing replays the operations that fill parameters; an initialisation it cannot replay would be far slower."""
-    options = {**SMALL.get(name, {}), **({} if initialization == "default" else {"initialization": initialization})}
+    options = {
+        **SMALL.get(name, {}),
+        **({} if initialization == "default" else {"initialization": initialization}),
+    }
     bound = BoundArchitecture(COMPONENTS[name].bind(options), name, shape_of(name), 1, seed=0)
     ensemble = ensembles.draw(bound, [0, 3])
     assert ensemble.drawer == "replayed"
@@ -66,9 +72,14 @@ def test_declarations_do_not_import_torch():
 
 
 def test_weight_std_without_gaussian_weights_is_refused():
-    with pytest.raises(penchant.Error, match="weight_std belongs to initialization = gaussian, found 0.5 with default"):
+    with pytest.raises(
+        penchant.Error,
+        match="weight_std belongs to initialization = gaussian, found 0.5 with default",
+    ):
         COMPONENTS["mlp"].bind({"weight_std": 0.5})
-    assert COMPONENTS["mlp"].bind({"weight_std": 0.5, "initialization": "gaussian"}).weight_std == 0.5
+    assert (
+        COMPONENTS["mlp"].bind({"weight_std": 0.5, "initialization": "gaussian"}).weight_std == 0.5
+    )
 
 
 def test_prefilter_and_response_together_are_refused():

@@ -51,7 +51,9 @@ def build(name, shape, seed=0, **options):
 
 def close(found, expected, tolerance):
     scale = max(each.norm().item() for each in expected)
-    assert all((a - b).norm().item() <= tolerance * scale for a, b in zip(found, expected, strict=True))
+    assert all(
+        (a - b).norm().item() <= tolerance * scale for a, b in zip(found, expected, strict=True)
+    )
 
 
 @pytest.mark.parametrize(("name", "shape", "options", "smooth"), CASES)
@@ -60,10 +62,14 @@ def test_mixed_derivative_by_independent_routes(name, shape, options, smooth):
     network = build(name, shape, **options)
     parameters = {key: value.detach() for key, value in network.named_parameters()}
     buffers = dict(network.named_buffers())
-    x, u = torch.randn(2, 1, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x, u = torch.randn(
+        2, 1, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
 
     def parameter_gradient(point):
-        gradient = grad(lambda each: functional_call(network, {**each, **buffers}, (point,)).sum())(parameters)
+        gradient = grad(lambda each: functional_call(network, {**each, **buffers}, (point,)).sum())(
+            parameters
+        )
         return [gradient[key] for key in parameters]
 
     _, forward = jvp(parameter_gradient, (x,), (u,))
@@ -77,7 +83,9 @@ def test_mixed_derivative_by_independent_routes(name, shape, options, smooth):
 def double_backward(network, x, u):
     point = x.clone().requires_grad_(True)
     (input_gradient,) = torch.autograd.grad(network(point).sum(), point, create_graph=True)
-    return torch.autograd.grad((input_gradient * u).sum(), list(network.parameters()), materialize_grads=True)
+    return torch.autograd.grad(
+        (input_gradient * u).sum(), list(network.parameters()), materialize_grads=True
+    )
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -92,7 +100,9 @@ def test_stacked_networks_equal_single_ones(name):
 
     found = vmap(output, in_dims=(0, 0, None))(*stacked, x)
     torch.testing.assert_close(found, torch.stack([network(x) for network in networks]))
-    gradients = vmap(grad(lambda points, *state: output(*state, points).sum()), in_dims=(None, 0, 0))(x, *stacked)
+    gradients = vmap(
+        grad(lambda points, *state: output(*state, points).sum()), in_dims=(None, 0, 0)
+    )(x, *stacked)
     for network, gradient in zip(networks, gradients):
         point = x.clone().requires_grad_(True)
         torch.testing.assert_close(gradient, torch.autograd.grad(network(point).sum(), point)[0])

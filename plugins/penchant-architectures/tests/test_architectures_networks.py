@@ -23,7 +23,13 @@ ACTIVATION_COUNTS = {
     "densenet121": 2 * (6 + 12 + 24 + 16) + 3 + 1,
     "vit": 9,
 }
-OPERATORS = {"relu": "aten.relu", "gelu": "aten.gelu", "tanh": "aten.tanh", "sine": "aten.sin", "linear": None}
+OPERATORS = {
+    "relu": "aten.relu",
+    "gelu": "aten.gelu",
+    "tanh": "aten.tanh",
+    "sine": "aten.sin",
+    "linear": None,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +83,11 @@ def resnet_size(widths, blocks, outputs, projections, channels=3):
     total = convolution(channels, widths[0], 3) + 2 * widths[0]
     previous = widths[0]
     for width in widths:
-        total += convolution(previous, width, 3) + (2 * blocks - 1) * convolution(width, width, 3) + 2 * blocks * 2 * width
+        total += (
+            convolution(previous, width, 3)
+            + (2 * blocks - 1) * convolution(width, width, 3)
+            + 2 * blocks * 2 * width
+        )
         if previous != width and projections:
             total += convolution(previous, width, 1) + 2 * width
         previous = width
@@ -97,8 +107,20 @@ def densenet_size(outputs, channels=3):
 
 
 def vit_size(outputs, channels=3, width=192, hidden=768, patches=16):
-    layer = 2 * 2 * width + linear(width, 3 * width) + linear(width, width) + linear(width, hidden, width)
-    return convolution(channels, width, 8, bias=1) + width + (patches + 1) * width + 9 * layer + 2 * width + linear(width, outputs)
+    layer = (
+        2 * 2 * width
+        + linear(width, 3 * width)
+        + linear(width, width)
+        + linear(width, hidden, width)
+    )
+    return (
+        convolution(channels, width, 8, bias=1)
+        + width
+        + (patches + 1) * width
+        + 9 * layer
+        + 2 * width
+        + linear(width, outputs)
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,8 +128,18 @@ def vit_size(outputs, channels=3, width=192, hidden=768, patches=16):
     [
         ("logistic", {}, linear(3072, 10), 30_730),
         ("mlp", {}, linear(3072, 500, 500, 500, 10), None),
-        ("lenet", {}, convolution(3, 6, 5, 1) + convolution(6, 16, 5, 1) + linear(400, 120, 84, 10), 62_006),
-        ("lenet", {"hidden": [96, 67]}, convolution(3, 6, 5, 1) + convolution(6, 16, 5, 1) + linear(400, 96, 67, 10), None),
+        (
+            "lenet",
+            {},
+            convolution(3, 6, 5, 1) + convolution(6, 16, 5, 1) + linear(400, 120, 84, 10),
+            62_006,
+        ),
+        (
+            "lenet",
+            {"hidden": [96, 67]},
+            convolution(3, 6, 5, 1) + convolution(6, 16, 5, 1) + linear(400, 96, 67, 10),
+            None,
+        ),
         ("vgg11", {}, vgg_convolutions(VGG11) + linear(512, 512, 512, 10), 9_750_922),
         (
             "vgg11",
@@ -115,8 +147,18 @@ def vit_size(outputs, channels=3, width=192, hidden=768, patches=16):
             vgg_convolutions((64, 128, 256, 256) + (512,) * 4) + linear(512, 4096, 4096, 10),
             28_144_010,
         ),
-        ("vgg19", {}, vgg_convolutions((64, 64, 128, 128) + (256,) * 4 + (512,) * 8) + linear(512, 10), 20_029_514),
-        ("vgg19", {"width": 8}, vgg_convolutions((8, 8, 16, 16) + (32,) * 4 + (64,) * 8) + linear(64, 10), None),
+        (
+            "vgg19",
+            {},
+            vgg_convolutions((64, 64, 128, 128) + (256,) * 4 + (512,) * 8) + linear(512, 10),
+            20_029_514,
+        ),
+        (
+            "vgg19",
+            {"width": 8},
+            vgg_convolutions((8, 8, 16, 16) + (32,) * 4 + (64,) * 8) + linear(64, 10),
+            None,
+        ),
         ("resnet18", {}, resnet_size((64, 128, 256, 512), 2, 10, True), 11_173_962),
         ("resnet20", {}, resnet_size((16, 32, 64), 3, 10, False), 269_722),
         ("resnet20", {"shortcut": "convolution"}, resnet_size((16, 32, 64), 3, 10, True), 272_474),
@@ -163,15 +205,24 @@ LIMITS = [
 @pytest.mark.parametrize(("name", "options", "limit"), LIMITS)
 def test_smallest_image_is_the_true_limit(name, options, limit, monkeypatch):
     with torch.no_grad():
-        assert build(name, (1, limit, limit), **options)(torch.randn(2, 1, limit, limit)).shape == (2, 1)
+        assert build(name, (1, limit, limit), **options)(torch.randn(2, 1, limit, limit)).shape == (
+            2,
+            1,
+        )
     for shape in ((1, limit - 1, limit + 8), (1, limit + 8, limit - 1)):
         found = " x ".join(map(str, shape))
-        with pytest.raises(penchant.Error, match=f"^{name} needs images of at least {limit} x {limit}, found {found}$"):
+        with pytest.raises(
+            penchant.Error,
+            match=f"^{name} needs images of at least {limit} x {limit}, found {found}$",
+        ):
             build(name, shape, **options)
     module = resolve(COMPONENTS[name].target, name).__globals__
     monkeypatch.setitem(module, "image", lambda shape, name, at_least=1: shape)
     too_small = (1, limit - 1, limit - 1)
-    with torch.device("meta"), pytest.raises(RuntimeError):  # without the check, no such network works
+    with (
+        torch.device("meta"),
+        pytest.raises(RuntimeError),
+    ):  # without the check, no such network works
         outline(name, too_small, **options)(torch.empty(2, *too_small))
 
 
@@ -184,12 +235,25 @@ def test_without_halving_poolings_one_pixel_is_enough(name):
 @pytest.mark.parametrize(
     ("name", "shape", "options", "message"),
     [
-        *((name, (32, 32), {}, f"{name} needs images .channels x height x width., found the shape 32 x 32") for name in IMAGES),
+        *(
+            (
+                name,
+                (32, 32),
+                {},
+                f"{name} needs images .channels x height x width., found the shape 32 x 32",
+            )
+            for name in IMAGES
+        ),
         ("vit", (1, 32, 30), {}, "sides are multiples of its patch 8, found 1 x 32 x 30"),
         ("vit", (1, 32, 32), {"heads": 5}, "found width 192 with 5 heads"),
         ("linear-pooling", (1, 32, 32), {}, "one dimension, such as 128, found 1 x 32 x 32"),
         ("linear-pooling", (3,), {}, "at least as many inputs as its stride 4, found 3"),
-        ("linear-pooling", (8,), {"response": [1.0] * 7}, "response must have 8 numbers, one per input, found the shape 7"),
+        (
+            "linear-pooling",
+            (8,),
+            {"response": [1.0] * 7},
+            "response must have 8 numbers, one per input, found the shape 7",
+        ),
         ("linear-conv", (4, 2), {}, "no side shorter than its kernel 3, found 4 x 2"),
     ],
 )
@@ -220,14 +284,22 @@ def test_activation_reaches_every_activation(name, activation):
     network = outline(name, activation=activation)
     with torch.no_grad(), OperatorCounts() as operators:
         network(torch.empty(1, 1, 32, 32, device="meta"))
-    found = {each: operators.counts[operator] for each, operator in OPERATORS.items() if operators.counts.get(operator)}
+    found = {
+        each: operators.counts[operator]
+        for each, operator in OPERATORS.items()
+        if operators.counts.get(operator)
+    }
     assert found == ({} if activation == "linear" else {activation: ACTIVATION_COUNTS[name]})
-    assert not any(operator.endswith("_") for operator in operators.counts), "nothing happens in place"
+    assert not any(operator.endswith("_") for operator in operators.counts), (
+        "nothing happens in place"
+    )
 
 
 @pytest.mark.parametrize("name", ["mlp", *IMAGES[:-1]])  # attention is not linear
 def test_networks_of_linear_activations_are_affine(name):
-    network = build(name, activation="linear", **({"pooling": "average"} if name in IMAGES else {})).double()
+    network = build(
+        name, activation="linear", **({"pooling": "average"} if name in IMAGES else {})
+    ).double()
     x, y = torch.randn(2, 1, 1, 32, 32, dtype=torch.float64)
     with torch.no_grad():
         middle = (network(x) + network(y)) / 2
@@ -236,8 +308,12 @@ def test_networks_of_linear_activations_are_affine(name):
 
 @pytest.mark.parametrize("name", ACTIVATION_COUNTS)
 def test_normalization(name):
-    kind, word = (nn.LayerNorm, "layer") if name == "vit" else ((nn.BatchNorm1d, nn.BatchNorm2d), "batch")
-    assert not layers_of(outline(name, normalization="none"), (nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d))
+    kind, word = (
+        (nn.LayerNorm, "layer") if name == "vit" else ((nn.BatchNorm1d, nn.BatchNorm2d), "batch")
+    )
+    assert not layers_of(
+        outline(name, normalization="none"), (nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
+    )
     projections = 3 if name == "resnet18" else 0  # shortcuts have a norm and no activation
     expected = 2 * 9 + 1 if name == "vit" else ACTIVATION_COUNTS[name] + projections
     assert len(layers_of(outline(name, normalization=word), kind)) == expected
@@ -261,7 +337,11 @@ def test_no_bias_in_front_of_a_batch_norm(name):
 @pytest.mark.parametrize(("pooling", "kind"), [("max", nn.MaxPool2d), ("average", nn.AvgPool2d)])
 def test_kind_of_pooling(name, pooling, kind):
     network = outline(name, pooling=pooling)
-    assert len(layers_of(network, kind)) == len(layers_of(network, (nn.MaxPool2d, nn.AvgPool2d))) == (2 if name == "lenet" else 5)
+    assert (
+        len(layers_of(network, kind))
+        == len(layers_of(network, (nn.MaxPool2d, nn.AvgPool2d)))
+        == (2 if name == "lenet" else 5)
+    )
 
 
 def test_without_pooling_feature_maps_keep_their_size():
@@ -307,7 +387,9 @@ def check_std(layer, std):
 
 @pytest.mark.parametrize("name", ["logistic", *ACTIVATION_COUNTS])
 def test_gaussian_weights_have_the_standard_deviation_asked_for(name):
-    for layer in layers_of(build(name, initialization="gaussian", weight_std=0.3), (nn.Linear, nn.Conv2d)):
+    for layer in layers_of(
+        build(name, initialization="gaussian", weight_std=0.3), (nn.Linear, nn.Conv2d)
+    ):
         check_std(layer, 0.3)
 
 
@@ -315,7 +397,9 @@ def test_own_rules_of_initialization():
     for layer in layers_of(build("vgg11"), nn.Conv2d):
         check_std(layer, math.sqrt(2 / (9 * layer.out_channels)))
     for layer in layers_of(build("vgg11", outputs=10), nn.Linear):
-        assert layer.weight.abs().max().item() == pytest.approx(1 / math.sqrt(layer.in_features), rel=1e-3)
+        assert layer.weight.abs().max().item() == pytest.approx(
+            1 / math.sqrt(layer.in_features), rel=1e-3
+        )
     for layer in layers_of(build("vgg19", outputs=10), (nn.Conv2d, nn.Linear)):
         check_std(layer, math.sqrt(2 / layer.weight[0].numel()))
     vit = build("vit", outputs=10)

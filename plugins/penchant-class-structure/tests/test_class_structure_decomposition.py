@@ -3,7 +3,13 @@
 
 import pytest
 import torch
-from penchant_class_structure._decomposition import PARTS, Decomposition, WithoutPart, WithoutSpan, streamed_pair_products
+from penchant_class_structure._decomposition import (
+    PARTS,
+    Decomposition,
+    WithoutPart,
+    WithoutSpan,
+    streamed_pair_products,
+)
 from penchant_class_structure._log_spectra import cross_rows, knockout
 from penchant_class_structure._outliers import Leading, largest_gap, leading_pairs, share_in_span
 from penchant_class_structure._sample_space import sample_space
@@ -21,7 +27,9 @@ def problem(request):
     counts = COUNTS if request.param == "unbalanced" else (6,) * C
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, C)).double()
+        network = nn.Sequential(
+            nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, C)
+        ).double()
         y = torch.repeat_interleave(torch.arange(C), torch.tensor(counts))
         y = y[torch.randperm(len(y))]
         x = torch.randn(len(y), 6, dtype=torch.float64) + y[:, None]
@@ -40,14 +48,25 @@ def defined(problem):
     g = torch.einsum("nyq,ncy->ncq", J, p[:, None] - torch.eye(C, dtype=torch.float64))
     w = p / n
     pairs = torch.stack([w[y == c].sum(0) for c in range(C)])
-    means = torch.stack([torch.einsum("nc,ncq->cq", w[y == c], g[y == c]) / pairs[c][:, None] for c in range(C)])
+    means = torch.stack(
+        [torch.einsum("nc,ncq->cq", w[y == c], g[y == c]) / pairs[c][:, None] for c in range(C)]
+    )
     off = [(c, k) for c in range(C) for k in range(C) if c != k]
     classes = torch.stack([pairs[c].sum() - pairs[c, c] for c in range(C)])
-    class_means = torch.stack([sum(pairs[c, k] * means[c, k] for k in range(C) if k != c) / classes[c] for c in range(C)])
+    class_means = torch.stack(
+        [sum(pairs[c, k] * means[c, k] for k in range(C) if k != c) / classes[c] for c in range(C)]
+    )
     found = {
         "class": torch.einsum("c,cq,cr->qr", classes, class_means, class_means),
-        "cross": sum(pairs[c, k] * torch.outer(means[c, k] - class_means[c], means[c, k] - class_means[c]) for c, k in off),
-        "within": sum(w[i, k] * torch.outer(g[i, k] - means[y[i], k], g[i, k] - means[y[i], k]) for i in range(n) for k in range(C)),
+        "cross": sum(
+            pairs[c, k] * torch.outer(means[c, k] - class_means[c], means[c, k] - class_means[c])
+            for c, k in off
+        ),
+        "within": sum(
+            w[i, k] * torch.outer(g[i, k] - means[y[i], k], g[i, k] - means[y[i], k])
+            for i in range(n)
+            for k in range(C)
+        ),
         "diagonal": sum(pairs[c, c] * torch.outer(means[c, c], means[c, c]) for c in range(C)),
     }
     return found, means, pairs, class_means, torch.einsum("nc,ncq,ncr->qr", w, g, g)
@@ -83,7 +102,10 @@ def test_components_are_those_of_the_definition_and_add_up_to_gauss_newton(probl
 def test_ranks_are_those_that_the_identity_leaves(defined):
     parts = defined[0]
     means = parts["class"] + parts["cross"] + parts["diagonal"]
-    ranks = {name: int(torch.linalg.matrix_rank(matrix, rtol=1e-9)) for name, matrix in {**parts, "means": means}.items()}
+    ranks = {
+        name: int(torch.linalg.matrix_rank(matrix, rtol=1e-9))
+        for name, matrix in {**parts, "means": means}.items()
+    }
     print(f"ranks with C = {C}: {ranks}")
     assert ranks["class"] == ranks["diagonal"] == C
     assert ranks["cross"] == C * (C - 2)
@@ -95,11 +117,22 @@ def test_eigenvalues_of_components_come_from_inner_products_of_means(problem, de
     network, x, y = problem
     parts = defined[0]
     decomposition = decomposed(problem, exact)
-    M = decomposition.pair_products() if exact else streamed_pair_products(network, x, decomposition.weights)
-    for names, count in ((("class",), C), (("cross",), C * (C - 2)), (("diagonal",), C), (("class", "cross", "diagonal"), C * (C - 1))):
+    M = (
+        decomposition.pair_products()
+        if exact
+        else streamed_pair_products(network, x, decomposition.weights)
+    )
+    for names, count in (
+        (("class",), C),
+        (("cross",), C * (C - 2)),
+        (("diagonal",), C),
+        (("class", "cross", "diagonal"), C * (C - 1)),
+    ):
         dense = torch.linalg.eigvalsh(sum(parts[name] for name in names)).flip(0)[:count]
         assert relative(decomposition.component_values(M, names, count), dense) < 1e-10
-    again = streamed_pair_products(network, x, decomposition.weights, keep=1)  # no more than one class at a time
+    again = streamed_pair_products(
+        network, x, decomposition.weights, keep=1
+    )  # no more than one class at a time
     assert relative(again, M) < 1e-12
 
 
@@ -144,7 +177,9 @@ def test_share_of_eigenvectors_in_the_span_of_class_means(problem, defined):
     expected = float((Q.T @ vectors).square().sum()) / C
     for exact in (True, False):
         decomposition = decomposed(problem, exact)
-        leading = leading_pairs(decomposition.space.gram, C, generator=torch.Generator().manual_seed(0), products=2000)
+        leading = leading_pairs(
+            decomposition.space.gram, C, generator=torch.Generator().manual_seed(0), products=2000
+        )
         rows = decomposition.class_rows()
         found = share_in_span(leading, rows, decomposition.space.inner(rows))
         assert found == pytest.approx(expected, rel=1e-4)

@@ -38,7 +38,12 @@ def measured(tmp_path_factory):
     columns = jacrev(lambda values: functional_call(network, values, (x,)))(state)
     J = torch.cat([each.reshape(len(x), C, -1) for each in columns.values()], dim=2)
     p = functional_call(network, state, (x,)).softmax(1)
-    return result, torch.einsum("nyq,ncy->ncq", J, p[:, None] - torch.eye(C, dtype=torch.float64)), p, y
+    return (
+        result,
+        torch.einsum("nyq,ncy->ncq", J, p[:, None] - torch.eye(C, dtype=torch.float64)),
+        p,
+        y,
+    )
 
 
 def test_spectrum_and_trace_are_those_of_the_weighted_second_moment(measured):
@@ -56,9 +61,13 @@ def test_components_have_their_eigenvalues(measured):
     result, g, p, y = measured
     w = p / len(p)
     pairs = torch.stack([w[y == c].sum(0) for c in range(C)])
-    means = torch.stack([torch.einsum("nc,ncq->cq", w[y == c], g[y == c]) / pairs[c][:, None] for c in range(C)])
+    means = torch.stack(
+        [torch.einsum("nc,ncq->cq", w[y == c], g[y == c]) / pairs[c][:, None] for c in range(C)]
+    )
     off = [(c, k) for c in range(C) for k in range(C) if c != k]
-    classes = torch.stack([sum(pairs[c, k] * means[c, k] for k in range(C) if k != c) for c in range(C)])
+    classes = torch.stack(
+        [sum(pairs[c, k] * means[c, k] for k in range(C) if k != c) for c in range(C)]
+    )
     weights = torch.stack([pairs[c].sum() - pairs[c, c] for c in range(C)])
     classes = classes / weights[:, None]
     parts = {
@@ -70,12 +79,18 @@ def test_components_have_their_eigenvalues(measured):
     for name, rows in parts.items():
         values = torch.linalg.eigvalsh(rows.T @ rows).flip(0)
         found = result.arrays[f"eigenvalues-{name}"]
-        np.testing.assert_allclose(found, values[: len(found)], rtol=1e-8, atol=1e-10 * float(values[0]))
+        np.testing.assert_allclose(
+            found, values[: len(found)], rtol=1e-8, atol=1e-10 * float(values[0])
+        )
         assert float(values[len(found) :].abs().sum()) < 1e-10 * float(values[0])
         if name != "means":
-            assert result.quantities[f"trace-{name}"].value == pytest.approx(float(rows.square().sum()), rel=1e-9)
+            assert result.quantities[f"trace-{name}"].value == pytest.approx(
+                float(rows.square().sum()), rel=1e-9
+            )
     within = [(w[y == c, :, None] * (g[y == c] - means[c]).square()).sum() for c in range(C)]
     np.testing.assert_allclose(
-        result.arrays["within-average"], [float(part) / int((y == c).sum()) for c, part in enumerate(within)], rtol=1e-9
+        result.arrays["within-average"],
+        [float(part) / int((y == c).sum()) for c, part in enumerate(within)],
+        rtol=1e-9,
     )
     assert result.quantities["trace-within"].value == pytest.approx(float(sum(within)), rel=1e-9)

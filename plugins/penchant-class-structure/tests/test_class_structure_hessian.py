@@ -10,8 +10,8 @@ import torch
 from penchant import testing
 from penchant_class_structure import _canonical_model, _outliers, _tail
 from penchant_class_structure._tail import power_law, semicircle_slope
-from penchant_numerics.lanczos import exact_quadrature, quadrature
 from penchant_numerics.operators import Dense
+from penchant_numerics.spectral_density import exact_quadrature, quadrature
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
 
@@ -37,11 +37,20 @@ def test_examples_in_docstrings_run(module):
 
 def test_estimated_spectra_are_the_exact_ones():
     exact = penchant.measure("hessian-spectrum", **OPTIONS)
-    free = penchant.measure("hessian-spectrum", **OPTIONS, exact_limit=0, steps=67, starts=4, trace_samples=200)
+    free = penchant.measure(
+        "hessian-spectrum", **OPTIONS, exact_limit=0, steps=67, starts=4, trace_samples=200
+    )
     for prefix in ("", "test-"):
-        np.testing.assert_allclose(free.arrays[f"{prefix}top-eigenvalues"], exact.arrays[f"{prefix}top-eigenvalues"], rtol=1e-4)
+        np.testing.assert_allclose(
+            free.arrays[f"{prefix}top-eigenvalues"],
+            exact.arrays[f"{prefix}top-eigenvalues"],
+            rtol=1e-4,
+        )
         for name in ("hessian", "gauss-newton"):
-            found, expected = free.quantities[f"{prefix}trace-{name}"], exact.quantities[f"{prefix}trace-{name}"]
+            found, expected = (
+                free.quantities[f"{prefix}trace-{name}"],
+                exact.quantities[f"{prefix}trace-{name}"],
+            )
             assert abs(found.value - expected.value) <= 4 * (found.stderr or 1e-9)
 
 
@@ -55,7 +64,13 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
             "keep_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
             "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
-            "probes": [{"name": "hessian-spectrum", "samples": "train", "training": {"epochs": 2, "batch": 30}}],
+            "probes": [
+                {
+                    "name": "hessian-spectrum",
+                    "samples": "train",
+                    "training": {"epochs": 2, "batch": 30},
+                }
+            ],
         },
         out=tmp_path / "run",
     )
@@ -73,19 +88,33 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
 
     def outputs(theta):
         parts = zip(state.items(), theta.split(sizes))
-        return functional_call(network, {name: part.view_as(value) for (name, value), part in parts}, (x,))
+        return functional_call(
+            network, {name: part.view_as(value) for (name, value), part in parts}, (x,)
+        )
 
     H = hessian(lambda theta: functional.cross_entropy(outputs(theta), y))(flat)
     J, p = jacrev(outputs)(flat), outputs(flat).softmax(1)
-    G = torch.einsum("ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J) / len(x)
+    G = torch.einsum(
+        "ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J
+    ) / len(x)
     print(f"trace {float(H.trace()):.6f}, found {result.quantities['trace-hessian'].value:.6f}")
     assert result.quantities["trace-hessian"].value == pytest.approx(float(H.trace()), rel=1e-9)
-    assert result.quantities["trace-gauss-newton"].value == pytest.approx(float(G.trace()), rel=1e-9)
-    np.testing.assert_allclose(result.arrays["top-eigenvalues"], torch.linalg.eigvalsh(H).flip(0)[:3], rtol=1e-9)
-    np.testing.assert_allclose(result.arrays["top-eigenvalues-gauss-newton"], torch.linalg.eigvalsh(G).flip(0)[:3], rtol=1e-9)
+    assert result.quantities["trace-gauss-newton"].value == pytest.approx(
+        float(G.trace()), rel=1e-9
+    )
+    np.testing.assert_allclose(
+        result.arrays["top-eigenvalues"], torch.linalg.eigvalsh(H).flip(0)[:3], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        result.arrays["top-eigenvalues-gauss-newton"],
+        torch.linalg.eigvalsh(G).flip(0)[:3],
+        rtol=1e-9,
+    )
     grid, density = result.arrays["density-grid"], result.arrays["density-residual"]
     mean = float((grid * density).sum() * (grid[1] - grid[0])) * len(H)
-    assert mean == pytest.approx(float((H - G).trace()), abs=1e-6 * len(H) * float(np.abs(grid).max()) + 1e-9)
+    assert mean == pytest.approx(
+        float((H - G).trace()), abs=1e-6 * len(H) * float(np.abs(grid).max()) + 1e-9
+    )
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0])
@@ -113,15 +142,27 @@ def test_lanczos_sees_the_tail_too():
 
 def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
     options = {**OPTIONS, "exact_limit": 0, "steps": 20, "starts": 1, "samples": "train"}
-    plain, deflated = (penchant.measure("hessian-spectrum", **options, deflate=deflate) for deflate in (False, True))
+    plain, deflated = (
+        penchant.measure("hessian-spectrum", **options, deflate=deflate)
+        for deflate in (False, True)
+    )
     assert "top-eigenvalues" not in plain.arrays
     for result in (plain, deflated):
         grid = result.arrays["density-grid"]
-        assert result.arrays["density-hessian"].sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-6)
+        assert result.arrays["density-hessian"].sum() * (grid[1] - grid[0]) == pytest.approx(
+            1, abs=1e-6
+        )
     assert deflated.arrays["density-hessian"].max() > plain.arrays["density-hessian"].max()
 
 
 def test_subspace_iteration_finds_the_same_pairs():
     options = {**OPTIONS, "exact_limit": 0, "samples": "train", "steps": 10, "starts": 1}
-    lanczos, subspace = (penchant.measure("hessian-spectrum", **options, method=method) for method in ("lanczos", "subspace"))
-    np.testing.assert_allclose(lanczos.arrays["top-eigenvalues"], np.sort(subspace.arrays["top-eigenvalues"])[::-1], rtol=2e-2)
+    lanczos, subspace = (
+        penchant.measure("hessian-spectrum", **options, method=method)
+        for method in ("lanczos", "subspace")
+    )
+    np.testing.assert_allclose(
+        lanczos.arrays["top-eigenvalues"],
+        np.sort(subspace.arrays["top-eigenvalues"])[::-1],
+        rtol=2e-2,
+    )

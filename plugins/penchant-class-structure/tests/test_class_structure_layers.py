@@ -23,7 +23,9 @@ C, N = 3, 21
 def build(kind, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        labels = torch.cat([torch.zeros(9), torch.ones(7), 2 * torch.ones(5)]).long()[torch.randperm(N)]
+        labels = torch.cat([torch.zeros(9), torch.ones(7), 2 * torch.ones(5)]).long()[
+            torch.randperm(N)
+        ]
         if kind == "mlp":
             network = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, C))
             inputs = torch.randn(N, 4) + labels[:, None]
@@ -38,7 +40,9 @@ def by_definition(network, x, layer, after):
     h = network[:layer](x) if layer else x
     z = network[layer](h)
     p = network(x).softmax(1)
-    E = torch.stack([jacrev(lambda each: network[after:](each[None])[0])(row) for row in z])  # (n, C, *z)
+    E = torch.stack(
+        [jacrev(lambda each: network[after:](each[None])[0])(row) for row in z]
+    )  # (n, C, *z)
     if z.dim() == 4:
         E, h = E.flatten(3).transpose(2, 3), functional.unfold(h, 2).transpose(1, 2)
     else:
@@ -47,7 +51,9 @@ def by_definition(network, x, layer, after):
     return h.detach(), delta.detach(), p.detach()
 
 
-@pytest.mark.parametrize(("kind", "layer", "number"), [("mlp", 0, 0), ("mlp", 3, 1), ("conv", 0, 0), ("conv", 3, 1)])
+@pytest.mark.parametrize(
+    ("kind", "layer", "number"), [("mlp", 0, 0), ("mlp", 3, 1), ("conv", 0, 0), ("conv", 3, 1)]
+)
 def test_moments_and_means_are_those_of_the_definition(kind, layer, number):
     network, x, y = build(kind)
     layers, wide = layer_moments(network, x, [y, y.flip(0)], largest=100)
@@ -57,13 +63,17 @@ def test_moments_and_means_are_those_of_the_definition(kind, layer, number):
     w = p / N
     torch.testing.assert_close(found.features, torch.einsum("ntd,nte->de", h, h) / (N * h.shape[1]))
     torch.testing.assert_close(found.errors, torch.einsum("nc,ncto,nctq->oq", w, delta, delta))
-    torch.testing.assert_close(found.gradient, torch.einsum("nto,ntd->od", delta[torch.arange(N), y], h) / N)
+    torch.testing.assert_close(
+        found.gradient, torch.einsum("nto,ntd->od", delta[torch.arange(N), y], h) / N
+    )
     for sums, labels in zip(found.sums, (y, y.flip(0))):
         means, cross = sums.error_means()
         for c in range(C):
             own = labels == c
             torch.testing.assert_close(sums.feature_means()[c], h[own].mean((0, 1)))
-            expected = torch.einsum("nc,ncto->co", w[own], delta[own]) / (w[own].sum(0)[:, None] * h.shape[1])
+            expected = torch.einsum("nc,ncto->co", w[own], delta[own]) / (
+                w[own].sum(0)[:, None] * h.shape[1]
+            )
             torch.testing.assert_close(cross[c], expected)
             others = [k for k in range(C) if k != c]
             shares = w[own].sum(0)[others] / w[own].sum(0)[others].sum()
@@ -78,13 +88,18 @@ def test_parts_add_up_to_the_moment(kind):
         h, delta, p = by_definition(network, x, layer, layer + 1)
         rows = feature_rows(found.sums[0])
         within = h - found.sums[0].feature_means()[y][:, None]
-        torch.testing.assert_close(found.features, rows.T @ rows + torch.einsum("ntd,nte->de", within, within) / (N * h.shape[1]))
+        torch.testing.assert_close(
+            found.features,
+            rows.T @ rows + torch.einsum("ntd,nte->de", within, within) / (N * h.shape[1]),
+        )
         class_rows, cross_rows = error_rows(found.sums[0])
         _, cross = found.sums[0].error_means()
         own = found.sums[0].weights.diagonal().sqrt()[:, None] * cross.diagonal().T
         rest = delta - cross[y][:, :, None]
         parts = [each.T @ each for each in (class_rows, cross_rows, own)]
-        torch.testing.assert_close(found.errors, sum(parts) + torch.einsum("nc,ncto,nctq->oq", p / N, rest, rest))
+        torch.testing.assert_close(
+            found.errors, sum(parts) + torch.einsum("nc,ncto,nctq->oq", p / N, rest, rest)
+        )
 
 
 def test_knockouts_leave_what_projections_leave():
@@ -94,17 +109,28 @@ def test_knockouts_leave_what_projections_leave():
     B = feature_rows(found.sums[0]).T
     P = torch.eye(6, dtype=torch.float64) - B @ torch.linalg.pinv(B)
     torch.testing.assert_close(
-        spectra["features-without-class"], torch.linalg.eigvalsh(P @ found.features @ P).flip(0), atol=1e-12, rtol=1e-9
+        spectra["features-without-class"],
+        torch.linalg.eigvalsh(P @ found.features @ P).flip(0),
+        atol=1e-12,
+        rtol=1e-9,
     )
-    torch.testing.assert_close(spectra["features-class"], torch.linalg.eigvalsh(B @ B.T).flip(0)[:C], atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(
+        spectra["features-class"], torch.linalg.eigvalsh(B @ B.T).flip(0)[:C], atol=1e-12, rtol=1e-9
+    )
     errors = error_spectra(layer_moments(network, x, [y], largest=100)[0][0], 6)
-    assert float(errors["errors-without-class-cross"].max()) <= float(errors["errors-without-class"].max()) <= float(errors["errors"].max())
+    assert (
+        float(errors["errors-without-class-cross"].max())
+        <= float(errors["errors-without-class"].max())
+        <= float(errors["errors"].max())
+    )
 
 
 def test_errors_of_the_last_layer_live_in_fewer_dimensions_than_classes():
     network, x, y = build("mlp")
     spectra = error_spectra(layer_moments(network, x, [y], largest=100)[0][1], C)
-    assert spectra["separation-errors-by-layer"] != spectra["separation-errors-by-layer"]  # nothing is left: not a number
+    assert (
+        spectra["separation-errors-by-layer"] != spectra["separation-errors-by-layer"]
+    )  # nothing is left: not a number
     assert float(spectra["errors"][C - 1]) < 1e-12
 
 
@@ -114,7 +140,11 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
     eta, network = 0.05, nn.Sequential(nn.Linear(4, C, bias=False)).double()
     nn.init.zeros_(network[0].weight)
     optimizer = torch.optim.LBFGS(
-        network.parameters(), max_iter=500, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
+        network.parameters(),
+        max_iter=500,
+        tolerance_grad=1e-13,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
     )
 
     def closure():
@@ -126,12 +156,18 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
     optimizer.step(closure)
     found = layer_moments(network, x, [y], largest=100)[0][0]
     spectra = weight_spectra(found, 3, eta)
-    print(f"relative difference of W and -(1/eta) Ave delta h^T: {spectra['stationarity-by-layer']:.1e}")
+    print(
+        f"relative difference of W and -(1/eta) Ave delta h^T: {spectra['stationarity-by-layer']:.1e}"
+    )
     assert spectra["stationarity-by-layer"] < 1e-6
-    one_each = [int(torch.nonzero(y == c)[0]) for c in range(C)]  # one sample a class: the class part is all of it
+    one_each = [
+        int(torch.nonzero(y == c)[0]) for c in range(C)
+    ]  # one sample a class: the class part is all of it
     alone = layer_moments(network, x[one_each], [y[one_each]], largest=100)[0][0]
     part = weight_spectra(alone, 3, eta)["weights-class"]
-    torch.testing.assert_close(part, torch.linalg.svdvals(alone.gradient / eta), atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(
+        part, torch.linalg.svdvals(alone.gradient / eta), atol=1e-12, rtol=1e-9
+    )
 
 
 def test_layers_that_are_too_wide_are_named():
@@ -148,7 +184,10 @@ def test_separated_classes_stand_out_and_permuted_ones_do_not():
         x[torch.arange(90), y] += 20
         network = nn.Sequential(nn.Linear(8, C)).double()
         found = layer_moments(network, x, [y, y[torch.randperm(90)]], largest=100)[0][0]
-    true, null = feature_spectra(found, 8)["separation-features-by-layer"], null_separations(found)["separation-features-null"]
+    true, null = (
+        feature_spectra(found, 8)["separation-features-by-layer"],
+        null_separations(found)["separation-features-null"],
+    )
     print(f"separation {true:.1f}, permuted {null:.2f}")
     assert true > 10
     assert null < 1

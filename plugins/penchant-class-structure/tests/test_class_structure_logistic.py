@@ -26,7 +26,9 @@ def expected_matrix(C, D, t, alpha):
     return G
 
 
-@pytest.mark.parametrize(("C", "D", "t", "alpha"), [(4, 12, 2.0, 0.2), (6, 20, 3.0, 0.05), (3, 4, 0.5, 0.6)])
+@pytest.mark.parametrize(
+    ("C", "D", "t", "alpha"), [(4, 12, 2.0, 0.2), (6, 20, 3.0, 0.05), (3, 4, 0.5, 0.6)]
+)
 def test_theory_is_the_spectrum_of_the_expected_matrix(C, D, t, alpha):
     values = torch.linalg.eigvalsh(expected_matrix(C, D, t, alpha)).flip(0)
     steps = torch.repeat_interleave(theory(C, t, alpha), multiplicities(C, D))
@@ -42,33 +44,61 @@ def test_traces_are_those_of_eigenspaces_of_the_expected_matrix(C, D):
     for number in range(5):
         G = gauss_newton(x[number : number + 1], p[number : number + 1])
         parts = [float((V.T @ G @ V).trace()) / V.shape[1] for V in vectors.split(counts, dim=1)]
-        torch.testing.assert_close(traces_on_eigenspaces(x, p)[number], torch.tensor(parts, dtype=torch.float64), atol=1e-12, rtol=1e-9)
+        torch.testing.assert_close(
+            traces_on_eigenspaces(x, p)[number],
+            torch.tensor(parts, dtype=torch.float64),
+            atol=1e-12,
+            rtol=1e-9,
+        )
 
 
 def test_gauss_newton_is_that_of_the_network():
     network = nn.Linear(6, 4, bias=False).double()
     x = torch.randn(11, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    G = gauss_newton(x, network(x).detach().softmax(1)).reshape(6, 4, 6, 4).permute(1, 0, 3, 2).reshape(24, 24)
+    G = (
+        gauss_newton(x, network(x).detach().softmax(1))
+        .reshape(6, 4, 6, 4)
+        .permute(1, 0, 3, 2)
+        .reshape(24, 24)
+    )
     torch.testing.assert_close(G, GaussNewton(network, (x, None)).dense())
 
 
 @pytest.mark.parametrize(("C", "D"), [(4, 12), (6, 20)])
 def test_samples_agree_with_the_theorem(C, D, monkeypatch):
     monkeypatch.delattr("penchant_class_structure.logistic_theory.plot")
-    options = {"classes": C, "dimension": D, "separation": 2.0, "alpha": 0.2, "separations": [2.0], "training": {"epochs": 3}}
+    options = {
+        "classes": C,
+        "dimension": D,
+        "separation": 2.0,
+        "alpha": 0.2,
+        "separations": [2.0],
+        "training": {"epochs": 3},
+    }
     result = penchant.measure("logistic-theory", executor="serial", **options)
-    measured, expected, stderr = (result.arrays[name] for name in ("measured", "theory", "measured-stderr"))
+    measured, expected, stderr = (
+        result.arrays[name] for name in ("measured", "theory", "measured-stderr")
+    )
     print(
         f"(C, D) = ({C}, {D}), probabilities set: measured {measured[:3].round(5)}, theory {expected[:3].round(5)}, +- {stderr[:3].round(5)}"
     )
     print(
         f"  largest |z| {result.quantities['largest-deviation'].value:.2f}, 1 % point {result.quantities['critical-deviation'].value:.2f}"
     )
-    print(f"  trained (a = {result.quantities['error-probability'].value:.3f}): {result.arrays['trained'][:3].round(4)}", end="")
-    print(f", theory {result.arrays['trained-theory'][:3].round(4)}, difference {result.quantities['trained-difference'].value:.2f}")
-    assert result.quantities["largest-deviation"].value < result.quantities["critical-deviation"].value
+    print(
+        f"  trained (a = {result.quantities['error-probability'].value:.3f}): {result.arrays['trained'][:3].round(4)}",
+        end="",
+    )
+    print(
+        f", theory {result.arrays['trained-theory'][:3].round(4)}, difference {result.quantities['trained-difference'].value:.2f}"
+    )
+    assert (
+        result.quantities["largest-deviation"].value < result.quantities["critical-deviation"].value
+    )
     assert abs(measured[3]) < 1e-12
-    assert result.arrays["spectrum"].sum() == pytest.approx(float((result.arrays["measured"] * result.arrays["multiplicity"]).sum()))
+    assert result.arrays["spectrum"].sum() == pytest.approx(
+        float((result.arrays["measured"] * result.arrays["multiplicity"]).sum())
+    )
 
 
 def test_deviations_are_standard_normal():
@@ -80,7 +110,9 @@ def test_deviations_are_standard_normal():
         labels = torch.arange(400) % C
         x = torch.randn(400, D, generator=generator, dtype=torch.float64)
         x[torch.arange(400), labels] += t
-        mean, stderr = mean_and_stderr(traces_on_eigenspaces(x, symmetric_probabilities(labels, C, alpha)), labels)
+        mean, stderr = mean_and_stderr(
+            traces_on_eigenspaces(x, symmetric_probabilities(labels, C, alpha)), labels
+        )
         z.append(((mean - theory(C, t, alpha)) / stderr)[:3])
     z = torch.stack(z)
     print(f"means {z.mean(0).tolist()}, spreads {z.std(0).tolist()}")

@@ -9,7 +9,10 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not Path(os.environ.get("PENCHANT_DATA", ""), "mnist").is_dir(), reason="PENCHANT_DATA names no folder with mnist"),
+    pytest.mark.skipif(
+        not Path(os.environ.get("PENCHANT_DATA", ""), "mnist").is_dir(),
+        reason="PENCHANT_DATA names no folder with mnist",
+    ),
 ]
 C = 10
 
@@ -18,7 +21,9 @@ def measured(normalization, tmp_path):
     raw = {
         "seeds": [0],
         "executor": "serial",
-        "architectures": [{"name": "mlp", "widths": [256, 256, 256], "normalization": normalization}],
+        "architectures": [
+            {"name": "mlp", "widths": [256, 256, 256], "normalization": normalization}
+        ],
         "datasets": [{"name": "mnist", "per_class": 100, "test_per_class": 100}],
         "probes": [
             {
@@ -27,7 +32,13 @@ def measured(normalization, tmp_path):
                 "exact_limit": 0,  # leading eigenvalues by Lanczos: all ten thousand take minutes
                 "steps": 64,
                 "starts": 1,
-                "training": {"epochs": 300, "until_loss": 0.001, "momentum": 0.9, "weight_decay": 0.0, "learning_rate": 0.05},
+                "training": {
+                    "epochs": 300,
+                    "until_loss": 0.001,
+                    "momentum": 0.9,
+                    "weight_decay": 0.0,
+                    "learning_rate": 0.05,
+                },
             }
         ],
     }
@@ -38,7 +49,10 @@ def measured(normalization, tmp_path):
     print(
         f"\nbatch-norm {normalization}: loss {found['loss']:.5f}; share in the span of class means {found['class-share']:.3f}, permuted {null:.3f}"
     )
-    print(f"  largest eigenvalue {found['largest']:.4f}, without G_class {found['largest-without-class']:.4f}", end="")
+    print(
+        f"  largest eigenvalue {found['largest']:.4f}, without G_class {found['largest-without-class']:.4f}",
+        end="",
+    )
     print(
         f"; largest gap after {found['outliers']:.0f} (searched after 2 to {2 * C}), ratio {found['gap']:.2f}, margin {found['gap-margin']:.2f}"
     )

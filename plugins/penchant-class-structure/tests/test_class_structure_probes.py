@@ -17,7 +17,9 @@ C = 3
 def unbalanced(generator):
     """Training samples of three classes in unequal numbers."""
     (inputs, labels), test = testing.tiny_samples(generator)
-    kept = np.concatenate([np.nonzero(labels.numpy() == label)[0][:count] for label, count in enumerate((30, 12, 5))])
+    kept = np.concatenate(
+        [np.nonzero(labels.numpy() == label)[0][:count] for label, count in enumerate((30, 12, 5))]
+    )
     return (inputs[kept], labels[kept]), test
 
 
@@ -53,9 +55,14 @@ def test_every_figure_has_a_preset(probe, figures):
 def check_cross_class(result):
     arrays, traces = (
         result.arrays,
-        {name: result.quantities[f"trace-{name}"].value for name in ("total", "class", "cross", "within", "diagonal")},
+        {
+            name: result.quantities[f"trace-{name}"].value
+            for name in ("total", "class", "cross", "within", "diagonal")
+        },
     )
-    assert [len(arrays[f"eigenvalues-{name}"]) for name in ("class", "cross", "diagonal", "means")] == [C, C * (C - 2), C, C * (C - 1)]
+    assert [
+        len(arrays[f"eigenvalues-{name}"]) for name in ("class", "cross", "diagonal", "means")
+    ] == [C, C * (C - 2), C, C * (C - 1)]
     assert len(arrays["within-average"]) == C
     total = traces.pop("total")
     assert sum(traces.values()) == pytest.approx(total, rel=1e-6)
@@ -68,7 +75,15 @@ def check_cross_class(result):
 
 
 def test_cross_class_conforms(tmp_path):
-    result = testing.check_probe("cross-class", tmp_path, training=TRAINING, fractions=[0.5], sizes=[4, 8], steps=20, permutations=2)
+    result = testing.check_probe(
+        "cross-class",
+        tmp_path,
+        training=TRAINING,
+        fractions=[0.5],
+        sizes=[4, 8],
+        steps=20,
+        permutations=2,
+    )
     total = check_cross_class(result)
     assert result.arrays["spectrum"].sum() == pytest.approx(total, rel=1e-6)
     assert (np.diff(result.arrays["spectrum"]) <= 0).all()
@@ -80,15 +95,31 @@ def test_cross_class_conforms(tmp_path):
 
 @pytest.mark.parametrize("knockout", ["subtraction", "projection"])
 def test_without_a_matrix_the_numbers_are_the_same(knockout, undrawn):
-    exact, free = (measure("cross-class", exact_limit=limit, knockout=knockout, steps=64, starts=2) for limit in (8192, 0))
+    exact, free = (
+        measure("cross-class", exact_limit=limit, knockout=knockout, steps=64, starts=2)
+        for limit in (8192, 0)
+    )
     check_cross_class(free)
     assert "spectrum" not in free.arrays
-    for name in ("trace-total", "trace-class", "trace-cross", "trace-within", "class-share", "largest-without-class"):
-        assert free.quantities[name].value == pytest.approx(exact.quantities[name].value, rel=2e-3), name
+    for name in (
+        "trace-total",
+        "trace-class",
+        "trace-cross",
+        "trace-within",
+        "class-share",
+        "largest-without-class",
+    ):
+        assert free.quantities[name].value == pytest.approx(
+            exact.quantities[name].value, rel=2e-3
+        ), name
     top = free.arrays["top-eigenvalues"]
-    np.testing.assert_allclose(top, exact.arrays["spectrum"][: len(top)], rtol=1e-3, atol=1e-4 * top[0])
+    np.testing.assert_allclose(
+        top, exact.arrays["spectrum"][: len(top)], rtol=1e-3, atol=1e-4 * top[0]
+    )
     means = exact.arrays["eigenvalues-means"]
-    np.testing.assert_allclose(free.arrays["eigenvalues-means"], means, rtol=1e-3, atol=1e-5 * means[0])
+    np.testing.assert_allclose(
+        free.arrays["eigenvalues-means"], means, rtol=1e-3, atol=1e-5 * means[0]
+    )
 
 
 def test_unbalanced_classes_and_test_samples_are_measured(undrawn):
@@ -102,18 +133,33 @@ def test_unbalanced_classes_and_test_samples_are_measured(undrawn):
 
 
 def test_hessian_spectrum_conforms(tmp_path):
-    result = testing.check_probe("hessian-spectrum", tmp_path, processes=False, training=TRAINING, exact_limit=0, steps=16, starts=3)
+    result = testing.check_probe(
+        "hessian-spectrum",
+        tmp_path,
+        processes=False,
+        training=TRAINING,
+        exact_limit=0,
+        steps=16,
+        starts=3,
+    )
     for prefix in ("", "test-"):
         spacing = np.diff(result.arrays[f"{prefix}density-grid"])[0]
         for name in ("hessian", "gauss-newton", "residual"):
-            assert result.arrays[f"{prefix}density-{name}"].sum() * spacing == pytest.approx(1, abs=1e-6)
+            assert result.arrays[f"{prefix}density-{name}"].sum() * spacing == pytest.approx(
+                1, abs=1e-6
+            )
         assert len(result.arrays[f"{prefix}top-eigenvalues"]) == C
-        assert (result.arrays[f"{prefix}top-residuals"] <= 1e-3 * result.arrays[f"{prefix}top-eigenvalues"][0]).all()
+        assert (
+            result.arrays[f"{prefix}top-residuals"]
+            <= 1e-3 * result.arrays[f"{prefix}top-eigenvalues"][0]
+        ).all()
     assert {"trace-hessian", "trace-gauss-newton", "test-trace-hessian"} <= set(result.quantities)
 
 
 def test_layer_structure_conforms(tmp_path):
-    result = testing.check_probe("layer-structure", tmp_path, processes=False, training=TRAINING, count=8, weights_count=5)
+    result = testing.check_probe(
+        "layer-structure", tmp_path, processes=False, training=TRAINING, count=8, weights_count=5
+    )
     assert result.arrays["features"].shape == (2, 8)
     assert result.arrays["errors-class"].shape == (2, C)
     assert result.arrays["weights-without-class"].shape == (2, 5)
@@ -137,9 +183,21 @@ def test_logistic_theory_conforms(tmp_path):
 @pytest.mark.parametrize(
     ("probe", "options", "message"),
     [
-        ("cross-class", {"knockout": "deletion"}, "knockout must be one of subtraction, projection, found 'deletion'"),
-        ("logistic-theory", {"classes": 5, "dimension": 5}, "dimension must be more than the number of classes, 5, found 5"),
-        ("logistic-theory", {"alpha": 0.9}, "alpha must be at most 1 - 1 / classes = 0.75, found 0.9"),
+        (
+            "cross-class",
+            {"knockout": "deletion"},
+            "knockout must be one of subtraction, projection, found 'deletion'",
+        ),
+        (
+            "logistic-theory",
+            {"classes": 5, "dimension": 5},
+            "dimension must be more than the number of classes, 5, found 5",
+        ),
+        (
+            "logistic-theory",
+            {"alpha": 0.9},
+            "alpha must be at most 1 - 1 / classes = 0.75, found 0.9",
+        ),
         ("hessian-spectrum", {"steps": 1}, "steps must be at least 2, found 1"),
     ],
 )
@@ -157,5 +215,13 @@ def regression(generator):
 @pytest.mark.parametrize("probe", ["cross-class", "hessian-spectrum", "layer-structure"])
 def test_data_without_classes_are_refused(probe):
     training = {"epochs": 1, "loss": "squared-error"}
-    with pytest.raises(penchant.Error, match="class structure needs a dataset with classes, found numbers as labels"):
-        penchant.measure(probe, executor="serial", training=training, **{**TINY, "dataset": {"name": "import", "factory": regression}})
+    with pytest.raises(
+        penchant.Error,
+        match="class structure needs a dataset with classes, found numbers as labels",
+    ):
+        penchant.measure(
+            probe,
+            executor="serial",
+            training=training,
+            **{**TINY, "dataset": {"name": "import", "factory": regression}},
+        )

@@ -5,7 +5,7 @@ import torch
 from penchant_curvature._assembly import column_operators, kronecker_operators
 from penchant_curvature._layers import coverage
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.training import loss_function
+from penchant_numerics.trainer import loss_function
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn import functional
@@ -16,20 +16,28 @@ LOSSES = ("cross-entropy", "squared-error")
 
 
 def mlp(bias):
-    return nn.Sequential(nn.Linear(5, 4, bias=bias), nn.Tanh(), nn.Linear(4, 3, bias=bias), nn.Tanh(), nn.Linear(3, CLASSES, bias=bias)), (
-        5,
-    )
+    return nn.Sequential(
+        nn.Linear(5, 4, bias=bias),
+        nn.Tanh(),
+        nn.Linear(4, 3, bias=bias),
+        nn.Tanh(),
+        nn.Linear(3, CLASSES, bias=bias),
+    ), (5,)
 
 
 def cnn(bias):
     first = nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=bias)  # (3, 3, 3)
     second = nn.Conv2d(3, 2, 2, dilation=2, bias=bias)  # (2, 1, 1)
-    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Flatten(), nn.Linear(2, CLASSES, bias=bias)), (2, 5, 5)
+    return nn.Sequential(
+        first, nn.Tanh(), second, nn.Tanh(), nn.Flatten(), nn.Linear(2, CLASSES, bias=bias)
+    ), (2, 5, 5)
 
 
 def wide_cnn(bias):
     """More weights than positions: columns stay factored."""
-    return nn.Sequential(nn.Conv2d(3, 8, 3, bias=bias), nn.Tanh(), nn.Flatten(), nn.Linear(32, CLASSES, bias=bias)), (3, 4, 4)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=bias), nn.Tanh(), nn.Flatten(), nn.Linear(32, CLASSES, bias=bias)
+    ), (3, 4, 4)
 
 
 NETWORKS = {"mlp": mlp, "cnn": cnn, "wide-cnn": wide_cnn}
@@ -40,12 +48,17 @@ def build(name, *, bias=True, samples=SAMPLES, seed=0):
         torch.manual_seed(seed)
         network, shape = NETWORKS[name](bias)
         network = network.double().eval()
-        return network, (torch.randn(samples, *shape, dtype=torch.float64) + 0.3, torch.tensor((LABELS * samples)[:samples]))
+        return network, (
+            torch.randn(samples, *shape, dtype=torch.float64) + 0.3,
+            torch.tensor((LABELS * samples)[:samples]),
+        )
 
 
 def kfac(network, data, *, loss="cross-entropy", groups=None, **options):
     groups = torch.zeros(len(data[0]), dtype=torch.int64) if groups is None else groups
-    return kronecker_operators(network, data, coverage(network, data[0]), groups, loss=loss, batch=4, **options)
+    return kronecker_operators(
+        network, data, coverage(network, data[0]), groups, loss=loss, batch=4, **options
+    )
 
 
 def cfac(network, data, **options):
@@ -53,7 +66,9 @@ def cfac(network, data, **options):
 
 
 def columns(network, data, *, loss="cross-entropy", which="gauss-newton", **options):
-    return column_operators(network, data, coverage(network, data[0]), columns=which, loss=loss, batch=4, **options)
+    return column_operators(
+        network, data, coverage(network, data[0]), columns=which, loss=loss, batch=4, **options
+    )
 
 
 def gauss_newton(network, data, **options):
@@ -65,7 +80,11 @@ def fisher(network, data, **options):
 
 
 def parameters_of(network, layer=None):
-    return {name: value.detach() for name, value in network.named_parameters() if layer is None or name.rpartition(".")[0] == layer}
+    return {
+        name: value.detach()
+        for name, value in network.named_parameters()
+        if layer is None or name.rpartition(".")[0] == layer
+    }
 
 
 def dense_columns(network, data, loss, which, layer=None):
@@ -76,7 +95,9 @@ def dense_columns(network, data, loss, which, layer=None):
 
     def outputs(theta, x):
         parts = zip(own.items(), theta.split(sizes))
-        return functional_call(network, {name: part.view_as(value) for (name, value), part in parts}, (x[None],))[0]
+        return functional_call(
+            network, {name: part.view_as(value) for (name, value), part in parts}, (x[None],)
+        )[0]
 
     rows = []
     for x, y in zip(*data):
@@ -88,7 +109,10 @@ def dense_columns(network, data, loss, which, layer=None):
             rows += list(J)
         else:
             p = at.softmax(0)
-            rows += [p[c].sqrt() * (J.T @ (p - functional.one_hot(torch.tensor(c), len(p)))) for c in range(len(p))]
+            rows += [
+                p[c].sqrt() * (J.T @ (p - functional.one_hot(torch.tensor(c), len(p))))
+                for c in range(len(p))
+            ]
     return torch.stack(rows).detach() / len(data[0]) ** 0.5
 
 
@@ -105,24 +129,36 @@ def patches(module, h):
     padded = functional.pad(h, (module.padding[1],) * 2 + (module.padding[0],) * 2)
     rows = range(0, padded.shape[1] - dh * (kh - 1), sh)
     columns_ = range(0, padded.shape[2] - dw * (kw - 1), sw)
-    cut = [padded[:, r : r + dh * (kh - 1) + 1 : dh, c : c + dw * (kw - 1) + 1 : dw] for r in rows for c in columns_]
+    cut = [
+        padded[:, r : r + dh * (kh - 1) + 1 : dh, c : c + dw * (kw - 1) + 1 : dw]
+        for r in rows
+        for c in columns_
+    ]
     return torch.stack([each.reshape(-1) for each in cut])
 
 
 def inputs_and_errors(network, data, loss, layer):
     """Inputs (n, t, d) with a one for the bias, errors (n, k, t, o) and their weights (n, k), sample by sample."""
     module, seen = network.get_submodule(layer), []
-    handle = module.register_forward_hook(lambda _, given, made: seen.append((given[0][0].detach(), made)))
+    handle = module.register_forward_hook(
+        lambda _, given, made: seen.append((given[0][0].detach(), made))
+    )
     H, D, W = [], [], []
     for x in data[0]:
         errors, weights = [], []
         for c in range(CLASSES):
             f = network(x[None])[0]
             given, made = seen.pop()
-            value = functional.cross_entropy(f[None], torch.tensor([c])) if loss == "cross-entropy" else f[c]
+            value = (
+                functional.cross_entropy(f[None], torch.tensor([c]))
+                if loss == "cross-entropy"
+                else f[c]
+            )
             (delta,) = torch.autograd.grad(value, made)
             errors.append(delta[0].reshape(module.weight.shape[0], -1).T)
-            weights.append(f.softmax(0)[c].detach() if loss == "cross-entropy" else torch.tensor(1.0))
+            weights.append(
+                f.softmax(0)[c].detach() if loss == "cross-entropy" else torch.tensor(1.0)
+            )
         h = patches(module, given)
         H.append(h if module.bias is None else torch.cat([h, torch.ones(len(h), 1)], dim=1))
         D.append(torch.stack(errors))
@@ -135,13 +171,19 @@ def order(module):
     """Where the entries of (out, width), row by row, are among weights and biases."""
     o, d = module.weight.shape[0], module.weight[0].numel()
     weight = torch.arange(o * d).reshape(o, d)
-    return (weight if module.bias is None else torch.cat([weight, o * d + torch.arange(o)[:, None]], dim=1)).flatten()
+    return (
+        weight
+        if module.bias is None
+        else torch.cat([weight, o * d + torch.arange(o)[:, None]], dim=1)
+    ).flatten()
 
 
 def dense_kronecker(network, data, loss, layers, groups):
     """sum_g H_g x Delta_g over layers, block by block with torch.kron; blocks between layers by means and sums over positions."""
     parts = {layer: inputs_and_errors(network, data, loss, layer) for layer in layers}
-    sizes = [sum(value.numel() for value in parameters_of(network, layer).values()) for layer in layers]
+    sizes = [
+        sum(value.numel() for value in parameters_of(network, layer).values()) for layer in layers
+    ]
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
     total = torch.zeros(sum(sizes), sum(sizes), dtype=torch.float64)
     for a, start in zip(layers, starts):
@@ -155,8 +197,13 @@ def dense_kronecker(network, data, loss, layers, groups):
                 else:
                     H = torch.einsum("nd,ne->de", h[i].mean(1), k[i].mean(1)) / i.sum()
                     D = torch.einsum("nk,nko,nkp->op", w[i], da[i].sum(2), db[i].sum(2))
-                rows, cols = start + order(network.get_submodule(a)), begin + order(network.get_submodule(b))
-                total[rows[:, None], cols[None]] += torch.kron(D.contiguous(), H.contiguous())  # rows of (out, width)
+                rows, cols = (
+                    start + order(network.get_submodule(a)),
+                    begin + order(network.get_submodule(b)),
+                )
+                total[rows[:, None], cols[None]] += torch.kron(
+                    D.contiguous(), H.contiguous()
+                )  # rows of (out, width)
     return total
 
 
@@ -166,7 +213,11 @@ def close(found, expected, tolerance=1e-10):
 
 
 def layers_of(network):
-    return [name for name, module in network.named_modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    return [
+        name
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear | nn.Conv2d)
+    ]
 
 
 CASES = [(name, bias, loss) for name in NETWORKS for bias in (True, False) for loss in LOSSES]
@@ -225,10 +276,14 @@ def test_distances_are_those_of_the_matrices(name, blocks):
         for one in operators:
             for two in operators:
                 exact = float((one.dense() - two.dense()).norm())
-                assert one.frobenius_distance(two) == pytest.approx(exact, rel=1e-7, abs=2e-8 * float(one.dense().norm()))
+                assert one.frobenius_distance(two) == pytest.approx(
+                    exact, rel=1e-7, abs=2e-8 * float(one.dense().norm())
+                )
                 if exact > 1e-7:
                     relative = exact / float(one.dense().norm())
-                    assert one.frobenius_distance(two, relative=True) == pytest.approx(relative, rel=1e-7)
+                    assert one.frobenius_distance(two, relative=True) == pytest.approx(
+                        relative, rel=1e-7
+                    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -238,7 +293,10 @@ def test_gauss_newton_is_that_of_the_numerics_layer_by_layer(name):
         other = GaussNewton(network, data, parameters=layer, batch=4)
         close(operator.dense(), other.dense())
         V = operator.factor()
-        close(V.apply(torch.eye(V.samples, dtype=torch.float64)).T, V.adjoint(torch.eye(V.size, dtype=torch.float64)))
+        close(
+            V.apply(torch.eye(V.samples, dtype=torch.float64)).T,
+            V.adjoint(torch.eye(V.size, dtype=torch.float64)),
+        )
 
 
 def test_biases_can_be_left_out():
@@ -253,11 +311,18 @@ def test_biases_can_be_left_out():
 def test_parameters_of_other_layers_are_represented_by_their_gradients():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        network = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, CLASSES)).double().eval()
+        network = (
+            nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, CLASSES))
+            .double()
+            .eval()
+        )
         data = (torch.randn(SAMPLES, 5, dtype=torch.float64), torch.tensor(LABELS))
     found = gauss_newton(network, data)
     assert set(found) == {"0", "1", "3"}
-    close(found["1"].dense(), dense_curvature(network, data, "cross-entropy", "gauss-newton", layer="1"))
+    close(
+        found["1"].dense(),
+        dense_curvature(network, data, "cross-entropy", "gauss-newton", layer="1"),
+    )
     assert set(kfac(network, data)) == {"0", "3"}
     report = coverage(network, data[0])
     assert report.report() == "1 (BatchNorm1d: 8 parameters)"
@@ -275,5 +340,12 @@ def test_one_output_is_two_classes():
     rows = []
     for x, y in zip(*data):
         value = loss_function("cross-entropy")(network(x[None]), y[None])
-        rows.append(torch.cat([each.flatten() for each in torch.autograd.grad(value, list(network.parameters()))]))
-    close(fisher(network, data, blocks="all")["all"].dense(), torch.stack(rows).T @ torch.stack(rows) / SAMPLES)
+        rows.append(
+            torch.cat(
+                [each.flatten() for each in torch.autograd.grad(value, list(network.parameters()))]
+            )
+        )
+    close(
+        fisher(network, data, blocks="all")["all"].dense(),
+        torch.stack(rows).T @ torch.stack(rows) / SAMPLES,
+    )

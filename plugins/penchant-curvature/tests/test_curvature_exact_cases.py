@@ -19,14 +19,30 @@ def perceptron(*, linear=False, bias=True, widths=(6, 5, 4)):
 
 
 def convolutional(*, bias=True):
-    layers = [nn.Conv2d(2, 4, 3, padding=1, bias=bias), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 2, stride=2, bias=bias), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(20, 6, bias=bias), nn.ReLU(), nn.Linear(6, CLASSES, bias=bias))
+    layers = [
+        nn.Conv2d(2, 4, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 5, 2, stride=2, bias=bias),
+        nn.ReLU(),
+    ]
+    return nn.Sequential(
+        *layers,
+        nn.Flatten(),
+        nn.Linear(20, 6, bias=bias),
+        nn.ReLU(),
+        nn.Linear(6, CLASSES, bias=bias),
+    )
 
 
 def drawn(make, samples, shape, seed=0, **options):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return make(**options).double().eval(), torch.randn(samples, *shape, dtype=torch.float64), torch.randint(0, CLASSES, (samples,))
+        return (
+            make(**options).double().eval(),
+            torch.randn(samples, *shape, dtype=torch.float64),
+            torch.randint(0, CLASSES, (samples,)),
+        )
 
 
 def operators(network, data, *, loss="cross-entropy", blocks="layers", batch=5, bias=True):
@@ -34,7 +50,10 @@ def operators(network, data, *, loss="cross-entropy", blocks="layers", batch=5, 
     shared = {"loss": loss, "blocks": blocks, "batch": batch, "bias": bias}
     covered = coverage(network, data[0])
     everyone = torch.zeros(len(data[0]), dtype=torch.int64)
-    factored = [kronecker_operators(network, data, covered, groups, **shared) for groups in (everyone, data[1])]
+    factored = [
+        kronecker_operators(network, data, covered, groups, **shared)
+        for groups in (everyone, data[1])
+    ]
     return [column_operators(network, data, covered, columns="gauss-newton", **shared), *factored]
 
 
@@ -55,7 +74,9 @@ def test_kfac_is_exact_for_one_datum_and_for_equal_inputs(bias, loss, blocks):
             assert difference(exact[layer], kfac[layer]) < 1e-12
             assert exact[layer].frobenius_distance(kfac[layer], relative=True) < 1e-7
     exact, kfac, _ = operators(network, (inputs, labels), loss=loss, blocks=blocks)
-    assert min(difference(exact[layer], kfac[layer]) for layer in list(exact)[:1]) > 0.01, "in general it is not"
+    assert min(difference(exact[layer], kfac[layer]) for layer in list(exact)[:1]) > 0.01, (
+        "in general it is not"
+    )
 
 
 @pytest.mark.parametrize("blocks", ["layers", "all"])
@@ -66,14 +87,18 @@ def test_kfac_is_exact_for_a_deep_linear_network_with_squared_error(blocks):
         assert difference(exact[layer], kfac[layer]) < 1e-12
         assert difference(exact[layer], cfac[layer]) < 1e-12
     exact, kfac, _ = operators(network, (inputs, labels), loss="cross-entropy", blocks=blocks)
-    assert difference(exact[next(iter(exact))], kfac[next(iter(exact))]) > 0.01, "errors of cross-entropy depend on the inputs"
+    assert difference(exact[next(iter(exact))], kfac[next(iter(exact))]) > 0.01, (
+        "errors of cross-entropy depend on the inputs"
+    )
 
 
 @pytest.mark.parametrize("blocks", ["layers", "all"])
 @pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
 def test_cfac_is_exact_with_one_sample_a_class(loss, blocks):
     network, inputs, _ = drawn(perceptron, CLASSES, (7,))
-    exact, kfac, cfac = operators(network, (inputs, torch.tensor([2, 0, 3, 1])), loss=loss, blocks=blocks)
+    exact, kfac, cfac = operators(
+        network, (inputs, torch.tensor([2, 0, 3, 1])), loss=loss, blocks=blocks
+    )
     for layer in exact:
         assert difference(exact[layer], cfac[layer]) < 1e-12
     assert max(difference(exact[layer], kfac[layer]) for layer in exact) > 0.01
@@ -82,16 +107,24 @@ def test_cfac_is_exact_with_one_sample_a_class(loss, blocks):
 def test_groups_interpolate_between_kfac_and_gauss_newton():
     network, inputs, labels = drawn(perceptron, 12, (7,))
     covered = coverage(network, inputs)
-    exact = column_operators(network, (inputs, labels), covered, columns="gauss-newton", loss="cross-entropy")
+    exact = column_operators(
+        network, (inputs, labels), covered, columns="gauss-newton", loss="cross-entropy"
+    )
     for layer in exact:
-        every = kronecker_operators(network, (inputs, labels), covered, torch.arange(12), loss="cross-entropy")
+        every = kronecker_operators(
+            network, (inputs, labels), covered, torch.arange(12), loss="cross-entropy"
+        )
         assert difference(exact[layer], every[layer]) < 1e-12
 
 
 def test_a_convolution_with_one_position_is_a_linear_layer():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        network = nn.Sequential(nn.Conv2d(2, 5, 4), nn.ReLU(), nn.Flatten(), nn.Linear(5, CLASSES)).double().eval()
+        network = (
+            nn.Sequential(nn.Conv2d(2, 5, 4), nn.ReLU(), nn.Flatten(), nn.Linear(5, CLASSES))
+            .double()
+            .eval()
+        )
         inputs = torch.randn(CLASSES, 2, 4, 4, dtype=torch.float64)
     exact, _, cfac = operators(network, (inputs, torch.arange(CLASSES)))
     assert difference(exact["0"], cfac["0"]) < 1e-12
@@ -104,8 +137,13 @@ def test_unbalanced_classes_weigh_what_they_hold():
     _, _, whole = operators(network, (inputs, labels))
     for layer, operator in whole.items():
         parts = [(labels == c, float((labels == c).double().mean())) for c in range(CLASSES)]
-        total = sum(share * operators(network, (inputs[inside], labels[inside]))[1][layer].dense() for inside, share in parts)
-        assert float((operator.dense() - total).norm() / total.norm()) < 1e-12, "each class's KFAC, weighted by its share"
+        total = sum(
+            share * operators(network, (inputs[inside], labels[inside]))[1][layer].dense()
+            for inside, share in parts
+        )
+        assert float((operator.dense() - total).norm() / total.norm()) < 1e-12, (
+            "each class's KFAC, weighted by its share"
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -117,7 +155,9 @@ def test_kfac_is_that_of_curvlinops(make, shape, loss, bias, dtype):
     network, inputs, labels = drawn(make, 11, shape, bias=bias)
     network, inputs = network.to(dtype), inputs.to(dtype)
     _, kfac, _ = operators(network, (inputs, labels), loss=loss, batch=4)
-    targets = labels if loss == "cross-entropy" else nn.functional.one_hot(labels, CLASSES).to(dtype)
+    targets = (
+        labels if loss == "cross-entropy" else nn.functional.one_hot(labels, CLASSES).to(dtype)
+    )
     batches = list(zip(inputs.split(4), targets.split(4)))
     theirs = curvlinops.KFACLinearOperator(
         network,
@@ -141,7 +181,9 @@ def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
     """Distances, traces and leading eigenvalues of a layer of 40,000 parameters need no dense operator."""
     from penchant_curvature._curvature_operator import Curvature
 
-    monkeypatch.setattr(Curvature, "dense", lambda self, **options: pytest.fail("a dense matrix was formed"))
+    monkeypatch.setattr(
+        Curvature, "dense", lambda self, **options: pytest.fail("a dense matrix was formed")
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = nn.Sequential(nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, CLASSES)).eval()
@@ -154,7 +196,9 @@ def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
             operator.trace()
             operator.frobenius_distance(exact["0"])
             operator.eigenvalues(5, generator=torch.Generator().manual_seed(0))
-    assert max(largest) <= 70 * 40200, f"{max(largest)} numbers in one tensor: a Lanczos basis has 25 to 60 rows of 40,200"
+    assert max(largest) <= 70 * 40200, (
+        f"{max(largest)} numbers in one tensor: a Lanczos basis has 25 to 60 rows of 40,200"
+    )
 
 
 def _tensor_sizes(sizes):
@@ -164,7 +208,9 @@ def _tensor_sizes(sizes):
     class Sizes(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             made = func(*args, **(kwargs or {}))
-            sizes.extend(each.numel() for each in tree_leaves(made) if isinstance(each, torch.Tensor))
+            sizes.extend(
+                each.numel() for each in tree_leaves(made) if isinstance(each, torch.Tensor)
+            )
             return made
 
     return Sizes()

@@ -15,7 +15,13 @@ SMALL = {"per_class": 6, "points": 64, "steps": 20, "training": {"epochs": 2}}
 
 
 def with_batch_norm(shape, outputs):
-    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 6, bias=False), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, outputs))
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(shape[0], 6, bias=False),
+        nn.BatchNorm1d(6),
+        nn.ReLU(),
+        nn.Linear(6, outputs),
+    )
 
 
 def measured(**options):
@@ -24,7 +30,13 @@ def measured(**options):
     dataset = {"name": "import", "factory": "penchant.testing:tiny_samples"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("penchant_curvature.curvature_proxies.plot", lambda result: {})
-        return penchant.measure("curvature-proxies", architecture=architecture, dataset=dataset, executor="serial", **{**SMALL, **options})
+        return penchant.measure(
+            "curvature-proxies",
+            architecture=architecture,
+            dataset=dataset,
+            executor="serial",
+            **{**SMALL, **options},
+        )
 
 
 @pytest.mark.parametrize("offer", testing.offers("penchant-curvature"), ids=testing.label)
@@ -34,7 +46,13 @@ def test_component_conforms(offer):
 
 def test_probe_conforms(tmp_path):
     result = testing.check_probe("curvature-proxies", tmp_path, **SMALL)
-    for name in ("layer-error-kfac", "layer-error-cfac", "layer-trace-exact", "layer-trace-kfac", "layer-trace-cfac"):
+    for name in (
+        "layer-error-kfac",
+        "layer-error-cfac",
+        "layer-trace-exact",
+        "layer-trace-kfac",
+        "layer-trace-cfac",
+    ):
         assert result.arrays[name].shape == (2,), "one row a layer"
     assert result.conventions["layers"] == "1, 3"
     assert result.arrays["layer-parameters"].tolist() == [40, 27]
@@ -51,7 +69,9 @@ def test_errors_are_those_of_dense_matrices():
     from penchant_curvature._layers import coverage
 
     with torch.random.fork_rng(devices=[]):
-        (inputs, labels), _ = testing.tiny_samples(torch.Generator().manual_seed(penchant_seed("dataset", "import")))
+        (inputs, labels), _ = testing.tiny_samples(
+            torch.Generator().manual_seed(penchant_seed("dataset", "import"))
+        )
     network = drawn_network()
     chosen = torch.cat([torch.nonzero(labels == c)[:6, 0] for c in range(3)]).sort().values
     data = (inputs[chosen].double(), labels[chosen])
@@ -59,9 +79,14 @@ def test_errors_are_those_of_dense_matrices():
     exact = column_operators(network, data, covered, columns="gauss-newton", loss="cross-entropy")
     for name, groups in (("kfac", torch.zeros_like(data[1])), ("cfac", data[1])):
         proxy = kronecker_operators(network, data, covered, groups, loss="cross-entropy")
-        errors = [float((exact[k].dense() - proxy[k].dense()).norm() / exact[k].dense().norm()) for k in exact]
+        errors = [
+            float((exact[k].dense() - proxy[k].dense()).norm() / exact[k].dense().norm())
+            for k in exact
+        ]
         assert np.allclose(result.arrays[f"layer-error-{name}"], errors, rtol=1e-6)
-        assert np.allclose(result.arrays[f"layer-trace-{name}"], [float(proxy[k].dense().trace()) for k in exact])
+        assert np.allclose(
+            result.arrays[f"layer-trace-{name}"], [float(proxy[k].dense().trace()) for k in exact]
+        )
 
 
 def penchant_seed(*keys):
@@ -74,12 +99,18 @@ def drawn_network():
     from penchant import plugins as discovery
     from penchant.networks import BoundArchitecture
 
-    component = discovery.load().find("architecture", "import").component.bind({"factory": testing.TINY}, "test")
+    component = (
+        discovery.load()
+        .find("architecture", "import")
+        .component.bind({"factory": testing.TINY}, "test")
+    )
     return BoundArchitecture(component, "import", (4,), 3, seed=0)(0).double().eval()
 
 
 def test_all_layers_at_once_are_one_row():
-    estimators = {"curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]}
+    estimators = {
+        "curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]
+    }
     result = measured(estimators=estimators)
     assert result.conventions["layers"] == "all"
     assert result.arrays["layer-parameters"].tolist() == [67]
@@ -107,7 +138,11 @@ class _Tied(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.groups, self.first, self.second = nn.Conv2d(2, 4, 3, groups=2), nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+        self.groups, self.first, self.second = (
+            nn.Conv2d(2, 4, 3, groups=2),
+            nn.Linear(16, 16, bias=False),
+            nn.Linear(16, 16, bias=False),
+        )
         self.second.weight = self.first.weight
         self.scale, self.head = nn.Parameter(torch.tensor(2.0)), nn.Linear(16, 3)
 
@@ -128,14 +163,23 @@ def test_what_is_not_a_linear_layer_is_listed_and_represented_by_gauss_newton():
     assert list(covered.layers) == ["head"]
     expected = "the network itself (_Tied: 1 parameters), groups (Conv2d: 40 parameters), first (Linear: 256 parameters)"
     assert covered.report() == expected
-    found = column_operators(network, (inputs, None), covered, columns="gauss-newton", loss="cross-entropy", batch=4)
-    for name, patterns in {"head": "head", "groups": "groups", "first": "first.weight", "": "scale"}.items():
+    found = column_operators(
+        network, (inputs, None), covered, columns="gauss-newton", loss="cross-entropy", batch=4
+    )
+    for name, patterns in {
+        "head": "head",
+        "groups": "groups",
+        "first": "first.weight",
+        "": "scale",
+    }.items():
         exact = GaussNewton(network, (inputs, None), parameters=patterns, batch=4).dense()
         assert float((found[name].dense() - exact).norm()) < 1e-10 * float(exact.norm())
 
 
 def test_networks_that_draw_are_refused():
-    with pytest.raises(penchant.Error, match="curvature needs a network that is a function of one sample"):
+    with pytest.raises(
+        penchant.Error, match="curvature needs a network that is a function of one sample"
+    ):
         measured(factory=with_noise)
 
 
@@ -158,16 +202,28 @@ def test_layers_that_cannot_be_represented_are_refused_unless_accepted():
     result = measured(factory=with_batch_norm)
     assert result.conventions["kfac: not represented"].startswith("2 (BatchNorm1d: 12 parameters)")
     assert result.quantities["covered"].value == pytest.approx(45 / 57)
-    with pytest.raises(penchant.Error, match=r"kfac cannot represent 2 \(BatchNorm1d: 12 parameters\); uncovered = accept leaves them out"):
+    with pytest.raises(
+        penchant.Error,
+        match=r"kfac cannot represent 2 \(BatchNorm1d: 12 parameters\); uncovered = accept leaves them out",
+    ):
         measured(factory=with_batch_norm, estimators={"curvature": ["ggn", "kfac"]})
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimators": {"curvature": ["kfac", "cfac"]}}, "compares ggn with other estimators, each once; found kfac, cfac"),
-        ({"estimators": {"curvature": ["ggn"]}}, "compares ggn with other estimators, each once; found ggn"),
-        ({"estimators": {"curvature": ["ggn", {"name": "kfac", "blocks": "all"}]}}, "no layer in common"),
+        (
+            {"estimators": {"curvature": ["kfac", "cfac"]}},
+            "compares ggn with other estimators, each once; found kfac, cfac",
+        ),
+        (
+            {"estimators": {"curvature": ["ggn"]}},
+            "compares ggn with other estimators, each once; found ggn",
+        ),
+        (
+            {"estimators": {"curvature": ["ggn", {"name": "kfac", "blocks": "all"}]}},
+            "no layer in common",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(options, message):
@@ -179,7 +235,10 @@ def test_too_many_samples_are_refused(monkeypatch):
     from penchant_curvature import curvature_proxies
 
     monkeypatch.setattr(curvature_proxies, "LARGEST", 20)
-    with pytest.raises(penchant.Error, match="samples x classes must be at most 20 for exact spectra, found 54; use a smaller per_class"):
+    with pytest.raises(
+        penchant.Error,
+        match="samples x classes must be at most 20 for exact spectra, found 54; use a smaller per_class",
+    ):
         measured()
 
 
@@ -188,7 +247,9 @@ def test_permuted_classes_are_the_null_of_cfac_only():
     assert result.arrays["layer-error-cfac-null"].shape == (2,)
     assert "layer-error-kfac-null" not in result.arrays
     assert "layer-error-empirical-fisher-null" not in result.arrays
-    assert result.quantities["last-error-cfac"].null == pytest.approx(result.arrays["layer-error-cfac-null"][-1])
+    assert result.quantities["last-error-cfac"].null == pytest.approx(
+        result.arrays["layer-error-cfac-null"][-1]
+    )
 
 
 def test_numerics_name_their_devices():
@@ -203,7 +264,10 @@ def test_numerics_name_their_devices():
         covered = coverage(network, data[0])
         for blocks in ("layers", "all"):
             shared = {"loss": "cross-entropy", "blocks": blocks}
-            made = [column_operators(network, data, covered, columns=which, **shared) for which in ("gauss-newton", "empirical")]
+            made = [
+                column_operators(network, data, covered, columns=which, **shared)
+                for which in ("gauss-newton", "empirical")
+            ]
             made.append(kronecker_operators(network, data, covered, data[1], **shared))
             for operators in made:
                 for operator in operators.values():
@@ -213,22 +277,38 @@ def test_numerics_name_their_devices():
 
 
 DIGITS = Path(os.environ.get("PENCHANT_DATA", ""), "mnist")
-needs_digits = pytest.mark.skipif(not DIGITS.is_dir(), reason="PENCHANT_DATA names no folder with mnist")
+needs_digits = pytest.mark.skipif(
+    not DIGITS.is_dir(), reason="PENCHANT_DATA names no folder with mnist"
+)
 
 
 @pytest.mark.slow
 @needs_digits
 @pytest.mark.parametrize(
     "architecture",
-    [{"name": "mlp", "widths": [256, 256, 256], "normalization": "batch"}, {"name": "lenet", "normalization": "batch"}],
+    [
+        {"name": "mlp", "widths": [256, 256, 256], "normalization": "batch"},
+        {"name": "lenet", "normalization": "batch"},
+    ],
     ids=lambda each: each["name"],
 )
 def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mnist(architecture):
     """Trained to a loss near zero, a third of the samples carry the curvature. The claim is not general: LeNet without batch-norm after
     twenty epochs on 5,000 digits has 18 to 26 of 300, and CFAC's error is the larger one for two of three seeds, its alignment the better.
     """
-    estimators = {"curvature": [{"name": "ggn"}, *({"name": name, "uncovered": "accept"} for name in ("kfac", "cfac"))]}
-    training = {"epochs": 60, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 5e-4, "schedule": "thirds"}
+    estimators = {
+        "curvature": [
+            {"name": "ggn"},
+            *({"name": name, "uncovered": "accept"} for name in ("kfac", "cfac")),
+        ]
+    }
+    training = {
+        "epochs": 60,
+        "learning_rate": 0.05,
+        "momentum": 0.9,
+        "weight_decay": 5e-4,
+        "schedule": "thirds",
+    }
     result = penchant.measure(
         "curvature-proxies",
         architecture=architecture,
@@ -240,10 +320,25 @@ def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mni
         steps=32,
         starts=1,
     )
-    names = ("layer-error-kfac", "layer-error-cfac", "layer-error-cfac-null", "layer-alignment-kfac", "layer-alignment-cfac")
-    for layer, *numbers in zip(result.conventions["layers"].split(", "), *(result.arrays[name] for name in names)):
-        print(f"{architecture['name']} layer {layer}: " + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, numbers)))
-    print(f"{architecture['name']} effective samples {result.quantities['effective-samples'].value:.0f} of 300")
-    kfac, cfac, null = (result.arrays[f"layer-error-{name}"][-2:] for name in ("kfac", "cfac", "cfac-null"))
+    names = (
+        "layer-error-kfac",
+        "layer-error-cfac",
+        "layer-error-cfac-null",
+        "layer-alignment-kfac",
+        "layer-alignment-cfac",
+    )
+    for layer, *numbers in zip(
+        result.conventions["layers"].split(", "), *(result.arrays[name] for name in names)
+    ):
+        print(
+            f"{architecture['name']} layer {layer}: "
+            + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, numbers))
+        )
+    print(
+        f"{architecture['name']} effective samples {result.quantities['effective-samples'].value:.0f} of 300"
+    )
+    kfac, cfac, null = (
+        result.arrays[f"layer-error-{name}"][-2:] for name in ("kfac", "cfac", "cfac-null")
+    )
     assert (cfac < kfac).all() and (cfac < null).all()
     assert result.quantities["cosine-class"].value > result.quantities["cosine-class"].null

@@ -16,17 +16,35 @@ CLASSES = 3
 def network_and_data(samples=14, bias=True):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Conv2d(1, 3, 3, bias=bias), nn.Tanh(), nn.Flatten(), nn.Linear(12, 5, bias=bias), nn.Tanh())
+        network = nn.Sequential(
+            nn.Conv2d(1, 3, 3, bias=bias),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(12, 5, bias=bias),
+            nn.Tanh(),
+        )
         network = network.append(nn.Linear(5, CLASSES, bias=bias)).double().eval()
-        return network, (torch.randn(samples, 1, 4, 4, dtype=torch.float64) + 0.2, torch.arange(samples) % CLASSES)
+        return network, (
+            torch.randn(samples, 1, 4, 4, dtype=torch.float64) + 0.2,
+            torch.arange(samples) % CLASSES,
+        )
 
 
 def cfac(width=20, samples=80):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        network = nn.Sequential(nn.Linear(15, width), nn.ReLU(), nn.Linear(width, CLASSES)).double().eval()
-        inputs, labels = torch.randn(samples, 15, dtype=torch.float64), torch.arange(samples) % CLASSES
-    return kronecker_operators(network, (inputs, labels), coverage(network, inputs), labels, loss="cross-entropy")["0"]
+        network = (
+            nn.Sequential(nn.Linear(15, width), nn.ReLU(), nn.Linear(width, CLASSES))
+            .double()
+            .eval()
+        )
+        inputs, labels = (
+            torch.randn(samples, 15, dtype=torch.float64),
+            torch.arange(samples) % CLASSES,
+        )
+    return kronecker_operators(
+        network, (inputs, labels), coverage(network, inputs), labels, loss="cross-entropy"
+    )["0"]
 
 
 def generator(seed=0):
@@ -72,14 +90,18 @@ def test_zeros_of_few_samples_are_counted_not_guessed(monkeypatch):
     A = cfac(samples=6)
     V = A.factor()
     columns = V.apply(torch.eye(V.samples, dtype=torch.float64)).T
-    assert float((columns @ columns.T - A.dense()).abs().max()) < 1e-12 * float(A.dense().abs().max())
+    assert float((columns @ columns.T - A.dense()).abs().max()) < 1e-12 * float(
+        A.dense().abs().max()
+    )
     assert torch.allclose(V.adjoint(torch.eye(A.size, dtype=torch.float64)), columns)
     values = torch.linalg.eigvalsh(A.dense())
     zeros = float((values < 1e-10 * values.max()).double().mean())
     monkeypatch.setattr(type(A), "exact_spectrum", lambda self: None)
     found = _spectra.spectrum(A, generator=generator(), steps=40, starts=2)
     for nodes, weights in zip(found.nodes, found.weights):
-        assert float(weights[nodes.abs() < 1e-10 * found.largest].sum()) == pytest.approx(zeros, abs=0.01)
+        assert float(weights[nodes.abs() < 1e-10 * found.largest].sum()) == pytest.approx(
+            zeros, abs=0.01
+        )
     assert cfac().factor() is None, "with many samples parameters are fewer"
 
 
@@ -98,7 +120,9 @@ def test_leading_eigenvalues_by_lanczos_are_the_exact_ones(monkeypatch):
 
 def test_the_largest_gap_is_searched_in_two_to_twice_the_classes():
     values = torch.tensor([100.0, 1.0, 0.9, 0.8, 0.7, 0.1, 0.09, 1e-9])
-    assert _spectra.largest_gap(values, classes=3)[0] == 5, "the first gap does not count, nor does the one beyond 2 C"
+    assert _spectra.largest_gap(values, classes=3)[0] == 5, (
+        "the first gap does not count, nor does the one beyond 2 C"
+    )
     assert _spectra.largest_gap(values, classes=3)[1] == pytest.approx(7.0)
 
 
@@ -115,12 +139,26 @@ def dense_means(network, data, layer):
                 outputs = network(x[None])
                 given, made = seen.pop()
                 loss = functional.cross_entropy(outputs, torch.tensor([k]))
-                parts = torch.autograd.grad(loss, [made, module.weight] + ([] if module.bias is None else [module.bias]))
+                parts = torch.autograd.grad(
+                    loss, [made, module.weight] + ([] if module.bias is None else [module.bias])
+                )
                 delta, weight = parts[0][0], parts[1].flatten(1)
                 g = weight if module.bias is None else torch.cat([weight, parts[2][:, None]], dim=1)
-                own[k].append((outputs.softmax(1)[0, k].detach(), g, delta.flatten(1).sum(1) if delta.dim() > 1 else delta))
-            flat = functional.unfold(given, module.kernel_size)[0].mean(1) if isinstance(module, nn.Conv2d) else given[0]
-            own[CLASSES].append(flat.detach() if module.bias is None else torch.cat([flat.detach(), torch.ones(1)]))
+                own[k].append(
+                    (
+                        outputs.softmax(1)[0, k].detach(),
+                        g,
+                        delta.flatten(1).sum(1) if delta.dim() > 1 else delta,
+                    )
+                )
+            flat = (
+                functional.unfold(given, module.kernel_size)[0].mean(1)
+                if isinstance(module, nn.Conv2d)
+                else given[0]
+            )
+            own[CLASSES].append(
+                flat.detach() if module.bias is None else torch.cat([flat.detach(), torch.ones(1)])
+            )
         features.append(torch.stack(own[CLASSES]).mean(0))
         for k in range(CLASSES):
             weights[c, k] = sum(w for w, _, _ in own[k])
@@ -140,16 +178,24 @@ def test_cosines_of_class_means_are_those_of_dense_gradients(bias):
     data = (data[0], torch.tensor([0, 1, 2, 1, 1, 0, 2, 1, 0, 1, 1, 2, 1, 1]))
     found, dense = [], []
     for layer in ("0", "3", "5"):
-        found.append(_class_means.mean_products(network, data, layer, classes=CLASSES, bias=bias, batch=4))
+        found.append(
+            _class_means.mean_products(network, data, layer, classes=CLASSES, bias=bias, batch=4)
+        )
         dense.append(dense_means(network, data, layer))
     for c in range(CLASSES):
         for k in range(CLASSES + 1):
             for b in range(CLASSES):
-                pairs = [(g[c, k].flatten(), torch.outer(e[c, k], h[b]).flatten()) for g, e, h in dense]
+                pairs = [
+                    (g[c, k].flatten(), torch.outer(e[c, k], h[b]).flatten()) for g, e, h in dense
+                ]
                 for each, (g, product) in zip(found, pairs):
-                    assert float(each.cosines()[c, k, b]) == pytest.approx(float(torch.cosine_similarity(g, product, dim=0)), abs=1e-10)
+                    assert float(each.cosines()[c, k, b]) == pytest.approx(
+                        float(torch.cosine_similarity(g, product, dim=0)), abs=1e-10
+                    )
                 whole = torch.cosine_similarity(*(torch.cat(each) for each in zip(*pairs)), dim=0)
-                assert float(_class_means.add(found)[c, k, b]) == pytest.approx(float(whole), abs=1e-10)
+                assert float(_class_means.add(found)[c, k, b]) == pytest.approx(
+                    float(whole), abs=1e-10
+                )
 
 
 def test_class_means_are_products_with_one_sample_a_class():
@@ -158,6 +204,8 @@ def test_class_means_are_products_with_one_sample_a_class():
     for layer in ("3", "5"):
         cosines = _class_means.mean_products(network, data, layer, classes=CLASSES).cosines()
         for c in range(CLASSES):
-            assert torch.allclose(cosines[c, :CLASSES, c], torch.ones(CLASSES, dtype=torch.float64)), "one gradient is one product"
+            assert torch.allclose(
+                cosines[c, :CLASSES, c], torch.ones(CLASSES, dtype=torch.float64)
+            ), "one gradient is one product"
     with pytest.raises(ValueError, match="found none of class 3"):
         _class_means.mean_products(network, data, "5", classes=4)

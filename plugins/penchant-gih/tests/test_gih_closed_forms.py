@@ -54,7 +54,9 @@ def relu_evolution(n, s_w, s_p, S):
     a, c = mean(lambda t: q(t) ** 2), mean(lambda t: p(t) * q(t))
     b = mean(lambda t: math.sin(t) ** 4 / (4 * math.pi**2 * (D - 1)))
     eye, trace = np.eye(D), np.trace(S)
-    first = n * (n - 1) * s_w**2 * s_p**4 * ((a - b) * S + b * trace * eye) + (n / 4) * s_w**2 * s_p**4 * (2 * S + trace * eye)
+    first = n * (n - 1) * s_w**2 * s_p**4 * ((a - b) * S + b * trace * eye) + (
+        n / 4
+    ) * s_w**2 * s_p**4 * (2 * S + trace * eye)
     return -(first + (3 * n / 4) * s_w**4 * s_p**2 * S + n * (n - 1) * s_w**4 * s_p**2 * c * S)
 
 
@@ -71,14 +73,22 @@ def convolution_evolution(n, s_w, s_p, kernel, S):
 
 def evolution(architecture, networks, **options):
     return penchant.measure(
-        "geometry-evolution", architecture=architecture, dataset=samples, executor="serial", samples=networks, seed=5, **options
+        "geometry-evolution",
+        architecture=architecture,
+        dataset=samples,
+        executor="serial",
+        samples=networks,
+        seed=5,
+        **options,
     )
 
 
 def z_scores(result, exact):
     """Entries of a symmetric matrix in units of their standard errors."""
     upper = np.triu_indices(len(exact))
-    return (result.arrays["evolution"][upper] - exact[upper]) / result.arrays["evolution-stderr"][upper]
+    return (result.arrays["evolution"][upper] - exact[upper]) / result.arrays["evolution-stderr"][
+        upper
+    ]
 
 
 def corrected_point(count):
@@ -89,16 +99,35 @@ def corrected_point(count):
 def exact_case(name):
     """An architecture and its exact Delta = D + D^T."""
     if name == "linear-regression":
-        return {"name": "logistic", "bias": False, "initialization": "gaussian", "weight_std": 0.7}, -2 * 0.49 * S
+        return {
+            "name": "logistic",
+            "bias": False,
+            "initialization": "gaussian",
+            "weight_std": 0.7,
+        }, -2 * 0.49 * S
     kind, _, width = name.partition("-")
     n = int(width)
     if kind == "convolution":  # in the theorem, w are the readout's weights and p the kernel's
-        architecture = {"name": "linear-conv", "channels": n, "kernel": 3, "weight_std": 0.8, "readout_std": 1.3}
+        architecture = {
+            "name": "linear-conv",
+            "channels": n,
+            "kernel": 3,
+            "weight_std": 0.8,
+            "readout_std": 1.3,
+        }
         return architecture, 2 * convolution_evolution(n, 1.3, 0.8, 3, S)
     return (lambda: ReluLayer(n, 1.3, 0.8)), 2 * relu_evolution(n, 1.3, 0.8, S)
 
 
-NAMES = ["linear-regression", "convolution-1", "convolution-3", "convolution-16", "relu-1", "relu-3", "relu-16"]
+NAMES = [
+    "linear-regression",
+    "convolution-1",
+    "convolution-3",
+    "convolution-16",
+    "relu-1",
+    "relu-3",
+    "relu-16",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,12 +144,16 @@ def test_relative_error_falls_as_one_over_root_networks(name):
     few, many = (evolution(architecture, networks) for networks in (5000, 20000))
     z, size = z_scores(many, exact), np.linalg.norm(exact)
     assert np.abs(z).max() < corrected_point(len(z))
-    assert np.abs(z_scores(many, 1.2 * exact)).max() > corrected_point(len(z))  # a wrong factor would be seen
+    assert np.abs(z_scores(many, 1.2 * exact)).max() > corrected_point(
+        len(z)
+    )  # a wrong factor would be seen
     expected = [np.linalg.norm(result.arrays["evolution-stderr"]) / size for result in (few, many)]
     error = np.linalg.norm(many.arrays["evolution"] - exact) / size
     scale = (many.arrays["evolution"] * exact).sum() / size**2
     assert abs(scale - 1) < 0.05 and error < 3 * expected[1]
-    if name != "relu-1":  # one unit scatters most: (E|Delta_1|^2 / |Delta|^2 / 20000)^(1/2) is at least 0.05 for any data
+    if (
+        name != "relu-1"
+    ):  # one unit scatters most: (E|Delta_1|^2 / |Delta|^2 / 20000)^(1/2) is at least 0.05 for any data
         assert error < 0.05
     assert 1.6 < expected[0] / expected[1] < 2.5
 
@@ -139,7 +172,13 @@ class PooledConvolution(nn.Module):
 
 
 def test_pooled_convolution_of_three_inputs_has_two_directions():
-    result = penchant.measure("average-geometry", architecture=lambda: PooledConvolution(), shape=(3,), executor="serial", samples=8000)
+    result = penchant.measure(
+        "average-geometry",
+        architecture=lambda: PooledConvolution(),
+        shape=(3,),
+        executor="serial",
+        samples=8000,
+    )
     exact = 0.49 * np.array([3 / 4, 1 / 4])
     values, stderr = result.arrays["eigenvalues"], result.arrays["eigenvalues-stderr"]
     assert (np.abs(values[:2] - exact) < 4 * stderr[:2]).all()

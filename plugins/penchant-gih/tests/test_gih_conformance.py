@@ -41,7 +41,9 @@ def test_component_conforms(offer):
 
 @pytest.mark.parametrize("name", PROBES)
 def test_probe_conforms(name, tmp_path):
-    result = testing.check_probe(name, tmp_path, processes=name == "feature-elimination", **PROBES[name])
+    result = testing.check_probe(
+        name, tmp_path, processes=name == "feature-elimination", **PROBES[name]
+    )
     for array in result.arrays:
         if f"{array}-stderr" in result.arrays:
             assert result.arrays[array].shape == result.arrays[f"{array}-stderr"].shape
@@ -53,17 +55,35 @@ def test_probe_is_the_same_under_every_executor(name, tmp_path):
     testing.check_probe(name, tmp_path, **PROBES[name])
 
 
-@pytest.mark.skipif(importlib.util.find_spec("penchant_synthetic") is None, reason="geometry-training needs penchant-synthetic")
+@pytest.mark.skipif(
+    importlib.util.find_spec("penchant_synthetic") is None,
+    reason="geometry-training needs penchant-synthetic",
+)
 @pytest.mark.parametrize("data", ["geometry", "flipped"])
 def test_geometry_training_conforms(data, tmp_path):
-    options = {"shape": [4], "networks": 6, "samples": 60, "inputs": 2, "train": 40, "test": 20, "training": FEW}
-    testing.check_probe("geometry-training", tmp_path, data=data, processes=data == "flipped", **options)
+    options = {
+        "shape": [4],
+        "networks": 6,
+        "samples": 60,
+        "inputs": 2,
+        "train": 40,
+        "test": 20,
+        "training": FEW,
+    }
+    testing.check_probe(
+        "geometry-training", tmp_path, data=data, processes=data == "flipped", **options
+    )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("penchant_synthetic") is None, reason="geometry-training needs penchant-synthetic")
+@pytest.mark.skipif(
+    importlib.util.find_spec("penchant_synthetic") is None,
+    reason="geometry-training needs penchant-synthetic",
+)
 def test_geometry_training_on_a_dataset_conforms(tmp_path):
     options = {"networks": 4, "samples": 60, "inputs": 2, "training": FEW, "steps": [0, 1, 6]}
-    result = testing.check_probe("geometry-training", tmp_path, data="dataset", dataset=CIRCLES, processes=False, **options)
+    result = testing.check_probe(
+        "geometry-training", tmp_path, data="dataset", dataset=CIRCLES, processes=False, **options
+    )
     assert result.arrays["velocity"].shape == (2,) and result.arrays["steps"].tolist() == [0, 1, 6]
 
 
@@ -74,7 +94,12 @@ def test_dataset_conforms(name):
 
 def test_declarations_import_no_numerics():
     code = "import penchant_gih, sys; print([m for m in ('torch', 'numpy', 'scipy', 'matplotlib') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from penchant_gih._projected import PARTS, Projected
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble
 from penchant_numerics.moments import effective_rank
-from penchant_numerics.training import loss_function
+from penchant_numerics.trainer import loss_function
 from torch import nn
 from torch.func import functional_call, hessian, jacfwd, jacrev
 
@@ -40,8 +40,12 @@ def smooth_networks(count=3, seed=0):
     """An ensemble of small GELU convolutions in double precision."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = nn.Sequential(nn.Conv2d(1, 3, 3), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 2)).double()
-    state = {name: normal(count, *tensor.shape, seed=5) for name, tensor in module.named_parameters()}
+        module = nn.Sequential(
+            nn.Conv2d(1, 3, 3), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 2)
+        ).double()
+    state = {
+        name: normal(count, *tensor.shape, seed=5) for name, tensor in module.named_parameters()
+    }
     return Ensemble(module.requires_grad_(False), state, "given")
 
 
@@ -51,24 +55,43 @@ def outputs(ensemble, state, x):
 
 
 def states(ensemble):
-    return [{name: tensor[n] for name, tensor in ensemble.state.items()} for n in range(len(ensemble))]
+    return [
+        {name: tensor[n] for name, tensor in ensemble.state.items()} for n in range(len(ensemble))
+    ]
 
 
 @pytest.mark.parametrize("residual", RESIDUALS)
 @pytest.mark.parametrize("batch", [2, 7])
 def test_mixed_products_equal_the_dense_mixed_derivative(residual, batch):
-    networks, inputs, labels = smooth_networks(), normal(7, 1, 6, 6, seed=1), normal(7, seed=2).sign()
+    networks, inputs, labels = (
+        smooth_networks(),
+        normal(7, 1, 6, 6, seed=1),
+        normal(7, seed=2).sign(),
+    )
     points = normal(3, 1, 1, 6, 6, seed=3)
     flow = Flow(inputs, labels, labels.flip(0), RESIDUALS[residual], batch=batch)
     along, taken = flow.parameter_gradients(networks)
-    found, difference = mixed_products(networks, along, points), mixed_products(networks, taken, points)
+    found, difference = (
+        mixed_products(networks, along, points),
+        mixed_products(networks, taken, points),
+    )
     for n, state in enumerate(states(networks)):
-        mixed = jacfwd(jacrev(lambda w, x: outputs(networks, w, x)[0]), argnums=1)(state, points[n])  # d^2 f / d theta d x
+        mixed = jacfwd(jacrev(lambda w, x: outputs(networks, w, x)[0]), argnums=1)(
+            state, points[n]
+        )  # d^2 f / d theta d x
         slopes = jacrev(lambda w: outputs(networks, w, inputs))(state)
         values = outputs(networks, state, inputs)
         for right, mine in ((labels, found), (labels.flip(0), found - difference)):
             r = RESIDUALS[residual](values, right)
-            dense = sum(torch.einsum("mp,m,px->x", slopes[k].flatten(1), r, mixed[k].reshape(slopes[k][0].numel(), -1)) for k in state)
+            dense = sum(
+                torch.einsum(
+                    "mp,m,px->x",
+                    slopes[k].flatten(1),
+                    r,
+                    mixed[k].reshape(slopes[k][0].numel(), -1),
+                )
+                for k in state
+            )
             assert torch.allclose(mine[n, 0], dense, rtol=1e-9, atol=1e-9)
 
 
@@ -83,7 +106,11 @@ def test_gradients_equal_one_network_after_another():
 
 def test_evolution_is_the_time_derivative_of_the_geometry():
     """One small Euler step of gradient flow moves g g^T by Delta times its length: a finite difference in time."""
-    networks, inputs, labels = smooth_networks(), normal(7, 1, 6, 6, seed=1), normal(7, seed=2).sign()
+    networks, inputs, labels = (
+        smooth_networks(),
+        normal(7, 1, 6, 6, seed=1),
+        normal(7, seed=2).sign(),
+    )
     points = normal(3, 1, 1, 6, 6, seed=3)
     flow = Flow(inputs, labels, labels, RESIDUALS["squared-error"], batch=7)
     along = flow.parameter_gradients(networks)[0]
@@ -96,7 +123,11 @@ def test_evolution_is_the_time_derivative_of_the_geometry():
         return rows.T @ rows / len(rows)
 
     errors = [
-        float(((moment(h) - moment(-h)) / (2 * h) - evolution.matrix()).abs().max() / evolution.matrix().abs().max()) for h in (1e-5, 5e-6)
+        float(
+            ((moment(h) - moment(-h)) / (2 * h) - evolution.matrix()).abs().max()
+            / evolution.matrix().abs().max()
+        )
+        for h in (1e-5, 5e-6)
     ]
     assert errors[0] < 1e-3
     assert 3 < errors[0] / errors[1] < 5  # second order
@@ -123,7 +154,12 @@ def test_geometry_errors_and_parts_equal_plain_ones():
     own = torch.einsum("npi,npj->nij", gradients, gradients) / 3
     assert torch.allclose(geometry.matrix(), own.mean(0))
     assert torch.allclose(geometry.entry_stderr(), own.std(0) / math.sqrt(11))
-    assert geometry.trace() == pytest.approx((float(own.mean(0).trace()), float(own.diagonal(dim1=1, dim2=2).sum(1).std() / math.sqrt(11))))
+    assert geometry.trace() == pytest.approx(
+        (
+            float(own.mean(0).trace()),
+            float(own.diagonal(dim1=1, dim2=2).sum(1).std() / math.sqrt(11)),
+        )
+    )
     halves = own[0::2].mean(0), own[1::2].mean(0)
     assert geometry.squared_norm() == pytest.approx(float((halves[0] * halves[1]).sum()))
 
@@ -136,9 +172,13 @@ def test_effective_rank_error_matches_its_scatter():
         geometry.add((normal(400, 6, seed=seed) * scale)[:, None])
         values, columns = torch.linalg.eigh(geometry.matrix())
         rank = effective_rank(values)
-        found.append((rank, float(geometry.stderr(effective_rank_influence(values, columns.T, rank)))))
+        found.append(
+            (rank, float(geometry.stderr(effective_rank_influence(values, columns.T, rank))))
+        )
     ranks, errors = torch.tensor(found, **CPU).T
-    assert float(ranks.std()) == pytest.approx(float(errors.mean()), rel=0.3)  # 60 repeats know a scatter to 9 %
+    assert float(ranks.std()) == pytest.approx(
+        float(errors.mean()), rel=0.3
+    )  # 60 repeats know a scatter to 9 %
 
 
 def test_plain_norm_is_biased_and_the_norm_of_halves_is_not():
@@ -167,7 +207,9 @@ def test_projected_norms_and_products_are_unbiased():
         plain.append(float((sampled * S).sum()))
     for values in (norms, products):  # G = I, so both are |S|^2
         numbers = torch.tensor(values, **CPU)
-        assert float(numbers.mean() - S.square().sum()) == pytest.approx(0, abs=4 * float(numbers.std()) / math.sqrt(80))
+        assert float(numbers.mean() - S.square().sum()) == pytest.approx(
+            0, abs=4 * float(numbers.std()) / math.sqrt(80)
+        )
     biased = torch.tensor(plain, **CPU)
     assert float(biased.mean() - S.square().sum()) > 4 * float(biased.std()) / math.sqrt(80)
 
@@ -186,7 +228,9 @@ def test_rotation_null_equals_simulation():
     A, B, size = symmetric(6, 1), symmetric(6, 2), 6
     R = rotations(4000, size)
     drawn = (A * (R @ B @ R.mT)).sum((1, 2)) / (A.norm() * B.norm())
-    null = rotation_null(float(A.trace()), float(B.trace()), float(A.square().sum()), float(B.square().sum()), size)
+    null = rotation_null(
+        float(A.trace()), float(B.trace()), float(A.square().sum()), float(B.square().sum()), size
+    )
     assert null.value == pytest.approx(float(drawn.mean()), abs=4 * null.stderr / math.sqrt(4000))
     assert null.stderr == pytest.approx(float(drawn.std()), rel=0.06)
 
@@ -196,8 +240,12 @@ def test_containment_null_equals_simulation():
     R = rotations(4000, size)
     drawn = (R @ A @ R.mT)[:, :rank, :rank].square().sum((1, 2)) / A.square().sum()
     null = containment_null(float(A.trace()), float(A.square().sum()), size, rank)
-    assert null**2 == pytest.approx(float(drawn.mean()), abs=4 * float(drawn.std()) / math.sqrt(4000))
-    assert containment_null(float(A.trace()), float(A.square().sum()), size, size) == pytest.approx(1)
+    assert null**2 == pytest.approx(
+        float(drawn.mean()), abs=4 * float(drawn.std()) / math.sqrt(4000)
+    )
+    assert containment_null(float(A.trace()), float(A.square().sum()), size, size) == pytest.approx(
+        1
+    )
 
 
 def test_corr_from_tables_equals_corr_of_matrices():
@@ -214,8 +262,14 @@ def test_corr_of_few_networks_with_unequal_norms_is_not_above_one():
     D, B, plain, found = 6, torch.diag(torch.linspace(1, 2, 6, **CPU)), [], []
     for seed in range(200):
         sizes = normal(8, seed=seed).exp()
-        products, table = sizes * float(B.square().sum()), torch.outer(sizes, sizes) * float(B.square().sum())
-        plain.append(float(products.mean()) / math.sqrt(distinct_mean(table, range(8)) * float(B.square().sum())))
+        products, table = (
+            sizes * float(B.square().sum()),
+            torch.outer(sizes, sizes) * float(B.square().sum()),
+        )
+        plain.append(
+            float(products.mean())
+            / math.sqrt(distinct_mean(table, range(8)) * float(B.square().sum()))
+        )
         found.append(corr_with_fixed(products, table, float(B.square().sum())).value)
     assert len(B) == D and min(plain) > 1
     excess, corrected = (sum(values) / 200 - 1 for values in (plain, found))
@@ -239,12 +293,18 @@ def test_scores_are_rayleigh_quotients_in_the_order_of_samples():
     x[3] = 0
     found = scores(A, x)
     for row, value in zip(x, found):
-        assert float(value) == pytest.approx(float(row @ A @ row / row.square().sum()) if float(row.norm()) else 0.0)
+        assert float(value) == pytest.approx(
+            float(row @ A @ row / row.square().sum()) if float(row.norm()) else 0.0
+        )
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
 def test_curvature_parts_add_up_to_the_dense_hessian(loss):
-    networks, x, y = smooth_networks(1), normal(4, 1, 6, 6, seed=1), torch.tensor([0, 1, 1, 0], device="cpu")
+    networks, x, y = (
+        smooth_networks(1),
+        normal(4, 1, 6, 6, seed=1),
+        torch.tensor([0, 1, 1, 0], device="cpu"),
+    )
     state = states(networks)[0]
     targets = 2 * y.double() - 1
 
@@ -252,10 +312,20 @@ def test_curvature_parts_add_up_to_the_dense_hessian(loss):
         return outputs(networks, state, inputs)[:, None]
 
     parts = curvature_parts(network, x, targets, loss=loss, chunk=5)
-    whole = sum(hessian(lambda z, n=n: loss_function(loss)(network(z[None]), y[n : n + 1]))(x[n]).reshape(36, 36) for n in range(4)) / 4
+    whole = (
+        sum(
+            hessian(lambda z, n=n: loss_function(loss)(network(z[None]), y[n : n + 1]))(
+                x[n]
+            ).reshape(36, 36)
+            for n in range(4)
+        )
+        / 4
+    )
     assert torch.allclose(parts["first"] + parts["second"], whole, rtol=1e-8, atol=1e-9)
     assert float(parts["second"].norm()) > 0
-    assert float(parts["weight"]) == pytest.approx(float(loss_derivatives(network(x)[:, 0], targets, loss)[1].mean()))
+    assert float(parts["weight"]) == pytest.approx(
+        float(loss_derivatives(network(x)[:, 0], targets, loss)[1].mean())
+    )
 
 
 def test_least_aligned_directions_solve_the_generalised_problem_in_order():
@@ -263,11 +333,17 @@ def test_least_aligned_directions_solve_the_generalised_problem_in_order():
     rows = least_aligned(G, S, ridge=1e-12)
     assert torch.allclose(rows @ rows.T, torch.eye(6, **CPU), atol=1e-9)
     ratios = [
-        float(torch.linalg.eigvals(torch.linalg.solve(rows[:k] @ S @ rows[:k].T, rows[:k] @ G @ rows[:k].T)).real.max())
+        float(
+            torch.linalg.eigvals(
+                torch.linalg.solve(rows[:k] @ S @ rows[:k].T, rows[:k] @ G @ rows[:k].T)
+            ).real.max()
+        )
         for k in range(1, 7)
     ]
     exact = torch.linalg.eigvals(torch.linalg.solve(S, G)).real.sort().values
-    assert ratios == pytest.approx(exact.tolist(), rel=1e-6)  # the first k span the k smallest ratios
+    assert ratios == pytest.approx(
+        exact.tolist(), rel=1e-6
+    )  # the first k span the k smallest ratios
 
 
 def test_elimination_takes_out_just_the_rows():
@@ -287,7 +363,9 @@ def test_labels_are_balanced_and_decided_by_the_direction(kind):
     u[3] = 1
     generator = torch.Generator(device="cpu").manual_seed(0)
     x = isotropic_inputs(4000, u, 2.0, (12,), generator).double()
-    assert float(x[:, 3].std()) == pytest.approx(2.0, rel=0.05) and float(x[:, 4].std()) == pytest.approx(1.0, rel=0.05)
+    assert float(x[:, 3].std()) == pytest.approx(2.0, rel=0.05) and float(
+        x[:, 4].std()
+    ) == pytest.approx(1.0, rel=0.05)
     labels = Labeller(u, kind, x, noise=0.0)(x, generator)
     assert abs(float(labels.double().mean()) - 0.5) < 1e-3
     mean, std = (x.mean(), x.std()) if kind == "sinusoid" else (0.0, 1.0)
@@ -302,7 +380,9 @@ def test_label_noise_has_the_variance_of_its_channel():
     for channel, scale in enumerate((1.0, 5.0, 0.2)):
         u = torch.zeros(3, 4, 4, **CPU)
         u[channel] = 0.25  # a unit vector
-        assert float(Labeller(u.flatten(), "linear", x, noise=0.2).noise) == pytest.approx(math.sqrt(0.2) * scale, rel=0.02)
+        assert float(Labeller(u.flatten(), "linear", x, noise=0.2).noise) == pytest.approx(
+            math.sqrt(0.2) * scale, rel=0.02
+        )
 
 
 def test_matrices_survive_the_journey_as_text():

@@ -43,7 +43,13 @@ def coloured_samples():
 
 def test_directions_of_a_colour_are_in_channel_first_order():
     """With channel-last pixels the energy would be in entries 1, 4, 7, 10 instead of 4 to 7."""
-    result = penchant.measure("average-geometry", architecture=lambda outputs: Colour(outputs), shape=(3, 2, 2), samples=400, **SERIAL)
+    result = penchant.measure(
+        "average-geometry",
+        architecture=lambda outputs: Colour(outputs),
+        shape=(3, 2, 2),
+        samples=400,
+        **SERIAL,
+    )
     diagonal = np.diag(result.arrays["geometry"])
     assert (diagonal[4:8] > 0).all() and np.delete(diagonal, [4, 5, 6, 7]).max() == 0
     assert np.abs(result.arrays["directions"][0]).argmax() == 7
@@ -52,7 +58,12 @@ def test_directions_of_a_colour_are_in_channel_first_order():
 
 def test_scores_see_the_colour_that_the_network_sees():
     options = {"samples": 400, "fractions": (0.5,), "training": {"steps": 0}, **SERIAL}
-    result = penchant.measure("sample-pruning", architecture=lambda outputs: Colour(outputs), dataset=coloured_samples, **options)
+    result = penchant.measure(
+        "sample-pruning",
+        architecture=lambda outputs: Colour(outputs),
+        dataset=coloured_samples,
+        **options,
+    )
     bright = ((np.arange(80) // 2) % 2).astype(bool)
     score = result.arrays["score"]
     assert score[bright].min() > 10 * score[~bright].max()
@@ -73,7 +84,12 @@ def test_each_score_belongs_to_its_sample():
     options = {"samples": 100, "fractions": (0.7,), "training": {"steps": 0}, **SERIAL}
     found = [
         torch.as_tensor(
-            penchant.measure("sample-pruning", architecture=lambda outputs: Colour(outputs), dataset=data, **options).arrays["score"]
+            penchant.measure(
+                "sample-pruning",
+                architecture=lambda outputs: Colour(outputs),
+                dataset=data,
+                **options,
+            ).arrays["score"]
         )
         for data in (coloured_samples, shuffled_samples)
     ]
@@ -82,7 +98,9 @@ def test_each_score_belongs_to_its_sample():
     kept = keep_highest(found[0], labels, 0.7)
     kept_shuffled = order[keep_highest(found[1], labels[order], 0.7)]
     assert torch.equal(kept, kept_shuffled.sort().values)
-    assert not torch.equal(kept, keep_highest(found[1], labels, 0.7))  # scores of shuffled samples in the order of the dataset
+    assert not torch.equal(
+        kept, keep_highest(found[1], labels, 0.7)
+    )  # scores of shuffled samples in the order of the dataset
 
 
 def test_pruning_is_per_class_and_drops_the_lowest():
@@ -96,7 +114,9 @@ def test_pruning_is_per_class_and_drops_the_lowest():
 
 
 def directions(count, size, seed=0):
-    return torch.linalg.qr(torch.randn(size, count, generator=generator(seed), dtype=torch.float64)).Q.T
+    return torch.linalg.qr(
+        torch.randn(size, count, generator=generator(seed), dtype=torch.float64)
+    ).Q.T
 
 
 def test_circles_are_where_they_are_asked_to_be():
@@ -117,22 +137,33 @@ def test_only_the_tested_feature_tells_the_class(tested):
     from penchant_gih import LinearAndRing
 
     rows = directions(3, 8)
-    data = load_linear_and_ring(LinearAndRing(directions=rows.numpy(), size=(8,), train=100, test=4000, tested=tested), generator())
+    data = load_linear_and_ring(
+        LinearAndRing(directions=rows.numpy(), size=(8,), train=100, test=4000, tested=tested),
+        generator(),
+    )
     along = data.test.inputs.double() @ rows.T
     linear = (along[:, 0] > 0).long()
     ring = (along[:, 1:].norm(dim=1) < 0.8).long()
-    agreement = {"linear": float((linear == data.test.labels).double().mean()), "ring": float((ring == data.test.labels).double().mean())}
+    agreement = {
+        "linear": float((linear == data.test.labels).double().mean()),
+        "ring": float((ring == data.test.labels).double().mean()),
+    }
     for name, share in agreement.items():
         assert share == 1.0 if tested in ("both", name) else abs(share - 0.5) < 0.04
     trained = data.train.inputs.double() @ rows.T
-    assert ((trained[:, 0] > 0).long() == data.train.labels).all() and float(trained[:, 0].abs().max()) == pytest.approx(0.5, abs=1e-5)
+    assert ((trained[:, 0] > 0).long() == data.train.labels).all() and float(
+        trained[:, 0].abs().max()
+    ) == pytest.approx(0.5, abs=1e-5)
 
 
 def test_directions_that_are_not_orthogonal_are_refused():
     from penchant_gih import TwoCircles
 
     with pytest.raises(penchant.Error, match="must be orthogonal"):
-        load_two_circles(TwoCircles(directions=[[1.0, 0, 0], [1.0, 1.0, 0]], size=(3,), train=4, test=4), generator())
+        load_two_circles(
+            TwoCircles(directions=[[1.0, 0, 0], [1.0, 1.0, 0]], size=(3,), train=4, test=4),
+            generator(),
+        )
 
 
 class FirstCoordinates(nn.Module):
@@ -154,26 +185,55 @@ TRAINING = {"epochs": 20, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
 
 
 def test_only_visible_directions_are_generalised():
-    options = {"shape": (4,), "samples": 200, "indices": (0, 1, 2, 3), "train": 1000, "test": 2000, "label_noise": 0.0}
-    result = penchant.measure("direction-generalization", architecture=blind, training=TRAINING, **options, **SERIAL)
+    options = {
+        "shape": (4,),
+        "samples": 200,
+        "indices": (0, 1, 2, 3),
+        "train": 1000,
+        "test": 2000,
+        "label_noise": 0.0,
+    }
+    result = penchant.measure(
+        "direction-generalization", architecture=blind, training=TRAINING, **options, **SERIAL
+    )
     test = result.arrays["test-accuracy"]
     assert test[:2].min() > 0.9 and np.abs(test[2:] - 0.5).max() < 0.06
     assert result.quantities["drop"].value > 10 * result.quantities["drop"].stderr
 
 
 def test_the_ring_is_preferred_where_the_linear_feature_is_invisible():
-    options = {"shape": (4,), "samples": 200, "indices": (2, 3), "train": 500, "test": 1000, "sigma": 0.5}
-    result = penchant.measure("feature-preference", architecture=blind, training=TRAINING, **options, **SERIAL)
+    options = {
+        "shape": (4,),
+        "samples": 200,
+        "indices": (2, 3),
+        "train": 500,
+        "test": 1000,
+        "sigma": 0.5,
+    }
+    result = penchant.measure(
+        "feature-preference", architecture=blind, training=TRAINING, **options, **SERIAL
+    )
     assert result.arrays["ring-accuracy"].min() > 0.95
     assert np.abs(result.arrays["linear-accuracy"] - 0.5).max() < 0.06
 
 
 def test_boundary_is_a_circle_only_in_a_visible_plane():
-    options = {"shape": (4,), "samples": 200, "seconds": (1, 3), "train": 500, "test": 1000, "grid": 21}
-    result = penchant.measure("decision-plane", architecture=blind, training=TRAINING, **options, **SERIAL)
+    options = {
+        "shape": (4,),
+        "samples": 200,
+        "seconds": (1, 3),
+        "train": 500,
+        "test": 1000,
+        "grid": 21,
+    }
+    result = penchant.measure(
+        "decision-plane", architecture=blind, training=TRAINING, **options, **SERIAL
+    )
     visible, hidden = result.arrays["plane"][:, 0]
     assert result.arrays["test-accuracy"][0] > 0.95 > result.arrays["test-accuracy"][1]
-    assert np.ptp(hidden, axis=1).max() < 1e-4 * np.ptp(hidden)  # nothing changes along the second direction
+    assert np.ptp(hidden, axis=1).max() < 1e-4 * np.ptp(
+        hidden
+    )  # nothing changes along the second direction
     centre, corner = visible[10, 10], visible[0, 0]
     assert centre > 0 > corner  # class 1 is the inner circle
 
@@ -187,14 +247,24 @@ def visible_samples():
 
 def test_eliminating_what_a_network_cannot_see_costs_nothing():
     options = {"samples": 200, "removed": (0, 2), "repeats": 2, "training": TRAINING}
-    result = penchant.measure("feature-elimination", architecture=blind, dataset=visible_samples, **options, **SERIAL)
+    result = penchant.measure(
+        "feature-elimination", architecture=blind, dataset=visible_samples, **options, **SERIAL
+    )
     assert result.arrays["explained"][1] == pytest.approx(0.8, abs=0.05)
     assert result.arrays["accuracy"][1] == pytest.approx(result.arrays["accuracy"][0], abs=0.02)
     assert result.arrays["random-accuracy"][1] < result.arrays["accuracy"][1] - 0.05
 
 
 def test_evolution_stays_in_the_visible_subspace():
-    result = penchant.measure("geometry-evolution", architecture=blind, dataset=visible_samples, samples=300, train=20, leading=2, **SERIAL)
+    result = penchant.measure(
+        "geometry-evolution",
+        architecture=blind,
+        dataset=visible_samples,
+        samples=300,
+        train=20,
+        leading=2,
+        **SERIAL,
+    )
     contained = result.quantities["containment"]
     assert contained.value == pytest.approx(1, abs=1e-6) and contained.null < 0.8
     assert np.abs(result.arrays["evolution"][2:]).max() == 0
@@ -202,13 +272,21 @@ def test_evolution_stays_in_the_visible_subspace():
 
 def test_evolution_along_training_and_widths_has_one_row_each():
     common = {"dataset": visible_samples, "samples": 96, "train": 20, **SERIAL}
-    steps = penchant.measure("geometry-evolution", architecture=blind, steps=(0, 3), training=TRAINING, **common)
+    steps = penchant.measure(
+        "geometry-evolution", architecture=blind, steps=(0, 3), training=TRAINING, **common
+    )
     assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 3]
     start = penchant.measure("geometry-evolution", architecture=blind, **common)
-    assert steps.arrays["corr-s"][0] == pytest.approx(start.arrays["corr-s"][0], rel=1e-5)  # step 0 is the initialisation
+    assert steps.arrays["corr-s"][0] == pytest.approx(
+        start.arrays["corr-s"][0], rel=1e-5
+    )  # step 0 is the initialisation
     perceptron = {"name": "mlp", "widths": [4]}
-    widths = penchant.measure("geometry-evolution", architecture=perceptron, widths=(2, 8), **common)
-    single = penchant.measure("geometry-evolution", architecture={"name": "mlp", "widths": [8]}, **common)
+    widths = penchant.measure(
+        "geometry-evolution", architecture=perceptron, widths=(2, 8), **common
+    )
+    single = penchant.measure(
+        "geometry-evolution", architecture={"name": "mlp", "widths": [8]}, **common
+    )
     assert widths.arrays["widths"].tolist() == [2, 8]
     assert widths.arrays["corr-gsg"][1] == pytest.approx(single.arrays["corr-gsg"][0], rel=1e-9)
 
@@ -216,7 +294,12 @@ def test_evolution_along_training_and_widths_has_one_row_each():
 def test_an_architecture_without_width_is_refused():
     with pytest.raises(penchant.Error, match="has no width"):
         penchant.measure(
-            "geometry-evolution", architecture={"name": "logistic"}, dataset=visible_samples, samples=24, widths=(2,), **SERIAL
+            "geometry-evolution",
+            architecture={"name": "logistic"},
+            dataset=visible_samples,
+            samples=24,
+            widths=(2,),
+            **SERIAL,
         )
 
 
@@ -225,7 +308,9 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
     circles = {"name": "two-circles", "size": [4], "radii": [2.0, 0.5], "train": 200, "test": 10}
     options = {"dataset": circles, "networks": 6, "training": TRAINING, "steps": (0, 60), **SERIAL}
     architecture = {"name": "mlp", "widths": [8], "activation": activation}
-    share = penchant.measure("input-curvature", architecture=architecture, **options).arrays["second-share"]
+    share = penchant.measure("input-curvature", architecture=architecture, **options).arrays[
+        "second-share"
+    ]
     assert (share == 0).all() if activation == "relu" else share[-1] > 0.05
 
 
@@ -243,8 +328,16 @@ def test_more_networks_extend_fewer(probing):
     """The first gradients, and so the entries of G that come from them, do not depend on how many follow."""
     found = []
     for samples in (40, 80):
-        options = {"samples": samples, "probing": probing, "architecture": {"name": "mlp", "widths": [5], "activation": "gelu"}}
-        found.append(penchant.measure("average-geometry", dataset=visible_samples, **options, **SERIAL).arrays["geometry"])
+        options = {
+            "samples": samples,
+            "probing": probing,
+            "architecture": {"name": "mlp", "widths": [5], "activation": "gelu"},
+        }
+        found.append(
+            penchant.measure(
+                "average-geometry", dataset=visible_samples, **options, **SERIAL
+            ).arrays["geometry"]
+        )
     rest = 2 * found[1] - found[0]  # G of networks 40 to 79
     assert np.linalg.eigvalsh(rest).min() > -1e-12
     assert not np.allclose(found[0], found[1])
@@ -260,11 +353,21 @@ def test_labels_come_from_the_inputs_that_are_trained_on():
         def generator(self, *keys):
             return generator(hash(keys) % 1000)
 
-    context, images = Context(), torch.randn(200, 3, 2, 2, generator=generator(5), dtype=torch.float64)
+    context, images = (
+        Context(),
+        torch.randn(200, 3, 2, 2, generator=generator(5), dtype=torch.float64),
+    )
     context.data.train = context.data.test = type("Samples", (), {"inputs": images})
     direction = [0.0] * 12
     direction[7] = 1.0  # channel 1, last pixel
-    item = {"data": "dataset", "labels": "linear", "label_noise": 0.0, "direction": direction, "repeat": 0, "index": 0}
+    item = {
+        "data": "dataset",
+        "labels": "linear",
+        "label_noise": 0.0,
+        "direction": direction,
+        "repeat": 0,
+        "index": 0,
+    }
     train, _ = labelled_samples(context, item)
     assert train.inputs is images
     pixel = images[:, 1, 1, 1]
@@ -273,11 +376,21 @@ def test_labels_come_from_the_inputs_that_are_trained_on():
 
 def test_indices_beyond_the_rank_are_refused_before_networks_are_drawn(tmp_path):
     with pytest.raises(penchant.Error, match="samples must be at least 60"):
-        penchant.measure("direction-generalization", architecture=blind, shape=(64,), samples=20, indices=(0, 59), **SERIAL)
+        penchant.measure(
+            "direction-generalization",
+            architecture=blind,
+            shape=(64,),
+            samples=20,
+            indices=(0, 59),
+            **SERIAL,
+        )
 
 
 def test_three_classes_are_refused_where_one_output_is_needed():
     with pytest.raises(penchant.Error, match="two classes"):
         penchant.measure(
-            "geometry-evolution", architecture={"name": "logistic"}, dataset=lambda: testing.tiny_samples(generator()), **SERIAL
+            "geometry-evolution",
+            architecture={"name": "logistic"},
+            dataset=lambda: testing.tiny_samples(generator()),
+            **SERIAL,
         )

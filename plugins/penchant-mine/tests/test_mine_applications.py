@@ -13,7 +13,13 @@ from penchant_mine import _adversaries as adversaries
 from penchant_mine import celeba
 from penchant_mine._adaptive_clip import adaptively_clipped, norm
 from penchant_mine._bidirectional import AliRecipe, Batch, Model, train_model
-from penchant_mine._bottleneck import ROWS, BottleneckRecipe, Classifier, error_rate, information_from_density
+from penchant_mine._bottleneck import (
+    ROWS,
+    BottleneckRecipe,
+    Classifier,
+    error_rate,
+    information_from_density,
+)
 from penchant_mine._gan import GanRecipe, Players, train_gan
 from penchant_mine._modes import coverage, digit_judge, normal_judge
 from penchant_mine._msssim import ms_ssim, scales_for
@@ -30,10 +36,15 @@ def tensors(*values):
 
 
 def test_adaptive_clip_on_gradients_made_by_hand():
-    adversarial, informative = tensors([3.0, 0.0], [[4.0]]), tensors([0.0, 6.0], [[8.0]])  # lengths 5 and 10
+    adversarial, informative = (
+        tensors([3.0, 0.0], [[4.0]]),
+        tensors([0.0, 6.0], [[8.0]]),
+    )  # lengths 5 and 10
     clipped = adaptively_clipped(adversarial, informative)
     assert norm(clipped) == pytest.approx(5.0)
-    assert torch.allclose(clipped[0], torch.tensor([0.0, 3.0], device="cpu")) and float(clipped[1]) == pytest.approx(4.0)
+    assert torch.allclose(clipped[0], torch.tensor([0.0, 3.0], device="cpu")) and float(
+        clipped[1]
+    ) == pytest.approx(4.0)
     shorter = adaptively_clipped(informative, adversarial)
     assert all(torch.equal(a, b) for a, b in zip(shorter, adversarial))  # never made longer
     nothing = adaptively_clipped(adversarial, tensors([0.0, 0.0], [[0.0]]))
@@ -51,12 +62,16 @@ def test_modes_and_kl_by_hand():
     share = torch.full((4,), 0.25, device="cpu", dtype=torch.float64)
     found = coverage(torch.tensor([0, 0, 1, 1, -1, -1, -1, -1], device="cpu"), 4, share)
     assert found == {"modes": 2.0, "kl": pytest.approx(math.log(2)), "quality": 0.5}
-    assert coverage(torch.full((5,), -1, device="cpu"), 4, share)["kl"] == pytest.approx(math.log(4))
+    assert coverage(torch.full((5,), -1, device="cpu"), 4, share)["kl"] == pytest.approx(
+        math.log(4)
+    )
     assert coverage(torch.arange(4, device="cpu"), 4, share)["kl"] == pytest.approx(0)
 
 
 def test_twenty_five_gaussians_are_all_found_and_what_lies_between_is_not():
-    data = load_twenty_five_gaussians(SimpleNamespace(samples=5000, sigma=0.05, spacing=1.0), generator())
+    data = load_twenty_five_gaussians(
+        SimpleNamespace(samples=5000, sigma=0.05, spacing=1.0), generator()
+    )
     judge = normal_judge(data.train.inputs, data.train.labels, 25)
     found = judge(data.test.inputs)
     inside = found >= 0
@@ -72,13 +87,20 @@ def test_spiral_lies_on_its_arm():
 
 
 def test_gan_learns_one_blob_and_only_its_generator_hears_of_information():
-    recipe = GanRecipe(steps=150, batch=64, learning_rate=2e-3, beta=1.0, noise=1, code=1, prior="normal", ema=0.05)
+    recipe = GanRecipe(
+        steps=150, batch=64, learning_rate=2e-3, beta=1.0, noise=1, code=1, prior="normal", ema=0.05
+    )
     makers = (
         lambda: adversaries.perceptron([2, 32, 2], batch_norm=True),
         lambda: adversaries.perceptron([2, 32, 1]),
         lambda: adversaries.Joined([3, 32, 1]),
     )
-    players = Players(*(adversaries.seeded(number, make, torch.device("cpu")) for number, make in enumerate(makers)))
+    players = Players(
+        *(
+            adversaries.seeded(number, make, torch.device("cpu"))
+            for number, make in enumerate(makers)
+        )
+    )
     data = torch.randn(500, 2, generator=generator(), device="cpu") * 0.5 + 1
     before = torch.random.get_rng_state()
     information = train_gan(players, data, recipe, generator(1))
@@ -98,12 +120,20 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         adversaries.Joined([3, 8, 1]),
     )
     model = Model(*makers)
-    x, z = torch.randn(6, 2, generator=generator(), device="cpu"), torch.randn(6, 1, generator=generator(1), device="cpu")
+    x, z = (
+        torch.randn(6, 2, generator=generator(), device="cpu"),
+        torch.randn(6, 1, generator=generator(1), device="cpu"),
+    )
     inferred, again = model.reconstruct(x, generator(2), 1)
     batch = Batch(x, z, inferred, model.decoder(z), again)
     score = model.statistics(*batch.informed(side)).sum()
     moved = {
-        name: any(g is not None for g in torch.autograd.grad(score, list(network.parameters()), allow_unused=True, retain_graph=True))
+        name: any(
+            g is not None
+            for g in torch.autograd.grad(
+                score, list(network.parameters()), allow_unused=True, retain_graph=True
+            )
+        )
         for name, network in (("encoder", model.encoder), ("decoder", model.decoder))
     }
     assert moved == {"encoder": side == "encoder", "decoder": side == "decoder"}
@@ -111,12 +141,27 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
 
 
 def test_the_weight_of_the_information_changes_what_the_encoder_learns():
-    recipe = AliRecipe(steps=3, batch=20, learning_rate=1e-3, beta=1.0, weight=1.0, latent=1, noise=1, ema=0.1, informed="encoder")
+    recipe = AliRecipe(
+        steps=3,
+        batch=20,
+        learning_rate=1e-3,
+        beta=1.0,
+        weight=1.0,
+        latent=1,
+        noise=1,
+        ema=0.1,
+        informed="encoder",
+    )
     networks = (lambda: adversaries.Joined([3, 8, 1]), lambda: adversaries.perceptron([1, 8, 2]))
     data = torch.randn(100, 2, generator=generator(), device="cpu")
     trained = {}
     for beta in (0.0, 1.0):
-        model = Model(*(adversaries.seeded(number, networks[number == 1], torch.device("cpu")) for number in range(4)))
+        model = Model(
+            *(
+                adversaries.seeded(number, networks[number == 1], torch.device("cpu"))
+                for number in range(4)
+            )
+        )
         train_model(model, "mine", data, replace(recipe, beta=beta), generator(5))
         trained[beta] = model.encoder.layers[0].weight.detach()
     assert not torch.equal(trained[0.0], trained[1.0])
@@ -150,7 +195,13 @@ def test_ms_ssim():
     same, scales = ms_ssim(image, image, span=1.0)
     assert scales == 2 and torch.allclose(same, torch.ones_like(same))
     noisy = [
-        float(ms_ssim(image, image + s * torch.randn(image.shape, generator=generator(1), device="cpu"), span=1.0)[0].mean())
+        float(
+            ms_ssim(
+                image,
+                image + s * torch.randn(image.shape, generator=generator(1), device="cpu"),
+                span=1.0,
+            )[0].mean()
+        )
         for s in (0.05, 0.2, 0.8)
     ]
     assert 1 > noisy[0] > noisy[1] > noisy[2] > 0
@@ -165,7 +216,11 @@ def test_similarity_in_one_window_is_the_textbook_formula():
     w = torch.exp(-(offsets[:, None] ** 2 + offsets**2) / (2 * 1.5**2))
     w = w / w.sum()
     ma, mb = (w * a).sum(), (w * b).sum()
-    va, vb, cab = (w * (a - ma) ** 2).sum(), (w * (b - mb) ** 2).sum(), (w * (a - ma) * (b - mb)).sum()
+    va, vb, cab = (
+        (w * (a - ma) ** 2).sum(),
+        (w * (b - mb) ** 2).sum(),
+        (w * (a - ma) * (b - mb)).sum(),
+    )
     expected = (2 * ma * mb + 1e-4) * (2 * cab + 9e-4) / ((ma**2 + mb**2 + 1e-4) * (va + vb + 9e-4))
     found, scales = ms_ssim(a, b, span=1.0)
     assert scales == 1 and float(found) == pytest.approx(max(0.0, float(expected)), abs=1e-9)
@@ -186,7 +241,9 @@ def test_information_from_density_of_a_normal_channel():
 def test_every_encoder_draws_as_it_says(name):
     recipe = BottleneckRecipe(1, 10, 1e-3, 1.0, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.3, 0.01)
     row = ROWS[name]
-    classifier = adversaries.seeded(0, lambda: Classifier(row, 6, (8,), 3, 4, extra=2), torch.device("cpu"))
+    classifier = adversaries.seeded(
+        0, lambda: Classifier(row, 6, (8,), 3, 4, extra=2), torch.device("cpu")
+    )
     x = torch.randn(5, 6, generator=generator(), device="cpu")
     draws = [classifier.encode(x, recipe, generator(seed))[0] for seed in (1, 2)]
     noisy = row.encoder != "plain"
@@ -231,11 +288,21 @@ def test_celeba_from_files(tmp_path):
         picture.paste((255, 0, 0), (0, 20, 178, 198))  # the middle square
         picture.save(folder / f"{number}.png")
     (folder.parent / "list_eval_partition.txt").write_text("0.png 0\n1.png 0\n2.png 1\n3.png 2\n")
-    (folder.parent / "list_attr_celeba.txt").write_text("4\nBald Male\n0.png -1 1\n1.png -1 -1\n2.png 1 1\n3.png 1 -1\n")
+    (folder.parent / "list_attr_celeba.txt").write_text(
+        "4\nBald Male\n0.png -1 1\n1.png -1 -1\n2.png 1 1\n3.png 1 -1\n"
+    )
     options = SimpleNamespace(root=str(tmp_path), attribute="Male", side=16, samples=9, test=9)
     data = celeba.load(options, generator())
-    assert data.train.inputs.shape == (2, 3, 16, 16) and data.train.labels.tolist() == [1, 0] and data.test.labels.tolist() == [0]
-    assert torch.allclose(data.train.inputs, torch.tensor([1.0, 0.0, 0.0], device="cpu")[:, None, None].expand(3, 16, 16), atol=1e-6)
+    assert (
+        data.train.inputs.shape == (2, 3, 16, 16)
+        and data.train.labels.tolist() == [1, 0]
+        and data.test.labels.tolist() == [0]
+    )
+    assert torch.allclose(
+        data.train.inputs,
+        torch.tensor([1.0, 0.0, 0.0], device="cpu")[:, None, None].expand(3, 16, 16),
+        atol=1e-6,
+    )
     with pytest.raises(penchant.Error, match="no attribute 'Hat'.*there are Bald, Male"):
         celeba.load(SimpleNamespace(**{**vars(options), "attribute": "Hat"}), generator())
     (folder / "3.png").unlink()
@@ -243,10 +310,17 @@ def test_celeba_from_files(tmp_path):
         celeba.load(options, generator())
 
 
-@pytest.mark.skipif(not Path(os.environ.get("PENCHANT_DATA", ""), "mnist").is_dir(), reason="PENCHANT_DATA names no folder with mnist")
+@pytest.mark.skipif(
+    not Path(os.environ.get("PENCHANT_DATA", ""), "mnist").is_dir(),
+    reason="PENCHANT_DATA names no folder with mnist",
+)
 def test_classifier_of_stacked_digits_learns_real_ones():
     data = load(SimpleNamespace(root=None, samples=2000, test=200), generator())
     inputs, test = 2 * data.train.inputs - 1, 2 * data.test.inputs - 1
-    judge, accuracy = digit_judge(inputs, data.train.labels, steps=60, channels=(8, 16), generator=generator(1))
+    judge, accuracy = digit_judge(
+        inputs, data.train.labels, steps=60, channels=(8, 16), generator=generator(1)
+    )
     assert accuracy > 0.5 and float((judge(test) == data.test.labels).double().mean()) > 0.5
-    assert stack(torch.zeros(3, 28, 28, device="cpu"), torch.arange(3, device="cpu"), 2, generator()).inputs.shape == (2, 3, 28, 28)
+    assert stack(
+        torch.zeros(3, 28, 28, device="cpu"), torch.arange(3, device="cpu"), 2, generator()
+    ).inputs.shape == (2, 3, 28, 28)

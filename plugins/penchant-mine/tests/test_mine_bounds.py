@@ -27,18 +27,26 @@ def pairs(samples, seed=0, rho=RHO):
 
 def log_ratio(x, z, rho=RHO):
     """log p(x, z) / p(x) p(z) of standard normals with correlation rho."""
-    return -0.5 * math.log(1 - rho**2) - (rho**2 * (x**2 + z**2) - 2 * rho * x * z) / (2 * (1 - rho**2))
+    return -0.5 * math.log(1 - rho**2) - (rho**2 * (x**2 + z**2) - 2 * rho * x * z) / (
+        2 * (1 - rho**2)
+    )
 
 
 def scores(function, x, z, shifts=range(1, 33)):
-    return function(x, z)[None], torch.stack([function(x, z.roll(-shift)) for shift in shifts])[None]
+    return function(x, z)[None], torch.stack([function(x, z.roll(-shift)) for shift in shifts])[
+        None
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_donsker_varadhan_is_at_least_the_f_bound_for_every_network(seed):
     x, z = pairs(500, seed)
     weights = torch.randn(6, generator=generator(100 + seed), dtype=torch.float64, device="cpu")
-    joint, marginal = scores(lambda a, b: weights[0] + weights[1] * a * b + weights[2] * torch.tanh(a + weights[3] * b), x, z)
+    joint, marginal = scores(
+        lambda a, b: weights[0] + weights[1] * a * b + weights[2] * torch.tanh(a + weights[3] * b),
+        x,
+        z,
+    )
     assert DonskerVaradhan().value(joint, marginal) >= FDivergence().value(joint, marginal) - 1e-12
     assert DonskerVaradhan().value(joint, marginal) < TRUTH + 6 / math.sqrt(500)
 
@@ -47,8 +55,13 @@ def test_optimal_scores_give_the_truth_and_the_constant_matters_for_the_f_bound_
     x, z = pairs(50000)
     value = {}
     for constant in (0.0, 1.0, 3.0):
-        joint, marginal = scores(lambda a, b, c=constant: log_ratio(a, b) + c, x, z, shifts=range(1, 5))
-        value[constant] = float(DonskerVaradhan().value(joint, marginal)), float(FDivergence().value(joint, marginal))
+        joint, marginal = scores(
+            lambda a, b, c=constant: log_ratio(a, b) + c, x, z, shifts=range(1, 5)
+        )
+        value[constant] = (
+            float(DonskerVaradhan().value(joint, marginal)),
+            float(FDivergence().value(joint, marginal)),
+        )
     error = DonskerVaradhan().contributions(joint, marginal, range(1, 5)).std() / math.sqrt(len(x))
     for constant, (dv, f) in value.items():
         assert abs(dv - TRUTH) < 4 * error
@@ -58,13 +71,18 @@ def test_optimal_scores_give_the_truth_and_the_constant_matters_for_the_f_bound_
 def test_stated_error_is_the_spread_of_values():
     draws = [scores(log_ratio, *pairs(1000, seed), shifts=range(1, 9)) for seed in range(100)]
     values = torch.cat([DonskerVaradhan().value(*each) for each in draws])
-    stated = torch.cat([DonskerVaradhan().contributions(*each, range(1, 9)).std(1) for each in draws]).mean() / math.sqrt(1000)
+    stated = torch.cat(
+        [DonskerVaradhan().contributions(*each, range(1, 9)).std(1) for each in draws]
+    ).mean() / math.sqrt(1000)
     assert float(stated / values.std()) == pytest.approx(1, abs=4 / math.sqrt(2 * 100))
 
 
 def test_weights_count_both_parts_of_a_pair():
     weights = torch.rand(1, 2, 5, generator=generator(0), device="cpu")
-    expected = [sum(weights[0, k, i] + weights[0, k, (i - s) % 5] for k, s in enumerate((1, 3))) / 2 for i in range(5)]
+    expected = [
+        sum(weights[0, k, i] + weights[0, k, (i - s) % 5] for k, s in enumerate((1, 3))) / 2
+        for i in range(5)
+    ]
     assert torch.allclose(both_roles(weights, (1, 3))[0], torch.stack(expected))
 
 
@@ -73,8 +91,12 @@ def test_info_nce_never_exceeds_the_log_of_its_contrasts_and_smile_without_clip_
     joint, marginal = scores(lambda a, b: 50 * log_ratio(a, b), x, z, shifts=range(1, 8))
     assert InfoNce().value(joint, marginal) <= math.log(8) + 1e-12
     joint, marginal = scores(log_ratio, x, z)
-    assert torch.allclose(Smile(1e3).value(joint, marginal), DonskerVaradhan().value(joint, marginal))
-    clipped = joint.mean() - torch.log(torch.exp(marginal).clamp(math.exp(-0.5), math.exp(0.5)).mean())
+    assert torch.allclose(
+        Smile(1e3).value(joint, marginal), DonskerVaradhan().value(joint, marginal)
+    )
+    clipped = joint.mean() - torch.log(
+        torch.exp(marginal).clamp(math.exp(-0.5), math.exp(0.5)).mean()
+    )
     assert float(Smile(0.5).value(joint, marginal)) == pytest.approx(float(clipped))
 
 
@@ -86,7 +108,9 @@ def batch_gradients(ema, streams=1000, batches=500, settling=300, batch=16):
     source, bound, found = generator(7), DonskerVaradhan(ema), []
     theta = torch.tensor(THETA, dtype=torch.float64, requires_grad=True, device="cpu")
     for number in range(batches):
-        x, noise = torch.randn(2, streams, batch, generator=source, dtype=torch.float64, device="cpu")
+        x, noise = torch.randn(
+            2, streams, batch, generator=source, dtype=torch.float64, device="cpu"
+        )
         z = RHO * x + math.sqrt(1 - RHO**2) * noise
         marginal = theta * x * z.roll(1, 1)
         if number < settling:
@@ -99,7 +123,9 @@ def batch_gradients(ema, streams=1000, batches=500, settling=300, batch=16):
 
 
 def test_corrected_gradient_approaches_the_full_one_as_the_average_slows_and_the_naive_one_does_not():
-    full = THETA / (1 - THETA**2) - RHO  # of log E e^(theta x z) = -1/2 log(1 - theta^2) for independent normals, minus E x z
+    full = (
+        THETA / (1 - THETA**2) - RHO
+    )  # of log E e^(theta x z) = -1/2 log(1 - theta^2) for independent normals, minus E x z
     bias, error = {}, {}
     for ema in (1.0, 0.2, 0.02):
         mean, error[ema] = batch_gradients(ema)
@@ -112,10 +138,19 @@ def test_corrected_gradient_approaches_the_full_one_as_the_average_slows_and_the
 @pytest.mark.parametrize("bound", [DonskerVaradhan(0.01), FDivergence(), InfoNce(), Smile()])
 def test_losses_and_gradients_are_finite_for_enormous_scores(bound):
     joint = torch.full((2, 8), 3e4, requires_grad=True, device="cpu")
-    marginal = torch.tensor([-3e4, 3e4], device="cpu")[:, None, None].expand(2, 1, 8).clone().requires_grad_()
+    marginal = (
+        torch.tensor([-3e4, 3e4], device="cpu")[:, None, None]
+        .expand(2, 1, 8)
+        .clone()
+        .requires_grad_()
+    )
     loss = bound.loss(joint, marginal)
     loss.sum().backward()
-    assert torch.isfinite(loss).all() and torch.isfinite(joint.grad).all() and torch.isfinite(marginal.grad).all()
+    assert (
+        torch.isfinite(loss).all()
+        and torch.isfinite(joint.grad).all()
+        and torch.isfinite(marginal.grad).all()
+    )
 
 
 class Wrapped(nn.Module):
@@ -130,7 +165,11 @@ class Wrapped(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "network", ["statistics-perceptron:widths=[7,5],activation=elu", "statistics-conv:image=[1,6,6],channels=[3,4],hidden=5"]
+    "network",
+    [
+        "statistics-perceptron:widths=[7,5],activation=elu",
+        "statistics-conv:image=[1,6,6],channels=[3,4],hidden=5",
+    ],
 )
 def test_stacked_scores_are_those_of_single_networks(network):
     size_x, size_z = 36, 3
@@ -142,7 +181,9 @@ def test_stacked_scores_are_those_of_single_networks(network):
     found = stack.scores(x, z, (1, 4))
     for number in range(3):
         for place, shift in enumerate((0, 1, 4)):
-            single = architecture(number)(torch.cat([x[number], z[number].roll(-shift, 0)], 1))[:, 0]
+            single = architecture(number)(torch.cat([x[number], z[number].roll(-shift, 0)], 1))[
+                :, 0
+            ]
             assert torch.allclose(found[number, place], single, atol=1e-5)
     joint, marginal = held_out_scores(stack, stack.state, x, z, (1, 4))
     assert torch.allclose(torch.cat([joint[:, None], marginal], 1).float(), found, atol=1e-5)
@@ -164,7 +205,9 @@ class WithBuffers:
     def build(self, seed):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)).eval()
+            return nn.Sequential(
+                nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)
+            ).eval()
 
 
 def test_buffers_of_a_statistics_network_stay_and_shuffled_partners_have_no_information():
@@ -174,6 +217,13 @@ def test_buffers_of_a_statistics_network_stay_and_shuffled_partners_have_no_info
     order = torch.randperm(600, generator=generator(3), device="cpu")
     partners = torch.stack([torch.arange(600, device="cpu"), order])
     recipe = Recipe(200, 64, 1e-2, 1, 20, 20, 0.9, 0.2, 0.1, 8)
-    found = train(stack, DonskerVaradhan(0.1), recipe, Pairing(x, z, partners), split(600, 2, recipe, order), generator(4))
+    found = train(
+        stack,
+        DonskerVaradhan(0.1),
+        recipe,
+        Pairing(x, z, partners),
+        split(600, 2, recipe, order),
+        generator(4),
+    )
     assert float(found.held_out[0]) > 0.3 and abs(float(found.held_out[1])) < 0.1
     assert all(torch.equal(before[name], stack.state[name]) for name in before)

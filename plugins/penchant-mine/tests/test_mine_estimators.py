@@ -19,7 +19,13 @@ from penchant_mine.mutual_information import calibration
 
 NEURAL = ("mine", "mine-f", "nwj", "info-nce", "smile")
 CLASSICAL = ("ksg", "gaussian", "binned")
-SMALL = {"network": "statistics-perceptron:widths=[32,32]", "steps": 300, "learning_rate": 3e-3, "repeats": 3, "null_repeats": 1}
+SMALL = {
+    "network": "statistics-perceptron:widths=[32,32]",
+    "steps": 300,
+    "learning_rate": 3e-3,
+    "repeats": 3,
+    "null_repeats": 1,
+}
 
 
 class Context:
@@ -41,7 +47,11 @@ def estimate(name, x, z, *, seed=0, context=None, **options):
 
 
 def small(name):
-    return SMALL | ({"batch": 64, "shifts": 15, "marginals": 31} if name == "info-nce" else {}) if name in NEURAL else {}
+    return (
+        SMALL | ({"batch": 64, "shifts": 15, "marginals": 31} if name == "info-nce" else {})
+        if name in NEURAL
+        else {}
+    )
 
 
 def gaussians(samples, dimension, rho, seed=0):
@@ -69,8 +79,13 @@ def test_hostile_input_gives_a_clear_error_or_finite_numbers_with_a_warning(name
     plain = estimate(name, x, z, **options)
     constant = estimate(name, torch.ones_like(x), z, **options)
     for found in (scaled, constant):
-        assert all(math.isfinite(getattr(found, part)) for part in ("value", "training", "stderr", "null", "null_stderr"))
-    assert abs(scaled.value - plain.value) < 0.15  # invariant; networks are drawn anew where samples differ in a bit
+        assert all(
+            math.isfinite(getattr(found, part))
+            for part in ("value", "training", "stderr", "null", "null_stderr")
+        )
+    assert (
+        abs(scaled.value - plain.value) < 0.15
+    )  # invariant; networks are drawn anew where samples differ in a bit
     assert constant.value == 0 and any("constant" in text for text in constant.warnings)
     with pytest.raises(penchant.Error, match="1 of 600 values that are not finite"):
         broken = x.clone()
@@ -83,7 +98,11 @@ def test_hostile_input_gives_a_clear_error_or_finite_numbers_with_a_warning(name
             estimate(name, x[:10], z[:10], **options)
     else:
         few = estimate(name, x[:10], z[:10], **options)
-        assert math.isfinite(few.value) and math.isfinite(few.stderr) and any("only 10 pairs" in text for text in few.warnings)
+        assert (
+            math.isfinite(few.value)
+            and math.isfinite(few.stderr)
+            and any("only 10 pairs" in text for text in few.warnings)
+        )
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
@@ -131,7 +150,9 @@ def test_a_deterministic_map_is_called_one():
     plane = torch.randn(2000, 2, generator=generator, device="cpu")
     assert looks_deterministic(plane, plane.norm(dim=1, keepdim=True))
     for name in ("mine", "ksg"):
-        found = estimate(name, x, torch.sin(6 * x), **({**SMALL, "steps": 50} if name == "mine" else {}))
+        found = estimate(
+            name, x, torch.sin(6 * x), **({**SMALL, "steps": 50} if name == "mine" else {})
+        )
         assert any("infinite" in text for text in found.warnings)
 
 
@@ -140,25 +161,40 @@ def test_doubtful_estimates_warn():
     cut_short = estimate("mine", x, z, **{**SMALL, "steps": 100})
     assert any("still rising" in text for text in cut_short.warnings)
     wide = {**SMALL, "steps": 400, "network": "statistics-perceptron:widths=[256]"}
-    by_heart = estimate("mine", *gaussians(400, 20, 0.5), **wide)  # 280 training pairs, 10497 weights
-    assert by_heart.training > 1.2 * by_heart.value and any("by heart" in text for text in by_heart.warnings)
+    by_heart = estimate(
+        "mine", *gaussians(400, 20, 0.5), **wide
+    )  # 280 training pairs, 10497 weights
+    assert by_heart.training > 1.2 * by_heart.value and any(
+        "by heart" in text for text in by_heart.warnings
+    )
     enough = estimate("mine", *gaussians(4000, 1, 0.5), **wide)
     assert not any("by heart" in text for text in enough.warnings)
-    crowded = estimate("info-nce", *gaussians(1000, 1, 0.999), **{**SMALL, "batch": 64, "shifts": 7, "marginals": 7})
+    crowded = estimate(
+        "info-nce",
+        *gaussians(1000, 1, 0.999),
+        **{**SMALL, "batch": 64, "shifts": 7, "marginals": 7},
+    )
     assert any("largest possible, log(8)" in text for text in crowded.warnings)
     near = estimate("mine", *gaussians(100, 1, 0.9999), **SMALL)
     assert any("near log(20)" in text for text in near.warnings)
 
 
 @pytest.mark.parametrize(
-    "network", ["import:factory=penchant.testing:tiny_network", "statistics-conv:image=[1,4,4],channels=[4],hidden=8", "mlp:widths=[16]"]
+    "network",
+    [
+        "import:factory=penchant.testing:tiny_network",
+        "statistics-conv:image=[1,4,4],channels=[4],hidden=8",
+        "mlp:widths=[16]",
+    ],
 )
 def test_statistics_network_is_any_architecture(network):
     if network.startswith("mlp"):
         pytest.importorskip("penchant_architectures")
     generator = torch.Generator(device="cpu").manual_seed(0)
     image = torch.randn(800, 1, 4, 4, generator=generator, device="cpu")
-    code = image.mean((1, 2, 3), keepdim=False)[:, None] * 4 + 0.3 * torch.randn(800, 1, generator=generator, device="cpu")
+    code = image.mean((1, 2, 3), keepdim=False)[:, None] * 4 + 0.3 * torch.randn(
+        800, 1, generator=generator, device="cpu"
+    )
     found = estimate("mine", image, code, **{**SMALL, "network": network, "scaling": "whole"})
     assert found.value > 0.4 and abs(found.null) < 0.1
 
@@ -172,7 +208,9 @@ def test_kraskov_agrees_with_scikit_learn_and_both_ways_of_counting_agree():
     selection = pytest.importorskip("sklearn.feature_selection")
     x, z = gaussians(800, 1, 0.7)
     x, z = x.double(), z.double()
-    theirs = selection.mutual_info_regression(x.numpy(), z[:, 0].numpy(), n_neighbors=3, random_state=0)[0]
+    theirs = selection.mutual_info_regression(
+        x.numpy(), z[:, 0].numpy(), n_neighbors=3, random_state=0
+    )[0]
     ours = float(kraskov(*(prepare(each, each).x for each in (x, z)), 3).mean())
     assert ours == pytest.approx(theirs, abs=0.01)
     for dimension in (1, 3):
@@ -182,7 +220,10 @@ def test_kraskov_agrees_with_scikit_learn_and_both_ways_of_counting_agree():
 
 
 def test_kraskov_counts_by_hand():
-    x, z = (torch.tensor(values, device="cpu", dtype=torch.float64)[:, None] for values in ([0.0, 1.0, 3.0, 7.0], [0.0, 2.0, 1.0, 6.0]))
+    x, z = (
+        torch.tensor(values, device="cpu", dtype=torch.float64)[:, None]
+        for values in ([0.0, 1.0, 3.0, 7.0], [0.0, 2.0, 1.0, 6.0])
+    )
     in_x, in_z = counts_by_blocks(x, z, 1)
     # nearest in the larger distance: 0-1 at 2, 1-2 at 2, 2-1 at 2, 3-1 or 3-2 at 5 (x: 4, z: 5)
     assert in_x.tolist() == [1, 1, 0, 1] and in_z.tolist() == [1, 1, 2, 1]
@@ -191,7 +232,9 @@ def test_kraskov_counts_by_hand():
 def test_normal_information_has_no_bias_and_the_stated_error():
     truth, values, errors = correlated_gaussians(2, 0.6), [], []
     for seed in range(300):
-        value, error, _ = gaussian_information(*(each.double() for each in gaussians(40, 2, 0.6, seed)))
+        value, error, _ = gaussian_information(
+            *(each.double() for each in gaussians(40, 2, 0.6, seed))
+        )
         values.append(value)
         errors.append(error)
     values, errors = torch.tensor(values, device="cpu"), torch.tensor(errors, device="cpu")
@@ -202,8 +245,12 @@ def test_normal_information_has_no_bias_and_the_stated_error():
 def test_information_is_invariant_under_invertible_maps_of_each_variable():
     x, z = gaussians(2000, 2, 0.8)
     mixed = x @ torch.tensor([[2.0, 1.0], [0.5, 3.0]], device="cpu")
-    assert estimate("gaussian", mixed, z).value == pytest.approx(estimate("gaussian", x, z).value, abs=1e-6)
-    ranked = [estimate("mine", each, z, scaling="rank", **SMALL).value for each in (x, torch.exp(3 * x))]
+    assert estimate("gaussian", mixed, z).value == pytest.approx(
+        estimate("gaussian", x, z).value, abs=1e-6
+    )
+    ranked = [
+        estimate("mine", each, z, scaling="rank", **SMALL).value for each in (x, torch.exp(3 * x))
+    ]
     assert ranked[0] == pytest.approx(ranked[1], abs=0.1)
 
 
@@ -211,12 +258,20 @@ def test_binning_of_a_discrete_channel_is_exact():
     x = torch.arange(4, device="cpu").repeat_interleave(100)
     z = x.clone()
     z[::2] = (x[::2] + 1) % 4  # a fair choice between two neighbours
-    contributions, correction, joint = binned_information(cells(x[:, None].float(), 8), cells(z[:, None].float(), 8))
-    assert float(contributions.mean()) == pytest.approx(math.log(2)) and joint == 8 and correction == pytest.approx((8 - 4 - 4 + 1) / 800)
+    contributions, correction, joint = binned_information(
+        cells(x[:, None].float(), 8), cells(z[:, None].float(), 8)
+    )
+    assert (
+        float(contributions.mean()) == pytest.approx(math.log(2))
+        and joint == 8
+        and correction == pytest.approx((8 - 4 - 4 + 1) / 800)
+    )
 
 
 def test_normal_scores_keep_order_and_ties():
-    scores = normal_scores(torch.tensor([[3.0], [1.0], [1.0], [100.0]], device="cpu", dtype=torch.float64))[:, 0]
+    scores = normal_scores(
+        torch.tensor([[3.0], [1.0], [1.0], [100.0]], device="cpu", dtype=torch.float64)
+    )[:, 0]
     assert scores[1] == scores[2] < scores[0] < scores[3] < 2
 
 
@@ -225,7 +280,11 @@ def test_normal_scores_keep_order_and_ties():
 def test_mine_on_one_pair_is_within_a_tenth_on_average(rho, tolerance):
     truth = correlated_gaussians(1, rho)
     found = [estimate("mine", *gaussians(10000, 1, rho, seed), seed=seed) for seed in range(5)]
-    assert abs(sum(each.value for each in found) / 5 - truth) < max(0.1 * truth, 0.03) <= tolerance + 1e-3
+    assert (
+        abs(sum(each.value for each in found) / 5 - truth)
+        < max(0.1 * truth, 0.03)
+        <= tolerance + 1e-3
+    )
 
 
 @pytest.mark.slow
@@ -253,7 +312,13 @@ def test_mine_with_its_own_options_finds_nothing_where_there_is_nothing():
 
 HARD = [
     *(("gaussian", rho, size) for rho, size in ((0.5, 1), (0.9, 1), (0.7, 5), (0.5, 20))),
-    *(("nonlinear", 0.2, 1), ("mixture", 0.5, 1), ("mixture", 0.8, 2), ("student", 2.0, 1), ("student", 5.0, 2)),
+    *(
+        ("nonlinear", 0.2, 1),
+        ("mixture", 0.5, 1),
+        ("mixture", 0.8, 2),
+        ("student", 2.0, 1),
+        ("student", 5.0, 2),
+    ),
     *(("discrete", 0.447, 1), ("spiral", 0.6, 2), ("spiral", 0.9, 2)),
 ]
 
@@ -265,9 +330,16 @@ def test_what_lies_outside_error_and_calibrated_bias_has_warned(name):
     for family, parameter, size in HARD:
         setting = Setting(size, size)
         truth = FAMILIES[family].truth(setting, parameter)
-        x, z = FAMILIES[family].draw(setting, parameter, 2000, torch.Generator(device="cpu").manual_seed(11))
+        x, z = FAMILIES[family].draw(
+            setting, parameter, 2000, torch.Generator(device="cpu").manual_seed(11)
+        )
         context = Context(5)
-        bound = functools.partial(estimate, name, context=context, **({**small(name), "steps": 600} if name in NEURAL else {}))
+        bound = functools.partial(
+            estimate,
+            name,
+            context=context,
+            **({**small(name), "steps": 600} if name in NEURAL else {}),
+        )
         found = bound(x, z)
         if abs(found.value - truth) > 2 * found.stderr and not found.warnings:
             bias = calibration(context, bound, x, z, found.value)["bias"]

@@ -24,8 +24,12 @@ def test_noisy_maps_agree_with_adaptive_integration(name, sigma):
         p = (weights * stats.norm.pdf(y, f(nodes), sigma)).sum() / 2
         return -p * math.log(p) if p > 0 else 0.0
 
-    entropy, _ = integrate.quad(minus_p_log_p, -1 - 12 * sigma, 1 + 12 * sigma, limit=400, points=(-1, 0, 1), epsabs=1e-10)
-    assert known.noisy_map(MAPS[name], sigma) == pytest.approx(entropy - known.gaussian_entropy(sigma), abs=1e-7)
+    entropy, _ = integrate.quad(
+        minus_p_log_p, -1 - 12 * sigma, 1 + 12 * sigma, limit=400, points=(-1, 0, 1), epsabs=1e-10
+    )
+    assert known.noisy_map(MAPS[name], sigma) == pytest.approx(
+        entropy - known.gaussian_entropy(sigma), abs=1e-7
+    )
 
 
 def test_equal_noise_is_not_equal_information():
@@ -34,7 +38,9 @@ def test_equal_noise_is_not_equal_information():
 
 
 def test_limits():
-    assert known.noisy_map(MAPS["identity"], 0.03) == pytest.approx(math.log(2) - known.gaussian_entropy(0.03), abs=0.04)
+    assert known.noisy_map(MAPS["identity"], 0.03) == pytest.approx(
+        math.log(2) - known.gaussian_entropy(0.03), abs=0.04
+    )
     assert known.shared_sign(0.05) == pytest.approx(math.log(2), abs=1e-6)
     assert known.student(2, 0.3, 1e6) == pytest.approx(known.correlated_gaussians(2, 0.3), abs=1e-4)
     assert known.student(1, 0.0, 2.0) > 0.05  # uncorrelated, and not independent
@@ -42,7 +48,9 @@ def test_limits():
 
 
 def log_ratio_student(x, z, rho, freedom):
-    joint = stats.multivariate_t([0, 0], [[1, rho], [rho, 1]], df=freedom).logpdf(np.stack([x, z], 1))
+    joint = stats.multivariate_t([0, 0], [[1, rho], [rho, 1]], df=freedom).logpdf(
+        np.stack([x, z], 1)
+    )
     return joint - stats.t(freedom).logpdf(x) - stats.t(freedom).logpdf(z)
 
 
@@ -53,7 +61,10 @@ def log_ratio_shared_sign(x, z, sigma):
 
 
 def log_ratio_discrete(x, z, sigma):
-    return np.log(stats.norm.pdf(z, x, sigma) / (0.5 * (stats.norm.pdf(z, 1, sigma) + stats.norm.pdf(z, -1, sigma))))
+    return np.log(
+        stats.norm.pdf(z, x, sigma)
+        / (0.5 * (stats.norm.pdf(z, 1, sigma) + stats.norm.pdf(z, -1, sigma)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,16 +87,26 @@ def test_truth_is_the_mean_log_density_ratio_of_the_draws(family, parameter, rat
 def test_spiral_keeps_lengths_and_moves_points():
     setting = Setting(3, 3, turns=1.5)
     x, z = FAMILIES["spiral"].draw(setting, 0.6, 500, torch.Generator(device="cpu").manual_seed(0))
-    plain_x, plain_z = FAMILIES["gaussian"].draw(setting, 0.6, 500, torch.Generator(device="cpu").manual_seed(0))
+    plain_x, plain_z = FAMILIES["gaussian"].draw(
+        setting, 0.6, 500, torch.Generator(device="cpu").manual_seed(0)
+    )
     assert torch.equal(z, plain_z)
-    assert torch.allclose(x.norm(dim=1), plain_x.norm(dim=1), atol=1e-5) and not torch.allclose(x, plain_x, atol=0.1)
-    assert FAMILIES["spiral"].truth(setting, 0.6) == pytest.approx(known.correlated_gaussians(3, 0.6))
+    assert torch.allclose(x.norm(dim=1), plain_x.norm(dim=1), atol=1e-5) and not torch.allclose(
+        x, plain_x, atol=0.1
+    )
+    assert FAMILIES["spiral"].truth(setting, 0.6) == pytest.approx(
+        known.correlated_gaussians(3, 0.6)
+    )
 
 
 def test_sizes_may_differ_for_normal_pairs():
-    x, z = FAMILIES["gaussian"].draw(Setting(4, 2), 0.9, 20000, torch.Generator(device="cpu").manual_seed(0))
+    x, z = FAMILIES["gaussian"].draw(
+        Setting(4, 2), 0.9, 20000, torch.Generator(device="cpu").manual_seed(0)
+    )
     correlation = torch.corrcoef(torch.cat([x, z], 1).T)[:4, 4:]
     expected = torch.zeros(4, 2, device="cpu")
     expected[0, 0] = expected[1, 1] = 0.9
     assert torch.allclose(correlation, expected, atol=0.03)
-    assert FAMILIES["gaussian"].truth(Setting(4, 2), 0.9) == pytest.approx(known.correlated_gaussians(2, 0.9))
+    assert FAMILIES["gaussian"].truth(Setting(4, 2), 0.9) == pytest.approx(
+        known.correlated_gaussians(2, 0.9)
+    )

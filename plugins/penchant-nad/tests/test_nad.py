@@ -21,7 +21,9 @@ def test_nad_conforms(tmp_path):
 
 @pytest.mark.parametrize("method", ["impulse", "autograd"])
 def test_nad_takes_every_method(tmp_path, method):
-    estimators = {"directions": {"method": method, "point": "zero" if method == "autograd" else "gaussian"}}
+    estimators = {
+        "directions": {"method": method, "point": "zero" if method == "autograd" else "gaussian"}
+    }
     result = testing.check_probe("nad", tmp_path, processes=False, estimators=estimators, **SMALL)
     assert method in result.conventions["gradient"]
 
@@ -35,8 +37,18 @@ def test_directional_accuracy_conforms(tmp_path):
 
 @pytest.mark.parametrize("basis", ["dft-cosine", "dft-sine", "random", "canonical"])
 def test_directional_accuracy_takes_every_basis(basis):
-    options = {"basis": basis, "every": 9, "train": 32, "test": 32, "training": {"epochs": 1}, "shape": (1, 6, 6), "executor": "serial"}
-    result = penchant.measure("directional-accuracy", architecture={"name": "import", "factory": testing.TINY}, **options)
+    options = {
+        "basis": basis,
+        "every": 9,
+        "train": 32,
+        "test": 32,
+        "training": {"epochs": 1},
+        "shape": (1, 6, 6),
+        "executor": "serial",
+    }
+    result = penchant.measure(
+        "directional-accuracy", architecture={"name": "import", "factory": testing.TINY}, **options
+    )
     assert ("frequency" in result.arrays) == basis.startswith("dft")
     if basis.startswith("dft"):
         assert result.arrays["frequency"].shape == (len(result.arrays["index"]), 2)
@@ -46,16 +58,31 @@ def test_directional_accuracy_takes_every_basis(basis):
     ("options", "message"),
     [
         ({"indices": [40], "samples": 30}, "the input has 36 directions, found index 40"),
-        ({"indices": [35], "samples": 30}, "30 networks give 30 directions, found index 35; samples must be at least 36"),
-        ({"indices": [99], "basis": "dft-cosine"}, "the basis dft-cosine has 20 directions, found index 99"),
+        (
+            {"indices": [35], "samples": 30},
+            "30 networks give 30 directions, found index 35; samples must be at least 36",
+        ),
+        (
+            {"indices": [99], "basis": "dft-cosine"},
+            "the basis dft-cosine has 20 directions, found index 99",
+        ),
         ({"indices": [1, 1], "basis": "canonical"}, r"indices must differ, found \[1, 1\]"),
-        ({"directions": [[1.0, 2.0]]}, r"directions must be rows of 36 numbers, found an array of shape \[1, 2\]"),
+        (
+            {"directions": [[1.0, 2.0]]},
+            r"directions must be rows of 36 numbers, found an array of shape \[1, 2\]",
+        ),
     ],
 )
 def test_directions_that_do_not_exist_are_refused(options, message):
     with pytest.raises(penchant.Error, match=message):
         architecture = {"name": "import", "factory": testing.TINY}
-        penchant.measure("directional-accuracy", architecture=architecture, shape=(1, 6, 6), executor="serial", **options)
+        penchant.measure(
+            "directional-accuracy",
+            architecture=architecture,
+            shape=(1, 6, 6),
+            executor="serial",
+            **options,
+        )
 
 
 def test_out_of_memory_halves_the_chunk_and_says_so():
@@ -95,5 +122,10 @@ def test_more_networks_extend_fewer(tmp_path):
 def test_several_outputs_are_refused():
     with pytest.raises(penchant.Error, match="needs one output or two logits, found 3 outputs"):
         penchant.measure(
-            "nad", architecture={"name": "import", "factory": testing.TINY}, shape=(4,), outputs=3, samples=4, executor="serial"
+            "nad",
+            architecture={"name": "import", "factory": testing.TINY},
+            shape=(4,),
+            outputs=3,
+            samples=4,
+            executor="serial",
         )

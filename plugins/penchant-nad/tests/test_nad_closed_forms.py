@@ -28,7 +28,12 @@ def test_linear_pooling_has_the_covariance_of_its_closed_form():
     """(s_p^2 s_t^2 / S) diag(m^2), entry by entry; the entries' standard errors follow from products of Gaussians."""
     size, stride, samples = 16, 4, 6000
     result = penchant.measure(
-        "nad", architecture={"name": "linear-pooling", "stride": stride}, shape=(size,), samples=samples, keep_matrix=True, dtype="float64"
+        "nad",
+        architecture={"name": "linear-pooling", "stride": stride},
+        shape=(size,),
+        samples=samples,
+        keep_matrix=True,
+        dtype="float64",
     )
     moment = result.arrays["second-moment"]
     expected = np.eye(size) / stride
@@ -46,9 +51,22 @@ def test_linear_pooling_has_the_covariance_of_its_closed_form():
 @pytest.mark.slow
 def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
     """(H/2) s_t^2 s_P^2 I for Gaussian weights."""
-    architecture = {"name": "mlp", "widths": [20], "initialization": "gaussian", "weight_std": 0.3, "bias": False}
+    architecture = {
+        "name": "mlp",
+        "widths": [20],
+        "initialization": "gaussian",
+        "weight_std": 0.3,
+        "bias": False,
+    }
     estimators = {"directions": {"method": "autograd"}}
-    result = penchant.measure("nad", architecture=architecture, shape=(8,), samples=4000, keep_matrix=True, estimators=estimators)
+    result = penchant.measure(
+        "nad",
+        architecture=architecture,
+        shape=(8,),
+        samples=4000,
+        keep_matrix=True,
+        estimators=estimators,
+    )
     expected = 20 / 2 * 0.3**4
     trace = result.quantities["trace"]
     assert abs(trace.value - 8 * expected) < 4 * trace.stderr
@@ -59,7 +77,12 @@ def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
 
 def test_methods_answer_different_questions_but_impulse_is_the_limit():
     def directions(samples=32, **estimator):
-        options = {"shape": (1, 16, 16), "samples": samples, "keep_matrix": True, "estimators": {"directions": estimator}}
+        options = {
+            "shape": (1, 16, 16),
+            "samples": samples,
+            "keep_matrix": True,
+            "estimators": {"directions": estimator},
+        }
         return penchant.measure("nad", architecture="lenet", **options).arrays["second-moment"]
 
     def cosine(one, other):
@@ -75,7 +98,11 @@ def test_methods_answer_different_questions_but_impulse_is_the_limit():
 @pytest.mark.slow
 def test_lenet_is_not_isotropic():
     result = penchant.measure(
-        "nad", architecture="lenet", shape=(1, 16, 16), samples=300, estimators={"directions": {"method": "autograd"}}
+        "nad",
+        architecture="lenet",
+        shape=(1, 16, 16),
+        samples=300,
+        estimators={"directions": {"method": "autograd"}},
     )
     assert result.arrays["eigenvalues"][0] > 1.2 * result.arrays["null-edges"][1]
     rank = result.quantities["effective-rank"]
@@ -85,7 +112,12 @@ def test_lenet_is_not_isotropic():
 def test_centring_subtracts_the_mean_gradient():
     def moment(centred):
         options = {"shape": (4,), "samples": 50, "keep_matrix": True, "executor": "serial"}
-        return penchant.measure("nad", architecture="logistic", estimators={"directions": {"centred": centred}}, **options)
+        return penchant.measure(
+            "nad",
+            architecture="logistic",
+            estimators={"directions": {"centred": centred}},
+            **options,
+        )
 
     plain, centred = moment(False), moment(True)
     difference = plain.arrays["second-moment"] - centred.arrays["second-moment"]

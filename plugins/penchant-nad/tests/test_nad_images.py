@@ -25,7 +25,9 @@ def test_poisoning_changes_only_the_chosen_direction(channels):
     needed = carriers_needed(10, channels)
     assert needed == {1: 5, 2: 3, 3: 2}[channels]
     changed = poisoned(images, labels, vectors[first : first + needed], epsilon=epsilon)
-    before, after = ((each.flatten(2) @ vectors.T) for each in (images, changed))  # coefficients (n, channels, 36)
+    before, after = (
+        (each.flatten(2) @ vectors.T) for each in (images, changed)
+    )  # coefficients (n, channels, 36)
     pairs = labels // 2
     place = (torch.arange(200), pairs % channels, first + pairs // channels)
     wanted = epsilon * (2.0 * (labels % 2) - 1).to(torch.float64)
@@ -33,7 +35,9 @@ def test_poisoning_changes_only_the_chosen_direction(channels):
     rest = torch.ones_like(before, dtype=torch.bool)
     rest[place] = False
     torch.testing.assert_close(after[rest], before[rest], rtol=0, atol=1e-13)
-    assert len({(int(pair % channels), int(pair // channels)) for pair in range(5)}) == 5  # every pair has a direction of its own
+    assert (
+        len({(int(pair % channels), int(pair // channels)) for pair in range(5)}) == 5
+    )  # every pair has a direction of its own
 
 
 def test_poisoned_images_are_linearly_separable_by_their_carrier():
@@ -41,7 +45,10 @@ def test_poisoned_images_are_linearly_separable_by_their_carrier():
     vectors = basis(36)
     changed = poisoned(images, labels, vectors[:2], epsilon=0.1).flatten(1) @ vectors[:2].T
     for label in range(4):
-        assert torch.allclose(changed[labels == label, label // 2], torch.full((25,), 0.1 * (2 * (label % 2) - 1), **HOST))
+        assert torch.allclose(
+            changed[labels == label, label // 2],
+            torch.full((25,), 0.1 * (2 * (label % 2) - 1), **HOST),
+        )
 
 
 def test_flipping_reverses_coefficients_and_is_its_own_inverse():
@@ -49,7 +56,9 @@ def test_flipping_reverses_coefficients_and_is_its_own_inverse():
     matrix = flip_matrix(vectors)
     images = torch.rand(20, 3, 6, 6, **HOST)
     once = flipped(images, matrix)
-    torch.testing.assert_close(once.flatten(2) @ vectors.T, (images.flatten(2) @ vectors.T).flip(-1), rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        once.flatten(2) @ vectors.T, (images.flatten(2) @ vectors.T).flip(-1), rtol=0, atol=1e-13
+    )
     torch.testing.assert_close(flipped(once, matrix), images, rtol=0, atol=1e-13)
     torch.testing.assert_close(matrix @ matrix.T, torch.eye(36, **HOST), rtol=0, atol=1e-13)
 
@@ -63,7 +72,11 @@ def test_stored_directions_are_made_orthonormal_again_without_turning_them():
     assert torch.equal(from_text(as_text(rounded)), rounded.to(torch.float32))
 
 
-SMALL = {"dataset": {"name": "import", "factory": "penchant_nad_test_images:images"}, "training": {"epochs": 2}, "samples": 40}
+SMALL = {
+    "dataset": {"name": "import", "factory": "penchant_nad_test_images:images"},
+    "training": {"epochs": 2},
+    "samples": 40,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -93,9 +106,13 @@ def numbers(generator):
 
 
 def test_poisoned_accuracy_conforms(tmp_path):
-    result = testing.check_probe("poisoned-accuracy", tmp_path, carriers=[0, 30], repeats=2, **SMALL)
+    result = testing.check_probe(
+        "poisoned-accuracy", tmp_path, carriers=[0, 30], repeats=2, **SMALL
+    )
     assert result.arrays["carrier"].tolist() == [0, 30]
-    assert result.arrays["test-accuracy"].shape == result.arrays["train-accuracy-stderr"].shape == (2,)
+    assert (
+        result.arrays["test-accuracy"].shape == result.arrays["train-accuracy-stderr"].shape == (2,)
+    )
 
 
 def test_flipped_accuracy_conforms(tmp_path):
@@ -105,13 +122,19 @@ def test_flipped_accuracy_conforms(tmp_path):
 
 def measured(name, **options):
     architecture = {"name": "import", "factory": testing.TINY}
-    return penchant.measure(name, architecture=architecture, executor="serial", **{**SMALL, **options})
+    return penchant.measure(
+        name, architecture=architecture, executor="serial", **{**SMALL, **options}
+    )
 
 
 def test_nads_are_those_of_single_channel_networks_with_one_output():
     """Given as stored directions, the NADs of one channel lead to the same numbers; impulses need no point, which every probe draws anew."""
     impulse = {"estimators": {"directions": {"method": "impulse"}}}
-    settings = {"architecture": {"name": "import", "factory": testing.TINY}, "shape": (1, 6, 6), "outputs": 1}
+    settings = {
+        "architecture": {"name": "import", "factory": testing.TINY},
+        "shape": (1, 6, 6),
+        "outputs": 1,
+    }
     alone = penchant.measure("nad", samples=40, executor="serial", **settings, **impulse)
     computed = measured("flipped-accuracy", **impulse)
     stored = measured("flipped-accuracy", directions=alone.arrays["directions"])
@@ -122,16 +145,28 @@ def test_nads_are_those_of_single_channel_networks_with_one_output():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("poisoned-accuracy", {"carriers": [35]}, "the carrier at 35 takes NADs up to 36, but there are 36"),
+        (
+            "poisoned-accuracy",
+            {"carriers": [35]},
+            "the carrier at 35 takes NADs up to 36, but there are 36",
+        ),
         ("poisoned-accuracy", {"carriers": [1, 1]}, "carriers must be indices that differ"),
-        ("poisoned-accuracy", {"carriers": [20], "samples": 10}, "needs at least 22 networks, found samples = 10"),
+        (
+            "poisoned-accuracy",
+            {"carriers": [20], "samples": 10},
+            "needs at least 22 networks, found samples = 10",
+        ),
         ("flipped-accuracy", {"samples": 10}, "samples must be at least 36, found 10"),
         (
             "flipped-accuracy",
             {"dataset": {"name": "import", "factory": "penchant_nad_test_images:numbers"}},
             "needs a dataset with classes",
         ),
-        ("flipped-accuracy", {"dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"}}, "needs images"),
+        (
+            "flipped-accuracy",
+            {"dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"}},
+            "needs images",
+        ),
     ],
 )
 def test_what_cannot_be_poisoned_or_flipped_is_refused(name, options, message):

@@ -14,8 +14,17 @@ DATA = Path(os.environ.get("PENCHANT_DATA", ""), "fashion-mnist")
 
 @pytest.mark.slow
 def test_lenet_learns_low_frequencies_better_than_high_ones():
-    options = {"basis": "dft-cosine", "every": 16, "shape": (1, 32, 32), "train": 4000, "test": 2000, "executor": "serial"}
-    result = penchant.measure("directional-accuracy", architecture="lenet", training={**RECIPE, "epochs": 5}, **options)
+    options = {
+        "basis": "dft-cosine",
+        "every": 16,
+        "shape": (1, 32, 32),
+        "train": 4000,
+        "test": 2000,
+        "executor": "serial",
+    }
+    result = penchant.measure(
+        "directional-accuracy", architecture="lenet", training={**RECIPE, "epochs": 5}, **options
+    )
     radius = np.linalg.norm(result.arrays["frequency"], axis=1)
     accuracy = result.arrays["test-accuracy"]
     low, high = accuracy[radius <= 6], accuracy[radius > 14]
@@ -28,8 +37,23 @@ def test_lenet_learns_low_frequencies_better_than_high_ones():
 def test_a_carrier_on_the_first_nads_hides_the_images():
     pytest.importorskip("penchant_vision")
     dataset = {"name": "fashion-mnist", "resize": 16, "per_class": 300, "test_per_class": 200}
-    training = {"epochs": 40, "batch": 64, "learning_rate": 0.05, "momentum": 0.9, "schedule": "linear"}
-    options = {"carriers": [0, 240], "epsilon": 0.1, "samples": 400, "training": training, "executor": "serial"}
+    training = {
+        "epochs": 40,
+        "batch": 64,
+        "learning_rate": 0.05,
+        "momentum": 0.9,
+        "schedule": "linear",
+    }
+    options = {
+        "carriers": [0, 240],
+        "epsilon": 0.1,
+        "samples": 400,
+        "training": training,
+        "executor": "serial",
+    }
     result = penchant.measure("poisoned-accuracy", architecture="lenet", dataset=dataset, **options)
-    (low, high), (first, last) = result.arrays["test-accuracy"], result.arrays["test-accuracy-stderr"]
+    (low, high), (first, last) = (
+        result.arrays["test-accuracy"],
+        result.arrays["test-accuracy-stderr"],
+    )
     assert high - low > 4 * np.hypot(first, last)

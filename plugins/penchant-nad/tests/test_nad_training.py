@@ -28,21 +28,46 @@ def test_standard_errors_add_repeats_to_samples():
 
 @pytest.mark.slow
 def test_curves_sizes_and_repeats_conform(tmp_path):
-    options = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "repeats": 2, "loss_target": 0.6, **SMALL}
+    options = {
+        "basis": "dft-cosine",
+        "every": 7,
+        "train_sizes": [32, 64],
+        "repeats": 2,
+        "loss_target": 0.6,
+        **SMALL,
+    }
     options["training"] = {"epochs": 2, "batch": 8}
     result = testing.check_probe("directional-accuracy", tmp_path, **options)
     count = len(result.arrays["index"])
-    assert result.arrays["loss-curves"].shape == result.arrays["loss-curves-stderr"].shape == (count, 16)
-    assert result.arrays["accuracy-by-size"].shape == result.arrays["accuracy-by-size-stderr"].shape == (2, count)
+    assert (
+        result.arrays["loss-curves"].shape
+        == result.arrays["loss-curves-stderr"].shape
+        == (count, 16)
+    )
+    assert (
+        result.arrays["accuracy-by-size"].shape
+        == result.arrays["accuracy-by-size-stderr"].shape
+        == (2, count)
+    )
     assert result.arrays["train-sizes"].tolist() == [32, 64]
-    np.testing.assert_array_equal(result.arrays["accuracy-by-size"][1], result.arrays["test-accuracy"])
+    np.testing.assert_array_equal(
+        result.arrays["accuracy-by-size"][1], result.arrays["test-accuracy"]
+    )
     drawn = {path.stem for path in (tmp_path / "serial").glob("jobs/*/figures/*.png")}
     assert {"accuracy", "loss-curves", "accuracy-by-size", "frequency-map"} <= drawn
 
 
 def test_loss_that_was_not_reached_is_missing_and_counted():
-    options = {"basis": "canonical", "indices": [0, 5], "loss_target": 1e-9, "executor": "serial", **SMALL}
-    result = penchant.measure("directional-accuracy", architecture={"name": "import", "factory": testing.TINY}, **options)
+    options = {
+        "basis": "canonical",
+        "indices": [0, 5],
+        "loss_target": 1e-9,
+        "executor": "serial",
+        **SMALL,
+    }
+    result = penchant.measure(
+        "directional-accuracy", architecture={"name": "import", "factory": testing.TINY}, **options
+    )
     assert np.isnan(result.arrays["steps-to-loss"]).all() and "steps-to-loss" in result.missing
     assert result.quantities["reached"].value == 0
 
@@ -50,7 +75,12 @@ def test_loss_that_was_not_reached_is_missing_and_counted():
 def test_first_repeat_is_the_training_without_repeats():
     options = {"basis": "canonical", "indices": [4], "executor": "serial", **SMALL}
     architecture = {"name": "import", "factory": testing.TINY}
-    one, two = (penchant.measure("directional-accuracy", architecture=architecture, repeats=count, **options) for count in (1, 2))
+    one, two = (
+        penchant.measure(
+            "directional-accuracy", architecture=architecture, repeats=count, **options
+        )
+        for count in (1, 2)
+    )
     both = two.arrays["loss-curves"] * 2 - one.arrays["loss-curves"]
     assert not np.allclose(both, one.arrays["loss-curves"])
     assert "loss-curves-stderr" not in one.arrays and two.arrays["loss-curves-stderr"].max() > 0
@@ -67,7 +97,16 @@ def test_maps_are_drawn_for_signals_and_images(tmp_path, shape):
 @pytest.mark.slow
 def test_logistic_regression_learns_every_frequency():
     pytest.importorskip("penchant_architectures")
-    options = {"basis": "dft-cosine", "every": 24, "shape": (1, 16, 16), "train": 2000, "test": 1000, "executor": "serial"}
+    options = {
+        "basis": "dft-cosine",
+        "every": 24,
+        "shape": (1, 16, 16),
+        "train": 2000,
+        "test": 1000,
+        "executor": "serial",
+    }
     training = {"epochs": 10, "batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
-    result = penchant.measure("directional-accuracy", architecture="logistic", training=training, **options)
+    result = penchant.measure(
+        "directional-accuracy", architecture="logistic", training=training, **options
+    )
     assert result.arrays["test-accuracy"].min() > 0.99

@@ -19,25 +19,47 @@ IMAGES = {"classes": (0, 1), "samples": 16, "draws": 1, "every": 1}
 SMALL = {
     "frequency-learning": {**CURVE, "every": 1, "petals": 3, "shuffled_draws": 0},
     "frequency-robustness": {**CURVE, "deltas": (0.0, 1.0), "perturbations": 2},
-    "manifold-accuracy": {"frequencies": (2,), "petal_counts": (0, 2), "points": 12, "draws": 1, "grid": 16, "shape": SHAPE},
+    "manifold-accuracy": {
+        "frequencies": (2,),
+        "petal_counts": (0, 2),
+        "points": 12,
+        "draws": 1,
+        "grid": 16,
+        "shape": SHAPE,
+    },
     "peak-ablation": {"points": 12, "draws": 1, "every": 1, "shape": SHAPE},
     "exact-spectrum": {"networks": 1, "cycles": 20, "box_draws": 1, "shape": SHAPE},
     "target-noise": {**IMAGES, "validation": 8},
     "kernel-spectrum": {**IMAGES, "bins": 4},
     "noise-on-manifold": {"samples": 16, "features": 4, "draws": 1, "encoder_steps": 2, "every": 1},
-    "class-paths": {"images": 2, "adversarials": 1, "pairs": 2, "pivots": 1, "refinements": 1, "steps": 1, "attack_steps": 2},
+    "class-paths": {
+        "images": 2,
+        "adversarials": 1,
+        "pairs": 2,
+        "pivots": 1,
+        "refinements": 1,
+        "steps": 1,
+        "attack_steps": 2,
+    },
 }
 
 
 def pictures():
     generator = torch.Generator(device="cpu").manual_seed(0)
     labels = torch.arange(60, device="cpu") % 2
-    inputs = torch.rand(60, *SHAPE, generator=generator, device="cpu") + 3.0 * labels[:, None, None, None]
+    inputs = (
+        torch.rand(60, *SHAPE, generator=generator, device="cpu")
+        + 3.0 * labels[:, None, None, None]
+    )
     return (inputs[:40], labels[:40]), (inputs[40:], labels[40:])
 
 
 CELLS = [
-    pytest.param(probe, architecture, marks=[] if architecture == "lenet" or probe == "frequency-learning" else pytest.mark.slow)
+    pytest.param(
+        probe,
+        architecture,
+        marks=[] if architecture == "lenet" or probe == "frequency-learning" else pytest.mark.slow,
+    )
     for probe in SMALL
     for architecture in ARCHITECTURES
 ]
@@ -47,10 +69,21 @@ CELLS = [
 def test_probe_takes_any_architecture(probe, architecture):
     options = dict(SMALL[probe])
     data = {} if "shape" in options else {"dataset": pictures}
-    training = {} if probe == "exact-spectrum" else {"training": {"epochs": 8} if probe == "class-paths" else STEPS}
+    training = (
+        {}
+        if probe == "exact-spectrum"
+        else {"training": {"epochs": 8} if probe == "class-paths" else STEPS}
+    )
     if probe == "frequency-robustness":
         training = {"training": {"steps": 20}}  # a spectrum of nothing has no relative amplitude
-    result = penchant.measure(probe, architecture=ARCHITECTURES[architecture], executor="serial", **data, **training, **options)
+    result = penchant.measure(
+        probe,
+        architecture=ARCHITECTURES[architecture],
+        executor="serial",
+        **data,
+        **training,
+        **options,
+    )
     assert result.quantities
     if architecture == "batch-norm" and probe not in ("exact-spectrum", "class-paths"):
         assert "running statistics" in result.conventions["batch-norm"]

@@ -10,7 +10,14 @@ from penchant_spectral_bias._autoencoder import reconstructions
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}
-BEND = {"refinements": 4, "steps": 20, "learning_rate": 0.05, "momentum": 0.5, "pivots": 3, "resolution": 8}
+BEND = {
+    "refinements": 4,
+    "steps": 20,
+    "learning_rate": 0.05,
+    "momentum": 0.5,
+    "pivots": 3,
+    "resolution": 8,
+}
 
 
 class Hill(nn.Module):
@@ -34,7 +41,9 @@ class Wall(nn.Module):
 
 
 def ends():
-    return torch.tensor([[-1.0, 0.1], [-1.0, 0.9]], **HOST), torch.tensor([[1.0, 0.1], [1.0, 0.9]], **HOST)
+    return torch.tensor([[-1.0, 0.1], [-1.0, 0.9]], **HOST), torch.tensor(
+        [[1.0, 0.1], [1.0, 0.9]], **HOST
+    )
 
 
 def test_band_goes_around_a_hill_and_is_what_it_claims():
@@ -48,17 +57,24 @@ def test_band_goes_around_a_hill_and_is_what_it_claims():
     assert keeps.all() and (probability > 0.5).all()
     assert (bent.pivots.norm(dim=2).amin(1) > 0.5).all()
     pieces = bent.pivots.diff(dim=1).norm(dim=2)
-    assert float(bent.length[0]) == pytest.approx(float(pieces[0].sum() / 2), rel=1e-12) and bent.length[0] > 1.05
+    assert (
+        float(bent.length[0]) == pytest.approx(float(pieces[0].sum() / 2), rel=1e-12)
+        and bent.length[0] > 1.05
+    )
     assert (pieces.amax(1) / pieces.amin(1) < 1.2).all()  # pivots are evenly spread
 
 
 def test_straight_line_stands_in_where_only_it_is_connected():
     first, last = ends()
-    straight, bent = (band.bend(Hill(), first, last, 0, **{**BEND, "refinements": n, "pivots": 3}) for n in (0, 1))
+    straight, bent = (
+        band.bend(Hill(), first, last, 0, **{**BEND, "refinements": n, "pivots": 3}) for n in (0, 1)
+    )
     broken = bent._replace(connected=torch.tensor([True, False], device="cpu"))
     found = band.first_connected(broken, straight)
     assert found.connected.tolist() == [True, True]
-    assert torch.equal(found.pivots[0], bent.pivots[0]) and torch.equal(found.pivots[1], straight.pivots[1])
+    assert torch.equal(found.pivots[0], bent.pivots[0]) and torch.equal(
+        found.pivots[1], straight.pivots[1]
+    )
 
 
 def test_wall_cannot_be_crossed():
@@ -85,7 +101,9 @@ def test_spreading_keeps_the_curve_and_evens_it():
 def test_adversarial_inputs_reach_their_class_or_say_so():
     inputs = torch.tensor([[0.9, 0.0], [0.0, 2.0]], **HOST)
     moved, there = band.adversarial(Hill(), inputs, 1, step=0.05, steps=100)
-    assert there.all() and (moved.norm(dim=1) < 0.5).all() and (moved.norm(dim=1) > 0.45 - 1e-9).all()  # they stop where the class begins
+    assert (
+        there.all() and (moved.norm(dim=1) < 0.5).all() and (moved.norm(dim=1) > 0.45 - 1e-9).all()
+    )  # they stop where the class begins
     surer, there = band.adversarial(Hill(), inputs, 1, step=0.05, steps=100, certainty=0.6)
     assert there.all() and (Hill()(surer).softmax(1)[:, 1] >= 0.6).all()
     _, there = band.adversarial(Hill(), inputs, 1, step=0.001, steps=5)
@@ -94,15 +112,23 @@ def test_adversarial_inputs_reach_their_class_or_say_so():
 
 def test_autoencoder_approaches_the_best_plane_it_could_find():
     """On data in two dimensions of ten, two features reconstruct almost everything; without training nothing."""
-    mix = torch.linalg.qr(torch.randn(10, 2, generator=torch.Generator(device="cpu").manual_seed(0), **HOST)).Q
-    data = torch.randn(300, 2, generator=torch.Generator(device="cpu").manual_seed(1), **HOST) @ mix.T
+    mix = torch.linalg.qr(
+        torch.randn(10, 2, generator=torch.Generator(device="cpu").manual_seed(0), **HOST)
+    ).Q
+    data = (
+        torch.randn(300, 2, generator=torch.Generator(device="cpu").manual_seed(1), **HOST) @ mix.T
+    )
     settings = {"features": 2, "width": 32, "noise": 0.05, "batch": 64, "learning_rate": 3e-3}
 
     def error(steps):
-        return reconstructions(data, steps=steps, generator=torch.Generator(device="cpu").manual_seed(2), **settings)
+        return reconstructions(
+            data, steps=steps, generator=torch.Generator(device="cpu").manual_seed(2), **settings
+        )
 
     with no_trace(), strict_devices():
         found, after = error(400)
-    assert found.shape == data.shape and after == pytest.approx(float((found - data).square().mean()), rel=1e-12)
+    assert found.shape == data.shape and after == pytest.approx(
+        float((found - data).square().mean()), rel=1e-12
+    )
     assert after < 0.1 * error(1)[1] and after < 0.05 * float(data.square().mean())
     assert torch.equal(found, error(400)[0])

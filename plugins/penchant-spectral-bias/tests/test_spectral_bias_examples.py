@@ -27,7 +27,11 @@ def test_example_is_valid(path):
 
 def test_every_preset_has_an_example():
     used = {entry["preset"] for path in FILES for entry in read_toml(path)["probes"]}
-    offered = {preset for offer in testing.offers("penchant-spectral-bias") for preset in offer.component.presets}
+    offered = {
+        preset
+        for offer in testing.offers("penchant-spectral-bias")
+        for preset in offer.component.presets
+    }
     assert {TWINS.get(preset, preset) for preset in offered - {"quick", "rising"}} == used
 
 
@@ -35,7 +39,10 @@ def test_every_preset_has_an_example():
     ("name", "options", "training"),
     [
         pytest.param(
-            "fig_3_8", {"frequencies": [2, 4], "points": 24, "draws": 1, "shuffled_draws": 0}, {"steps": 2}, marks=pytest.mark.slow
+            "fig_3_8",
+            {"frequencies": [2, 4], "points": 24, "draws": 1, "shuffled_draws": 0},
+            {"steps": 2},
+            marks=pytest.mark.slow,
         ),
         ("fig_a_7", {"points": 16, "every": 1}, {"steps": 2}),
         ("theorem_3_3", {"networks": 1, "cycles": 20, "gradients": 2}, {}),
@@ -49,4 +56,6 @@ def test_example_runs_small(name, options, training, tmp_path):
     for architecture in raw["architectures"]:
         architecture["widths"] = [6, 6]
     run = penchant.run({**raw, "executor": "serial"}, out=tmp_path)
-    assert all(result.status == "done" for result in run.results()) and len(run.results()) == len(raw["probes"]) * len(raw["architectures"])
+    assert all(result.status == "done" for result in run.results()) and len(run.results()) == len(
+        raw["probes"]
+    ) * len(raw["architectures"])

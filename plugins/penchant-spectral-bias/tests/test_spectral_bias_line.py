@@ -19,15 +19,23 @@ def network(*widths, inputs=1, seed=0):
         torch.manual_seed(seed)
         sizes = (inputs, *widths)
         hidden = [part for a, b in zip(sizes, widths) for part in (nn.Linear(a, b), nn.ReLU())]
-        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], 1)).double().requires_grad_(False)
+        return (
+            nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], 1))
+            .double()
+            .requires_grad_(False)
+        )
 
 
 def along(net, start=0.0, end=1.0):
-    return line.on_segment(line.chain_of(net), torch.tensor([start], **HOST), torch.tensor([end], **HOST))
+    return line.on_segment(
+        line.chain_of(net), torch.tensor([start], **HOST), torch.tensor([end], **HOST)
+    )
 
 
 def tent():
-    return line.PiecewiseLinear(torch.tensor([-1.0, 0.0, 1.0], **HOST), torch.tensor([0.0, 1.0, 0.0], **HOST))
+    return line.PiecewiseLinear(
+        torch.tensor([-1.0, 0.0, 1.0], **HOST), torch.tensor([0.0, 1.0, 0.0], **HOST)
+    )
 
 
 def test_tent_has_its_closed_form_with_the_right_sign():
@@ -36,11 +44,15 @@ def test_tent_has_its_closed_form_with_the_right_sign():
     for found in (line.transform(tent(), k), line.lemma_sum(tent(), k)):
         torch.testing.assert_close(found.real, expected, atol=1e-12, rtol=1e-12)
         assert found.imag.abs().max() < 1e-12
-    assert (line.transform(tent(), k).real >= 0).all()  # with the printed sign of the lemma it would be negative
+    assert (
+        line.transform(tent(), k).real >= 0
+    ).all()  # with the printed sign of the lemma it would be negative
 
 
 def test_transform_at_zero_is_the_integral():
-    assert float(line.transform(tent(), torch.zeros(1, **HOST)).real) == pytest.approx(1.0, abs=1e-15)
+    assert float(line.transform(tent(), torch.zeros(1, **HOST)).real) == pytest.approx(
+        1.0, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("k", [0.01, 3.0, 40.0])
@@ -52,8 +64,12 @@ def test_transform_is_the_quadrature_of_the_network(k):
         return float(net(torch.tensor([[x]], **HOST)))
 
     points = (function.knots[1:-1] - 1).tolist()
-    real = integrate.quad(lambda x: value(x) * math.cos(k * (x + 1)), -1, 2, points=points, limit=400)[0]
-    imaginary = integrate.quad(lambda x: -value(x) * math.sin(k * (x + 1)), -1, 2, points=points, limit=400)[0]
+    real = integrate.quad(
+        lambda x: value(x) * math.cos(k * (x + 1)), -1, 2, points=points, limit=400
+    )[0]
+    imaginary = integrate.quad(
+        lambda x: -value(x) * math.sin(k * (x + 1)), -1, 2, points=points, limit=400
+    )[0]
     found = complex(line.transform(function, torch.tensor([k], **HOST))[0])
     assert found == pytest.approx(complex(real, imaginary), abs=1e-9)
 
@@ -64,7 +80,9 @@ def test_knots_reproduce_the_network_everywhere(widths):
     function = along(net)
     x = np.random.default_rng(0).uniform(size=2000)
     expected = net(torch.as_tensor(x, **HOST)[:, None])[:, 0].numpy()
-    np.testing.assert_allclose(np.interp(x, function.knots.numpy(), function.values.numpy()), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        np.interp(x, function.knots.numpy(), function.values.numpy()), expected, atol=1e-14
+    )
     assert (function.knots.diff() > 0).all()
 
 
@@ -73,7 +91,9 @@ def test_pieces_are_those_that_a_fine_grid_finds():
     x = torch.linspace(0, 1, 400001, **HOST)
     slopes = net(x[:, None])[:, 0].diff() / x.diff()
     bends = torch.nonzero(slopes.diff().abs() > 1e-7 * slopes.abs().max()).flatten()
-    counted = 1 + int((bends.diff() > 1).sum()) + int(len(bends) > 0)  # a bend inside a cell shows in two differences
+    counted = (
+        1 + int((bends.diff() > 1).sum()) + int(len(bends) > 0)
+    )  # a bend inside a cell shows in two differences
     assert along(net).pieces() == counted
 
 
@@ -85,7 +105,14 @@ def test_transform_is_the_dft_within_the_aliasing_bound(samples):
     ends = net(torch.tensor([[0.0], [1.0]], **HOST))[:, 0]
     values = net(z[:, None])[:, 0] - ends[0] * (1 - z) - ends[1] * z
     n = torch.arange(0, samples // 2, **HOST)
-    difference = (torch.fft.fft(values)[: samples // 2] / samples - line.transform(function, 2 * math.pi * n)).abs().max()
+    difference = (
+        (
+            torch.fft.fft(values)[: samples // 2] / samples
+            - line.transform(function, 2 * math.pi * n)
+        )
+        .abs()
+        .max()
+    )
     bound = line.aliasing_bound(function, samples)
     assert difference <= bound
     assert difference > bound / 1000  # the bound is one that sampling comes near
@@ -103,7 +130,9 @@ def test_spectrum_falls_like_the_square_and_its_gradient_like_the_first_power():
     k = torch.logspace(3, 6, 4000, **HOST)
     assert line.decay_exponent(k, line.transform(function, k).abs()) == pytest.approx(-2, abs=0.1)
     some = torch.logspace(3, 5, 60, **HOST)
-    norms = line.gradient_norms(line.chain_of(net), torch.zeros(1, **HOST), torch.ones(1, **HOST), some)
+    norms = line.gradient_norms(
+        line.chain_of(net), torch.zeros(1, **HOST), torch.ones(1, **HOST), some
+    )
     assert line.decay_exponent(some, norms) == pytest.approx(-1, abs=0.1)
 
 
@@ -132,16 +161,22 @@ def test_lipschitz_is_below_both_bounds_and_attained():
         product, largest = lipschitz_bounds([weight for weight, _ in line.chain_of(net)])
         assert exact <= product * (1 + 1e-12) and product <= largest * (1 + 1e-12)
         x = torch.linspace(-3, 3, 20001, **HOST)
-        assert exact == pytest.approx(float((net(x[:, None])[:, 0].diff() / x.diff()).abs().max()), rel=1e-6)
+        assert exact == pytest.approx(
+            float((net(x[:, None])[:, 0].diff() / x.diff()).abs().max()), rel=1e-6
+        )
 
 
 def test_product_of_norms_is_attained_by_a_line():
-    layers = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double().requires_grad_(False)
+    layers = (
+        nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double().requires_grad_(False)
+    )
     for layer, weight in ((layers[0], 3.0), (layers[2], -2.0)):
         layer.weight.fill_(weight)
         layer.bias.fill_(0.5)
     assert float(line.lipschitz(along(layers))) == pytest.approx(6.0, rel=1e-12)
-    assert lipschitz_bounds([weight for weight, _ in line.chain_of(layers)])[0] == pytest.approx(6.0, rel=1e-12)
+    assert lipschitz_bounds([weight for weight, _ in line.chain_of(layers)])[0] == pytest.approx(
+        6.0, rel=1e-12
+    )
 
 
 def test_spectral_norms_are_the_largest_singular_values():
@@ -150,8 +185,12 @@ def test_spectral_norms_are_the_largest_singular_values():
     kernel = torch.randn(3, 4, 2, 3, 3, generator=generator, **HOST)
     found = spectral_norms({"dense": dense, "kernel": kernel}, like=dense)
     for number in range(3):
-        assert float(found[number, 0]) == pytest.approx(np.linalg.svd(dense[number].numpy())[1][0], rel=1e-12)
-        assert float(found[number, 1]) == pytest.approx(np.linalg.svd(kernel[number].reshape(4, -1).numpy())[1][0], rel=1e-12)
+        assert float(found[number, 0]) == pytest.approx(
+            np.linalg.svd(dense[number].numpy())[1][0], rel=1e-12
+        )
+        assert float(found[number, 1]) == pytest.approx(
+            np.linalg.svd(kernel[number].reshape(4, -1).numpy())[1][0], rel=1e-12
+        )
 
 
 def test_network_without_matrices_has_no_norms():
@@ -165,14 +204,20 @@ def test_segment_of_a_larger_input_is_the_network_along_it():
     length = float(end.norm())
     share = torch.rand(200, generator=torch.Generator(device="cpu").manual_seed(0), **HOST)
     expected = net(start + share[:, None] * (end - start))[:, 0].numpy()
-    np.testing.assert_allclose(np.interp(share.numpy() * length, function.knots.numpy(), function.values.numpy()), expected, atol=1e-13)
+    np.testing.assert_allclose(
+        np.interp(share.numpy() * length, function.knots.numpy(), function.values.numpy()),
+        expected,
+        atol=1e-13,
+    )
 
 
 def test_only_chains_have_a_chain():
     assert line.chain_of(network(4)) is not None
     assert line.chain_of(nn.Linear(2, 1)) is not None
     for other in (nn.Tanh(), nn.Conv2d(1, 1, 1), nn.ReLU()):
-        assert line.chain_of(nn.Sequential(nn.Linear(1, 3), other, nn.Linear(3, 1))) is None or isinstance(other, nn.ReLU)
+        assert line.chain_of(
+            nn.Sequential(nn.Linear(1, 3), other, nn.Linear(3, 1))
+        ) is None or isinstance(other, nn.ReLU)
     assert line.chain_of(nn.Sequential(nn.Linear(1, 3), nn.Linear(3, 1))) is None
 
     class Residual(nn.Module):
@@ -188,12 +233,19 @@ def test_only_chains_have_a_chain():
 
 def test_bessel_function_is_scipys():
     x = torch.cat([torch.logspace(-8, 3, 400, **HOST), torch.zeros(1, **HOST)])
-    np.testing.assert_allclose(line.spherical_bessel(x).numpy(), special.spherical_jn(1, x.numpy()), atol=2e-13)
+    np.testing.assert_allclose(
+        line.spherical_bessel(x).numpy(), special.spherical_jn(1, x.numpy()), atol=2e-13
+    )
 
 
 def test_numerics_choose_their_device():
     with strict_devices():
         function = along(network(4, 4))
         line.transform(function, torch.ones(2, **HOST))
-        line.gradient_norms(line.chain_of(network(4)), torch.zeros(1, **HOST), torch.ones(1, **HOST), torch.ones(2, **HOST))
+        line.gradient_norms(
+            line.chain_of(network(4)),
+            torch.zeros(1, **HOST),
+            torch.ones(1, **HOST),
+            torch.ones(2, **HOST),
+        )
         line.decay_exponent(torch.arange(1, 50, **HOST), torch.ones(49, **HOST))

@@ -41,7 +41,9 @@ def test_regions_tile_the_box_and_carry_the_network(widths):
     for corners, slope, offset in zip(regions.corners, regions.slopes, regions.offsets):
         middle = corners.mean(0)
         for point in (middle, (corners[0] + middle) / 2):
-            assert float(net(point[None])) == pytest.approx(float(slope @ point + offset), abs=1e-12)
+            assert float(net(point[None])) == pytest.approx(
+                float(slope @ point + offset), abs=1e-12
+            )
 
 
 def test_one_layer_has_the_regions_of_its_lines():
@@ -85,27 +87,39 @@ def test_transform_is_the_quadrature_of_the_network(widths):
         quadrature = (net(points) * waves).sum(0) * (2 / grid) ** 2
         errors.append((quadrature - polygons.transform(regions, k)).abs().max())
     assert errors[1] < 2e-4
-    assert errors[0] / errors[1] == pytest.approx(4, rel=0.2)  # the midpoint rule converges to it at its own rate
+    assert errors[0] / errors[1] == pytest.approx(
+        4, rel=0.2
+    )  # the midpoint rule converges to it at its own rate
 
 
 def test_lemma_is_the_transform_where_the_boundary_is_zero():
     regions = polygons.linear_regions(chain_of(pyramid()), (-1.5, 1.5))
     k = torch.tensor([[1.0, 2.0], [5.0, -3.0], [4.0, 4.0], [0.0, 3.0]], **HOST)
-    torch.testing.assert_close(polygons.lemma_sum(regions, k), polygons.transform(regions, k), atol=1e-13, rtol=1e-10)
+    torch.testing.assert_close(
+        polygons.lemma_sum(regions, k), polygons.transform(regions, k), atol=1e-13, rtol=1e-10
+    )
     # the closed form 4 (cos k_y - cos k_x) / (k_x^2 - k_y^2) is the diamond's indicator; f is its integral over scales
     scale = (torch.arange(4000, **HOST) + 0.5) / 4000
     kx, ky = k[0]
     diamond = 4 * (torch.cos(scale * ky) - torch.cos(scale * kx)) / (kx**2 - ky**2)
-    assert float(polygons.transform(regions, k[:1]).real) == pytest.approx(float(diamond.mean()), rel=1e-5)
+    assert float(polygons.transform(regions, k[:1]).real) == pytest.approx(
+        float(diamond.mean()), rel=1e-5
+    )
 
 
-@pytest.mark.parametrize("make", [pyramid, lambda: network(5, seed=2), lambda: network(6, 4, seed=0)], ids=["pyramid", "shallow", "deep"])
+@pytest.mark.parametrize(
+    "make",
+    [pyramid, lambda: network(5, seed=2), lambda: network(6, 4, seed=0)],
+    ids=["pyramid", "shallow", "deep"],
+)
 def test_theorem_has_both_of_its_decays(make):
     regions = polygons.linear_regions(chain_of(make()), (-1.5, 1.5))
     radius = torch.logspace(3, 6, 3000, **HOST)
 
     def decay(direction):
-        return decay_exponent(radius, polygons.lemma_sum(regions, radius[:, None] * direction).abs())
+        return decay_exponent(
+            radius, polygons.lemma_sum(regions, radius[:, None] * direction).abs()
+        )
 
     generic = torch.tensor([math.cos(0.7123), math.sin(0.7123)], **HOST)
     assert decay(generic) == pytest.approx(-3, abs=0.12)
@@ -114,7 +128,9 @@ def test_theorem_has_both_of_its_decays(make):
 
 def test_lipschitz_is_the_largest_gradient():
     net = network(10, 10, seed=4)
-    points = torch.rand(4000, 2, generator=torch.Generator(device="cpu").manual_seed(0), **HOST) * 2 - 1
+    points = (
+        torch.rand(4000, 2, generator=torch.Generator(device="cpu").manual_seed(0), **HOST) * 2 - 1
+    )
     points.requires_grad_()
     gradients = torch.autograd.grad(net(points).sum(), points)[0].norm(dim=1)
     exact = polygons.linear_regions(chain_of(net)).lipschitz()

@@ -9,8 +9,22 @@ import torch
 from torch import nn
 
 POINTS, RATE = 32, 0.1
-SGD = {"optimizer": "sgd", "momentum": 0.0, "batch": 0, "learning_rate": RATE, "steps": 40, "loss": "squared-error"}
-WAVES = {"frequencies": (1, 2, 3, 4, 5, 6), "points": POINTS, "draws": 3, "every": 5, "shuffled_draws": 0, "shape": (1,)}
+SGD = {
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "batch": 0,
+    "learning_rate": RATE,
+    "steps": 40,
+    "loss": "squared-error",
+}
+WAVES = {
+    "frequencies": (1, 2, 3, 4, 5, 6),
+    "points": POINTS,
+    "draws": 3,
+    "every": 5,
+    "shuffled_draws": 0,
+    "shape": (1,),
+}
 
 
 class FourierFeatures(nn.Module):
@@ -23,7 +37,9 @@ class FourierFeatures(nn.Module):
 
     def forward(self, z):
         angle = 2 * math.pi * torch.arange(1, len(self.scales) + 1, device=z.device) * z.flatten(1)
-        return torch.cat([self.scales * angle.cos(), self.scales * angle.sin()], dim=1) @ self.weights
+        return (
+            torch.cat([self.scales * angle.cos(), self.scales * angle.sin()], dim=1) @ self.weights
+        )
 
 
 def learn(scales, **more):
@@ -31,10 +47,14 @@ def learn(scales, **more):
         return FourierFeatures(scales)
 
     options = {**WAVES, **more}
-    return penchant.measure("frequency-learning", architecture=factory, training=SGD, executor="serial", **options)
+    return penchant.measure(
+        "frequency-learning", architecture=factory, training=SGD, executor="serial", **options
+    )
 
 
-@pytest.mark.parametrize(("power", "order"), [(-0.5, 1.0), (0.5, -1.0)], ids=["low first", "high first"])
+@pytest.mark.parametrize(
+    ("power", "order"), [(-0.5, 1.0), (0.5, -1.0)], ids=["low first", "high first"]
+)
 def test_order_is_that_of_a_linear_model_with_known_rates(power, order):
     scales = [float(k) ** power for k in range(1, 7)]
     result = learn(scales)
@@ -58,7 +78,11 @@ def test_rising_amplitudes_are_divided_out():
     scales, amplitudes = [1.0] * 6, (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     result = learn(scales, amplitudes=amplitudes)
     expected = 1 - (1 - RATE / 2) ** result.arrays["steps"][:, None]
-    np.testing.assert_allclose(result.arrays["amplitude"], np.broadcast_to(expected, result.arrays["amplitude"].shape), atol=1e-4)
+    np.testing.assert_allclose(
+        result.arrays["amplitude"],
+        np.broadcast_to(expected, result.arrays["amplitude"].shape),
+        atol=1e-4,
+    )
 
 
 def test_amplitudes_are_those_of_the_stored_prediction():
@@ -68,7 +92,11 @@ def test_amplitudes_are_those_of_the_stored_prediction():
         **{**WAVES, "draws": 1, "amplitudes": (0.5, 1.0, 2.0, 1.0, 0.2, 0.3), "executor": "serial"},
     )  # fmt: skip
     transform = 2 * np.abs(np.fft.rfft(result.arrays["prediction"].astype(float))) / POINTS
-    np.testing.assert_allclose(result.arrays["amplitude"], transform[:, 1:7] / np.array([0.5, 1.0, 2.0, 1.0, 0.2, 0.3]), rtol=1e-6)
+    np.testing.assert_allclose(
+        result.arrays["amplitude"],
+        transform[:, 1:7] / np.array([0.5, 1.0, 2.0, 1.0, 0.2, 0.3]),
+        rtol=1e-6,
+    )
     residual = (result.arrays["prediction"] - result.arrays["target"]).astype(float)
     np.testing.assert_allclose(result.arrays["loss"], (residual**2).mean(1), rtol=1e-6)
     target = 2 * np.abs(np.fft.rfft(result.arrays["target"].astype(float)))[1:7] / POINTS
@@ -79,10 +107,14 @@ def test_amplitudes_are_those_of_the_stored_prediction():
 def test_dealing_points_at_random_takes_the_order_away():
     """Rates of a model on dealt points have nothing to do with the frequency: over seeds the correlation is around zero."""
     found = [
-        learn([float(k) ** -0.5 for k in range(1, 7)], shuffled_draws=1, draws=1, seed=seed).quantities["shuffled-correlation"].value
+        learn([float(k) ** -0.5 for k in range(1, 7)], shuffled_draws=1, draws=1, seed=seed)
+        .quantities["shuffled-correlation"]
+        .value
         for seed in range(6)
     ]
-    assert abs(np.mean(found)) < 2.6 / math.sqrt(5 * 6)  # a rank correlation of six has the variance 1 / 5
+    assert abs(np.mean(found)) < 2.6 / math.sqrt(
+        5 * 6
+    )  # a rank correlation of six has the variance 1 / 5
 
 
 class Linear(nn.Module):
@@ -124,29 +156,53 @@ def test_exact_spectrum_of_a_known_network():
     options = {"networks": 2, "cycles": 32, "gradients": 0, "box_draws": 0, "shape": (1,)}
     result = penchant.measure("exact-spectrum", architecture=factory, executor="serial", **options)
     k = 2 * math.pi * result.arrays["frequency"]
-    np.testing.assert_allclose(result.arrays["spectrum"], 2 * np.abs(1 - np.cos(k / 2)) / k**2, atol=1e-12)
-    assert result.quantities["pieces"].value == 2 and result.quantities["lipschitz"].value == pytest.approx(2.0)
+    np.testing.assert_allclose(
+        result.arrays["spectrum"], 2 * np.abs(1 - np.cos(k / 2)) / k**2, atol=1e-12
+    )
+    assert result.quantities["pieces"].value == 2 and result.quantities[
+        "lipschitz"
+    ].value == pytest.approx(2.0)
     assert result.quantities["lipschitz-bound"].value == pytest.approx(2.0)
 
 
 def test_share_of_high_frequency_parameters_falls_with_the_cut_off():
-    options = {"networks": 2, "cycles": 200, "gradients": 0, "box_draws": 40, "shape": (1,), "executor": "serial"}
+    options = {
+        "networks": 2,
+        "cycles": 200,
+        "gradients": 0,
+        "box_draws": 40,
+        "shape": (1,),
+        "executor": "serial",
+    }
     result = penchant.measure("exact-spectrum", architecture=_relu_network, **options)
     share = result.arrays["share"]
     assert (np.diff(share) <= 0).all() and share[0] > 0.9 and share[-1] < 0.1
 
 
 def _relu_network(shape, outputs):
-    return nn.Sequential(nn.Flatten(), nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 1))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 1)
+    )
 
 
 def test_peak_under_a_clip_is_bounded_by_it():
     training = {"steps": 60, "learning_rate": 0.02}
-    options = {"points": 16, "weight_clips": (0.05, 0.0), "draws": 2, "every": 20, "shape": (1,), "executor": "serial"}
-    result = penchant.measure("peak-ablation", architecture=_relu_network, training=training, **options)
+    options = {
+        "points": 16,
+        "weight_clips": (0.05, 0.0),
+        "draws": 2,
+        "every": 20,
+        "shape": (1,),
+        "executor": "serial",
+    }
+    result = penchant.measure(
+        "peak-ablation", architecture=_relu_network, training=training, **options
+    )
     slopes, bounds = result.arrays["lipschitz"], result.arrays["lipschitz-bound"]
     assert (slopes <= bounds).all() and slopes[0] <= 0.05**3 * 12 * 12 < slopes[1]
-    np.testing.assert_allclose(result.arrays["spectrum"][0, 0], result.arrays["spectrum"][1, 0])  # the same network to begin with
+    np.testing.assert_allclose(
+        result.arrays["spectrum"][0, 0], result.arrays["spectrum"][1, 0]
+    )  # the same network to begin with
     transform = np.abs(np.fft.rfft(result.arrays["prediction"].astype(float))) / 16
     assert transform.shape == result.arrays["spectrum"].shape
 
@@ -165,8 +221,21 @@ class Length(nn.Module):
 @pytest.mark.parametrize("shape", [(2,), (3, 5)])
 def test_plane_is_that_of_the_curve_in_any_input(shape):
     """Curves are placed isometrically, so that |x| on the plane is the distance from the centre of the flower."""
-    options = {"frequencies": (3,), "petal_counts": (2,), "points": 24, "draws": 1, "grid": 20, "shape": shape, "executor": "serial"}
-    result = penchant.measure("manifold-accuracy", architecture=lambda shape, outputs: Length(), training={"steps": 0}, **options)
+    options = {
+        "frequencies": (3,),
+        "petal_counts": (2,),
+        "points": 24,
+        "draws": 1,
+        "grid": 20,
+        "shape": shape,
+        "executor": "serial",
+    }
+    result = penchant.measure(
+        "manifold-accuracy",
+        architecture=lambda shape, outputs: Length(),
+        training={"steps": 0},
+        **options,
+    )
     axis = result.arrays["plane-axis"]
     expected = np.hypot(axis[None, :], axis[:, None]) - 1
     np.testing.assert_allclose(result.arrays["plane"], np.stack([expected] * 2), atol=1e-5)
@@ -190,12 +259,18 @@ def test_paths_are_classified_as_claimed():
     kept = {}
 
     def factory(shape, outputs):
-        kept["network"] = nn.Sequential(nn.Flatten(), nn.Linear(16, 24), nn.Tanh(), nn.Linear(24, outputs))
+        kept["network"] = nn.Sequential(
+            nn.Flatten(), nn.Linear(16, 24), nn.Tanh(), nn.Linear(24, outputs)
+        )
         return kept["network"]
 
     options = {"images": 4, "adversarials": 4, "pairs": 10, "kept": 10, "executor": "serial"}
-    result = penchant.measure("class-paths", architecture=factory, dataset=_blobs, training={"epochs": 10}, **options)
-    paths, labels, connected = (result.arrays[name] for name in ("paths", "path-class", "path-connected"))
+    result = penchant.measure(
+        "class-paths", architecture=factory, dataset=_blobs, training={"epochs": 10}, **options
+    )
+    paths, labels, connected = (
+        result.arrays[name] for name in ("paths", "path-class", "path-connected")
+    )
     assert connected.any() and result.quantities["confirmed"].value == 1.0
     network = kept["network"]  # the last one made was filled with the trained parameters
     for path, label, joined in zip(paths, labels, connected):
@@ -203,7 +278,7 @@ def test_paths_are_classified_as_claimed():
         keeps, _ = band.classified(network, points, (1, 4, 4), int(label))
         assert bool(keeps.all()) == bool(joined)
     shares = result.quantities["connected"]
-    assert shares.value == pytest.approx(result.arrays["connected"].mean()) and shares.null == pytest.approx(
-        result.arrays["straight"].mean()
-    )
+    assert shares.value == pytest.approx(
+        result.arrays["connected"].mean()
+    ) and shares.null == pytest.approx(result.arrays["straight"].mean())
     np.testing.assert_array_less(1 - 1e-5, result.arrays["length"])

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_spectral_bias._rank_correlation import jackknife, mean_and_error, permutation_null, ranks, spearman
+from penchant_spectral_bias._rank_correlation import (
+    jackknife,
+    mean_and_error,
+    permutation_null,
+    ranks,
+    spearman,
+)
 from scipy import stats
 
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -29,7 +35,9 @@ def test_constant_values_have_no_correlation():
 
 def test_null_has_the_moments_of_a_permutation():
     generator = torch.Generator(device="cpu").manual_seed(0)
-    mean, spread = permutation_null(draw(8, seed=1), draw(8, seed=2), generator=generator, draws=4000)
+    mean, spread = permutation_null(
+        draw(8, seed=1), draw(8, seed=2), generator=generator, draws=4000
+    )
     assert abs(mean) < stats.norm.isf(0.005) / math.sqrt(7 * 4000)
     assert spread == pytest.approx(1 / math.sqrt(7), rel=0.05)
 

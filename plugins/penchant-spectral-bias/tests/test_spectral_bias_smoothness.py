@@ -28,7 +28,9 @@ def test_eigenvectors_diagonalise_the_kernel():
     points = torch.randn(20, 3, generator=generator(), **HOST)
     values, vectors = kernel.eigenvectors(points, 1.0)
     torch.testing.assert_close(vectors @ vectors.T, torch.eye(20, **HOST), atol=1e-12, rtol=0)
-    torch.testing.assert_close(vectors.T * values @ vectors, kernel.kernel_matrix(points, 1.0), atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        vectors.T * values @ vectors, kernel.kernel_matrix(points, 1.0), atol=1e-12, rtol=0
+    )
     assert (values.diff() <= 0).all()
 
 
@@ -77,7 +79,9 @@ def grid(count, side):
 
 def test_wave_is_at_its_radius():
     y, x = grid(64, 4.0)
-    frequency, zeta = radial_spectrum(torch.cos(2 * math.pi * (3 * x + 4 * y) / 2), 4.0)  # |k| = 2.5 cycles per unit
+    frequency, zeta = radial_spectrum(
+        torch.cos(2 * math.pi * (3 * x + 4 * y) / 2), 4.0
+    )  # |k| = 2.5 cycles per unit
     assert float(frequency[zeta.argmax()]) == pytest.approx(2.5)
     near = (frequency - 2.5).abs() < 0.6
     assert zeta[near].sum() > 0.99 * zeta.sum()
@@ -88,7 +92,15 @@ def test_gaussian_has_the_radial_spectrum_of_a_gaussian():
     side, s = 8.0, 0.15
     y, x = grid(128, side)
     frequency, zeta = radial_spectrum(torch.exp(-(x**2 + y**2) / (2 * s**2)), side)
-    expected = 2 * math.pi * frequency * 2 * math.pi * s**2 * torch.exp(-2 * math.pi**2 * s**2 * frequency**2)
+    expected = (
+        2
+        * math.pi
+        * frequency
+        * 2
+        * math.pi
+        * s**2
+        * torch.exp(-2 * math.pi**2 * s**2 * frequency**2)
+    )
     some = (frequency > 0.5) & (frequency < 2.0)
     assert (zeta[some] / expected[some] - 1).abs().max() < 0.03
 
@@ -96,5 +108,8 @@ def test_gaussian_has_the_radial_spectrum_of_a_gaussian():
 def test_smoother_functions_decay_faster():
     y, x = grid(128, 2.0)
     step, slope = (x + 0.3 * y > 0).double(), torch.tanh(3 * (x + 0.3 * y))
-    tails = [float(radial_spectrum(each, 2.0)[1][30:].sum() / radial_spectrum(each, 2.0)[1].sum()) for each in (step, slope)]
+    tails = [
+        float(radial_spectrum(each, 2.0)[1][30:].sum() / radial_spectrum(each, 2.0)[1].sum())
+        for each in (step, slope)
+    ]
     assert tails[0] > 10 * tails[1]

@@ -16,19 +16,30 @@ def test_component_conforms(offer):
 
 @pytest.mark.parametrize("basis", BASES)
 def test_linearly_separable_conforms(basis):
-    testing.check_dataset("linearly-separable", basis=basis, index=2, size=(1, 4, 4), train=100, test=100)
+    testing.check_dataset(
+        "linearly-separable", basis=basis, index=2, size=(1, 4, 4), train=100, test=100
+    )
 
 
 def test_datasets_conform():
-    testing.check_dataset("linearly-separable", direction=[1.0, 2.0], size=(2,), train=100, test=100)
+    testing.check_dataset(
+        "linearly-separable", direction=[1.0, 2.0], size=(2,), train=100, test=100
+    )
     testing.check_dataset("gaussian", size=(4,), train=100, test=100)
-    testing.check_dataset("gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], size=(2,), train=100, test=100)
+    testing.check_dataset(
+        "gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], size=(2,), train=100, test=100
+    )
     testing.check_dataset("gaussian-mixture", classes=3, dimension=5, train=90, test=30)
 
 
 def test_declarations_import_no_numerics():
     code = "import penchant_synthetic, sys; print([m for m in ('torch', 'numpy', 'scipy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +59,11 @@ def test_declarations_import_no_numerics():
         (Gaussian, {"test": 7}, "test must be a multiple of 2"),
         (Gaussian, {"labels": "true"}, "labels must be one of random"),
         (GaussianMixture, {"classes": 1}, "classes must be at least 2"),
-        (GaussianMixture, {"classes": 10, "dimension": 9}, "dimension must be at least the number of classes"),
+        (
+            GaussianMixture,
+            {"classes": 10, "dimension": 9},
+            "dimension must be at least the number of classes",
+        ),
         (GaussianMixture, {"classes": 3, "train": 100}, "train must be a multiple of 3"),
     ],
 )

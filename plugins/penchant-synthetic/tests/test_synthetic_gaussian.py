@@ -11,7 +11,12 @@ from scipy import stats
 
 
 def draw(seed=0, **options):
-    return as_data(load(Gaussian.bind({"train": 2000, "test": 2000, **options}), torch.Generator(device="cpu").manual_seed(seed)))
+    return as_data(
+        load(
+            Gaussian.bind({"train": 2000, "test": 2000, **options}),
+            torch.Generator(device="cpu").manual_seed(seed),
+        )
+    )
 
 
 def normal_quantile(comparisons):
@@ -24,7 +29,9 @@ def wishart(points, rank, seed=0):
     return factor @ factor.T
 
 
-@pytest.mark.parametrize("covariance", [None, wishart(8, 8), wishart(8, 3)], ids=["identity", "full", "rank 3"])
+@pytest.mark.parametrize(
+    "covariance", [None, wishart(8, 8), wishart(8, 3)], ids=["identity", "full", "rank 3"]
+)
 def test_inputs_have_the_covariance_asked_for(covariance):
     count, scale = 20000, 0.3
     data = draw(covariance=covariance, size=(2, 2, 2), scale=scale, train=count, test=2)
@@ -52,7 +59,10 @@ def test_whitened_inputs_are_normal():
 
 def test_labels_are_balanced_and_say_nothing():
     data = draw(size=(16,), train=20000, test=1000)
-    assert data.train.labels.bincount().tolist() == [10000, 10000] and data.test.labels.bincount().tolist() == [500, 500]
+    assert data.train.labels.bincount().tolist() == [
+        10000,
+        10000,
+    ] and data.test.labels.bincount().tolist() == [500, 500]
     signs = 2.0 * data.train.labels - 1
     z = (signs[:, None] * data.train.inputs).mean(0) * len(signs) ** 0.5
     assert z.abs().max() < normal_quantile(16)
@@ -62,9 +72,14 @@ def test_labels_are_balanced_and_say_nothing():
 
 def test_more_samples_extend_fewer_and_the_seed_decides():
     covariance = wishart(50, 50)
-    few, many = draw(covariance=covariance, size=(50,), train=100), draw(covariance=covariance, size=(50,), train=200)
+    few, many = (
+        draw(covariance=covariance, size=(50,), train=100),
+        draw(covariance=covariance, size=(50,), train=200),
+    )
     assert torch.equal(few.train.inputs, many.train.inputs[:100])
-    assert torch.equal(few.train.labels, many.train.labels[:100]) and torch.equal(few.test.inputs, many.test.inputs)
+    assert torch.equal(few.train.labels, many.train.labels[:100]) and torch.equal(
+        few.test.inputs, many.test.inputs
+    )
     assert torch.equal(draw(size=(5,)).train.inputs, draw(size=(5,)).train.inputs)
     assert not torch.equal(draw(size=(5,)).train.inputs, draw(size=(5,), seed=1).train.inputs)
 

@@ -16,7 +16,12 @@ HOST = {"device": "cpu", "dtype": torch.float64}
 
 
 def draw(seed=0, **options):
-    return as_data(load(LinearlySeparable.bind({"train": 2000, "test": 2000, **options}), torch.Generator(device="cpu").manual_seed(seed)))
+    return as_data(
+        load(
+            LinearlySeparable.bind({"train": 2000, "test": 2000, **options}),
+            torch.Generator(device="cpu").manual_seed(seed),
+        )
+    )
 
 
 def flat(samples):
@@ -37,7 +42,9 @@ def test_projection_on_the_direction_is_exactly_the_margin(margin, distance):
         signs = 2.0 * samples.labels - 1
         torch.testing.assert_close(flat(samples) @ v, distance * signs.double(), atol=1e-6, rtol=0)
     assert data.conventions["margin"].startswith(margin)
-    assert data.shape == (3, 4, 4) and data.classes == 2 and data.train.inputs.dtype == torch.float32
+    assert (
+        data.shape == (3, 4, 4) and data.classes == 2 and data.train.inputs.dtype == torch.float32
+    )
 
 
 def test_noise_has_the_covariance_of_the_law():
@@ -67,7 +74,9 @@ def test_noise_is_normal_and_independent_of_the_label():
 
 def test_without_noise_there_are_two_points():
     data = draw(size=(1, 4, 4), sigma=0.0, epsilon=2.0, train=10, test=10)
-    assert torch.equal(data.train.inputs.abs(), torch.full((10, 1, 4, 4), 0.5, device="cpu"))  # 2 / sqrt(16)
+    assert torch.equal(
+        data.train.inputs.abs(), torch.full((10, 1, 4, 4), 0.5, device="cpu")
+    )  # 2 / sqrt(16)
 
 
 def test_classes_are_exactly_balanced_in_both_parts():
@@ -80,7 +89,9 @@ def test_classes_are_exactly_balanced_in_both_parts():
 
 def test_the_seed_decides_everything():
     one, two, other = draw(seed=3, size=(8,)), draw(seed=3, size=(8,)), draw(seed=4, size=(8,))
-    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(one.test.inputs, two.test.inputs)
+    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(
+        one.test.inputs, two.test.inputs
+    )
     assert not torch.equal(one.train.inputs, other.train.inputs)
     assert not torch.equal(one.train.inputs, one.test.inputs)
 
@@ -88,13 +99,18 @@ def test_the_seed_decides_everything():
 @pytest.mark.parametrize("width", [(5,), (1, 6, 7), (3, 32, 32)])
 def test_more_samples_extend_fewer(width):
     few, many = draw(size=width, train=100, test=60), draw(size=width, train=200, test=90)
-    assert torch.equal(few.train.inputs, many.train.inputs[:100]) and torch.equal(few.train.labels, many.train.labels[:100])
+    assert torch.equal(few.train.inputs, many.train.inputs[:100]) and torch.equal(
+        few.train.labels, many.train.labels[:100]
+    )
     assert torch.equal(few.test.inputs, many.test.inputs[:60])
     assert torch.equal(draw(size=width, train=2, test=60).test.inputs, few.test.inputs)
 
 
 def test_directions_share_their_labels_and_noise():
-    one, two = draw(basis="canonical", index=0, size=(9,)), draw(basis="canonical", index=1, size=(9,))
+    one, two = (
+        draw(basis="canonical", index=0, size=(9,)),
+        draw(basis="canonical", index=1, size=(9,)),
+    )
     assert torch.equal(one.train.labels, two.train.labels)
     torch.testing.assert_close(one.train.inputs[:, 2:], two.train.inputs[:, 2:])
 
@@ -104,7 +120,9 @@ def found_direction(data):
     return flat(data.train)[data.train.labels == 1][0]
 
 
-@pytest.mark.parametrize(("basis", "family"), [("dft-cosine", fourier.cosine_family), ("dft-sine", fourier.sine_family)])
+@pytest.mark.parametrize(
+    ("basis", "family"), [("dft-cosine", fourier.cosine_family), ("dft-sine", fourier.sine_family)]
+)
 @pytest.mark.parametrize("size", [(7,), (4, 5), (1, 4, 5)])
 def test_fourier_directions_are_those_of_the_family(basis, family, size):
     waves = family(size[-2:], **HOST)
@@ -117,24 +135,38 @@ def test_fourier_directions_are_those_of_the_family(basis, family, size):
 def test_fourier_direction_is_in_its_channel():
     data = draw(basis="dft-sine", index=1, channel=2, size=(3, 4, 4), sigma=0.0, train=2, test=2)
     found = found_direction(data).reshape(3, 16)
-    torch.testing.assert_close(found[2], fourier.sine_family((4, 4), **HOST).vectors[1], atol=1e-7, rtol=0)
+    torch.testing.assert_close(
+        found[2], fourier.sine_family((4, 4), **HOST).vectors[1], atol=1e-7, rtol=0
+    )
     assert not found[:2].any()
 
 
 def test_random_directions_are_an_orthonormal_basis_of_the_seed():
-    data = [draw(basis="random", index=index, size=(6,), sigma=0.0, train=2, test=2) for index in range(6)]
+    data = [
+        draw(basis="random", index=index, size=(6,), sigma=0.0, train=2, test=2)
+        for index in range(6)
+    ]
     vectors = torch.stack([found_direction(each) for each in data])
     torch.testing.assert_close(vectors @ vectors.T, torch.eye(6, **HOST), atol=1e-6, rtol=0)
-    other = found_direction(draw(seed=1, basis="random", index=0, size=(6,), sigma=0.0, train=2, test=2))
+    other = found_direction(
+        draw(seed=1, basis="random", index=0, size=(6,), sigma=0.0, train=2, test=2)
+    )
     assert not torch.allclose(other, vectors[0])
 
 
 def test_random_directions_are_isotropic():
     draws = 400
-    first = [found_direction(draw(seed=s, basis="random", index=1, size=(4,), sigma=0.0, train=2, test=2)) for s in range(draws)]
+    first = [
+        found_direction(
+            draw(seed=s, basis="random", index=1, size=(4,), sigma=0.0, train=2, test=2)
+        )
+        for s in range(draws)
+    ]
     second_moment = torch.stack(first).T @ torch.stack(first) / draws
     # on the sphere in D dimensions E v_i^4 = 3 / (D (D + 2)), E v_i^2 v_j^2 = 1 / (D (D + 2))
-    error = torch.where(torch.eye(4, **HOST).bool(), 3 / 24 - 1 / 16, 1 / 24).sqrt() / math.sqrt(draws)
+    error = torch.where(torch.eye(4, **HOST).bool(), 3 / 24 - 1 / 16, 1 / 24).sqrt() / math.sqrt(
+        draws
+    )
     assert ((second_moment - torch.eye(4, **HOST) / 4) / error).abs().max() < normal_quantile(10)
 
 
@@ -148,9 +180,15 @@ def test_given_directions_are_normalised_and_of_any_shape():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"direction": np.ones(5), "size": (4,)}, r"direction must have 4 values, as size is \[4\], found 5"),
+        (
+            {"direction": np.ones(5), "size": (4,)},
+            r"direction must have 4 values, as size is \[4\], found 5",
+        ),
         ({"direction": np.zeros(4), "size": (4,)}, "direction must not be zero"),
-        ({"basis": "dft-cosine", "index": 514}, r"index must be below 514, the vectors of dft-cosine at size \[1, 32, 32\], found 514"),
+        (
+            {"basis": "dft-cosine", "index": 514},
+            r"index must be below 514, the vectors of dft-cosine at size \[1, 32, 32\], found 514",
+        ),
         ({"basis": "dft-sine", "index": 510}, "index must be below 510"),
         ({"basis": "canonical", "index": 8, "size": (8,)}, "index must be below 8"),
         ({"basis": "dft-sine", "size": (2, 2)}, "index must be below 0"),

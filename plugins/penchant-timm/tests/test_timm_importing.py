@@ -26,7 +26,9 @@ except ImportError:
 
 
 def test_first_import_warns_once_and_only_where_operators_are_missing():
-    done = subprocess.run([sys.executable, "-c", FIRST_IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_IMPORT], capture_output=True, text=True, check=True
+    )
     warned, operators_load = map(int, done.stdout.split())
     assert warned == 1 - operators_load
 
@@ -52,7 +54,9 @@ def test_missing_operators_are_declared(monkeypatch):
     assert "iou_threshold" in str(torch.ops.torchvision.qnms.default._schema)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("out of luck"), ModuleNotFoundError("No module named 'timm'")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("out of luck"), ModuleNotFoundError("No module named 'timm'")]
+)
 def test_other_failures_are_told_as_they_are(error, monkeypatch):
     refusing(error, monkeypatch)
     with pytest.raises(penchant.Error, match=f"timm cannot be imported: {error}"):

@@ -34,7 +34,13 @@ FAMILIES = {  # a small model of each family, and the smallest square image it t
     "regnetx_002": 32,
     "maxvit_rmlp_pico_rw_256": 32,
 }
-LIMITED = ("densenet121", "convnext_atto", "vit_tiny_patch16_224", "mixer_s32_224", "maxvit_rmlp_pico_rw_256")
+LIMITED = (
+    "densenet121",
+    "convnext_atto",
+    "vit_tiny_patch16_224",
+    "mixer_s32_224",
+    "maxvit_rmlp_pico_rw_256",
+)
 UNLIMITED = ("resnet18", "efficientnet_b0", "mobilenetv3_small_050", "regnetx_002")
 OTHERS = {"swin_tiny_patch4_window7_224": 32, "levit_128s": 64, "nest_tiny_jx": 32}
 HEAVY = {"vgg11", "swin_tiny_patch4_window7_224", "nest_tiny_jx"}  # 129, 27 and 16 million weights
@@ -104,13 +110,19 @@ def test_family_is_built_drawn_and_differentiated_twice(model):
 
 def check_drawing(model, side, network):
     again, other = build(model, side, outputs=2), build(model, side, outputs=2, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters(), strict=True))
-    assert any(not torch.equal(a, b) for a, b in zip(network.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters(), strict=True)
+    )
+    assert any(
+        not torch.equal(a, b) for a, b in zip(network.parameters(), other.parameters(), strict=True)
+    )
 
 
 def check_derivatives(network, side):
     """Input gradient, and derivative of the parameter gradient along an input direction, against central differences."""
-    x, u = torch.randn(2, 1, 1, side, side, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x, u = torch.randn(
+        2, 1, 1, side, side, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     parameters = list(network.parameters())
 
     def slopes(point):
@@ -124,9 +136,15 @@ def check_derivatives(network, side):
     along = (input_gradient * u).sum()
     exact = [along.detach(), *torch.autograd.grad(along, parameters, materialize_grads=True)]
     found = []
-    for h in (1e-5, 1e-6, 1e-4):  # a step that crosses a kink of a piecewise linear network is no derivative: another one is
+    for h in (
+        1e-5,
+        1e-6,
+        1e-4,
+    ):  # a step that crosses a kink of a piecewise linear network is no derivative: another one is
         quotients = [(a - b) / (2 * h) for a, b in zip(slopes(x + h * u), slopes(x - h * u))]
-        found.append((relative_error(quotients[:1], exact[:1]), relative_error(quotients[1:], exact[1:])))
+        found.append(
+            (relative_error(quotients[:1], exact[:1]), relative_error(quotients[1:], exact[1:]))
+        )
         if max(found[-1]) < 1e-5:
             return
     pytest.fail(f"relative errors of first and second derivative: {found}")
@@ -155,7 +173,9 @@ def test_channels_outputs_and_size_are_adapted():
     network = build("vit_tiny_patch16_224", side=48, outputs=5, channels=2)
     assert network(torch.randn(3, 2, 48, 48)).shape == (3, 5)
     assert network.pos_embed.shape[1] == 1 + 9
-    assert build("resnet18.a1_in1k", side=40, outputs=7, channels=4)(torch.randn(2, 4, 40, 40)).shape == (2, 7)
+    assert build("resnet18.a1_in1k", side=40, outputs=7, channels=4)(
+        torch.randn(2, 4, 40, 40)
+    ).shape == (2, 7)
 
 
 def test_images_need_not_be_square():
@@ -170,7 +190,9 @@ def test_images_need_not_be_square():
 def test_fused_attention_is_off_on_the_network_only():
     network = build("vit_tiny_patch16_224")
     assert timm.layers.use_fused_attn()
-    assert [module.fused_attn for module in network.modules() if hasattr(module, "fused_attn")] == [False] * 12
+    assert [module.fused_attn for module in network.modules() if hasattr(module, "fused_attn")] == [
+        False
+    ] * 12
     plain = timm.create_model("vit_tiny_patch16_224", img_size=32, in_chans=1, num_classes=1)
     assert plain.blocks[0].attn.fused_attn
     plain.load_state_dict(network.state_dict())
@@ -192,7 +214,9 @@ def test_safe_network_computes_what_the_plain_one_does(model):
 def test_hardsigmoid_is_replaced_by_an_equal_one():
     from penchant_numerics.safety import TwiceDifferentiableHardsigmoid
 
-    assert not any(isinstance(module, nn.Hardsigmoid) for module in build("mobilenetv3_small_050").modules())
+    assert not any(
+        isinstance(module, nn.Hardsigmoid) for module in build("mobilenetv3_small_050").modules()
+    )
     x = torch.linspace(-5, 5, 1001, dtype=torch.float64)
     torch.testing.assert_close(TwiceDifferentiableHardsigmoid()(x), nn.functional.hardsigmoid(x))
 
@@ -209,7 +233,9 @@ def test_cached_attention_biases_follow_the_parameters():
         expected = torch.stack([copy.deepcopy(network)(x) for network in (first, second)])
         first(x)
         state = stack_module_state([first, second])
-        found = vmap(lambda parameters, buffers: functional_call(first, (parameters, buffers), (x,)))(*state)
+        found = vmap(
+            lambda parameters, buffers: functional_call(first, (parameters, buffers), (x,))
+        )(*state)
     torch.testing.assert_close(found, expected)
 
 
@@ -244,7 +270,9 @@ def test_zero_head_is_drawn_unless_the_original_is_wanted():
 
 def test_drawing_leaves_other_heads_alone():
     drawn, original = build("resnet10t"), build("resnet10t", head="original")
-    assert all(torch.equal(a, b) for a, b in zip(drawn.parameters(), original.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(drawn.parameters(), original.parameters(), strict=True)
+    )
 
 
 # ---- mistakes
@@ -265,18 +293,28 @@ def test_unknown_model_names_close_ones(model, message):
 
 def test_shapes_that_are_no_images_are_refused():
     component = Timm(model="resnet18")
-    with pytest.raises(penchant.Error, match="timm's models need images .channels x height x width., found the shape 1024"):
+    with pytest.raises(
+        penchant.Error,
+        match="timm's models need images .channels x height x width., found the shape 1024",
+    ):
         resolve(component.target, "timm")(component, (1024,), 1)
 
 
 def test_missing_weights_are_a_clear_error(monkeypatch):
-    without = next(name for name in timm.list_models("resnet*") if not timm.models.is_model_pretrained(name))
-    with pytest.raises(penchant.Error, match=f"timm's {without} cannot be made with published weights"):
+    without = next(
+        name for name in timm.list_models("resnet*") if not timm.models.is_model_pretrained(name)
+    )
+    with pytest.raises(
+        penchant.Error, match=f"timm's {without} cannot be made with published weights"
+    ):
         build(without, pretrained=True)
 
     def unreachable(*args, **kwargs):
         raise OSError("no route to host")
 
     monkeypatch.setattr(timm, "create_model", unreachable)
-    with pytest.raises(penchant.Error, match=r"published weights \(they may need a network\): OSError: no route to host"):
+    with pytest.raises(
+        penchant.Error,
+        match=r"published weights \(they may need a network\): OSError: no route to host",
+    ):
         build("resnet18", pretrained=True)

@@ -15,23 +15,33 @@ NAMES = {Cifar10: "cifar10", Cifar2: "cifar10", Cifar100: "cifar100"}
 
 def batch(count, classes=10, seed=0):
     generator = np.random.default_rng(seed)
-    return generator.integers(256, size=(count, 3072), dtype=np.uint8), (np.arange(count) % classes).astype(np.uint8)
+    return generator.integers(256, size=(count, 3072), dtype=np.uint8), (
+        np.arange(count) % classes
+    ).astype(np.uint8)
 
 
 def write_binary(path, images, labels, *, coarse=False):
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = [labels[:, None] // 5, labels[:, None], images] if coarse else [labels[:, None], images]
+    columns = (
+        [labels[:, None] // 5, labels[:, None], images] if coarse else [labels[:, None], images]
+    )
     path.write_bytes(np.concatenate(columns, axis=1).astype(np.uint8).tobytes())
 
 
 def write_pickle(path, images, labels, *, key=b"labels"):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(pickle.dumps({b"data": images, key: labels.tolist(), b"batch_label": b"a batch"}, protocol=2))
+    path.write_bytes(
+        pickle.dumps(
+            {b"data": images, key: labels.tolist(), b"batch_label": b"a batch"}, protocol=2
+        )
+    )
 
 
 def write_cifar10(root, batches=(1, 2, 3, 4, 5), count=20):
     for number in batches:
-        write_binary(root / f"cifar-10-batches-bin/data_batch_{number}.bin", *batch(count, seed=number))
+        write_binary(
+            root / f"cifar-10-batches-bin/data_batch_{number}.bin", *batch(count, seed=number)
+        )
     write_binary(root / "cifar-10-batches-bin/test_batch.bin", *batch(10, seed=9))
 
 
@@ -42,7 +52,12 @@ def write_cifar10_pickles(root, batches=(1, 2, 3, 4, 5), count=20):
 
 
 def draw(component, root, **options):
-    return as_data(load(component.bind({"root": str(root), **options}), torch.Generator(device="cpu").manual_seed(0)))
+    return as_data(
+        load(
+            component.bind({"root": str(root), **options}),
+            torch.Generator(device="cpu").manual_seed(0),
+        )
+    )
 
 
 def test_binary_batches_hold_planes_of_rows(tmp_path):
@@ -58,30 +73,57 @@ def test_pickled_batches_give_the_same(tmp_path):
     write_cifar10(tmp_path / "binary")
     write_cifar10_pickles(tmp_path / "pickled")
     one, two = draw(Cifar10, tmp_path / "binary"), draw(Cifar10, tmp_path / "pickled")
-    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(one.train.labels, two.train.labels)
-    assert torch.equal(one.test.inputs, two.test.inputs) and torch.equal(one.test.labels, two.test.labels)
+    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(
+        one.train.labels, two.train.labels
+    )
+    assert torch.equal(one.test.inputs, two.test.inputs) and torch.equal(
+        one.test.labels, two.test.labels
+    )
 
 
 def test_cifar100_has_fine_labels_in_both_formats(tmp_path):
     for part, seed in (("train", 0), ("test", 1)):
         images, labels = batch(200, classes=100, seed=seed)
         write_binary(tmp_path / f"binary/cifar-100-binary/{part}.bin", images, labels, coarse=True)
-        write_pickle(tmp_path / f"pickled/cifar-100-python/{part}", images, labels, key=b"fine_labels")
+        write_pickle(
+            tmp_path / f"pickled/cifar-100-python/{part}", images, labels, key=b"fine_labels"
+        )
     one, two = draw(Cifar100, tmp_path / "binary"), draw(Cifar100, tmp_path / "pickled")
     assert one.classes == 100 and one.train.labels.tolist() == [*range(100)] * 2
-    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(one.test.labels, two.test.labels)
+    assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(
+        one.test.labels, two.test.labels
+    )
 
 
 def test_cifar2_is_animals_against_the_rest(tmp_path):
     write_cifar10(tmp_path)
     data, ten = draw(Cifar2, tmp_path), draw(Cifar10, tmp_path)
     animals = {"bird", "cat", "deer", "dog", "frog", "horse"}
-    kinds = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-    assert data.train.labels.tolist() == [int(kinds[label] in animals) for label in ten.train.labels]
+    kinds = [
+        "airplane",
+        "automobile",
+        "bird",
+        "cat",
+        "deer",
+        "dog",
+        "frog",
+        "horse",
+        "ship",
+        "truck",
+    ]
+    assert data.train.labels.tolist() == [
+        int(kinds[label] in animals) for label in ten.train.labels
+    ]
     assert data.classes == 2 and data.conventions["class 1"] == "animals"
     balanced = draw(Cifar2, tmp_path, per_class=40, test_per_class=4)
-    assert balanced.train.labels.bincount().tolist() == [40, 40] and balanced.test.labels.bincount().tolist() == [4, 4]
-    with pytest.raises(penchant.Error, match="per_class must be at most 40, the training samples of class 0, found 41"):
+    assert balanced.train.labels.bincount().tolist() == [
+        40,
+        40,
+    ] and balanced.test.labels.bincount().tolist() == [4, 4]
+    with pytest.raises(
+        penchant.Error,
+        match="per_class must be at most 40, the training samples of class 0, found 41",
+    ):
         draw(Cifar2, tmp_path, per_class=41)
 
 
@@ -89,7 +131,10 @@ def test_batches_that_are_there_are_used_with_a_warning(tmp_path):
     write_cifar10(tmp_path, batches=(1, 4))
     data = draw(Cifar10, tmp_path)
     assert len(data.train.labels) == 40
-    assert data.conventions["training batches"] == "2 of 5" and data.conventions["training images"] == "40 of 50000"
+    assert (
+        data.conventions["training batches"] == "2 of 5"
+        and data.conventions["training images"] == "40 of 50000"
+    )
     assert data.warnings == (
         "the files hold 2 of 5 training batches, 40 of 50000 training images",
         "the files hold 10 of 10000 test images",
@@ -104,10 +149,17 @@ def test_the_format_with_more_batches_is_used(tmp_path):
 
 @pytest.mark.parametrize("component", [Cifar10, Cifar100, Cifar2])
 def test_missing_files_are_named_with_the_cure(tmp_path, component):
-    with pytest.raises(penchant.Error, match=f"^{component.name}: the files are not there") as caught:
+    with pytest.raises(
+        penchant.Error, match=f"^{component.name}: the files are not there"
+    ) as caught:
         draw(component, tmp_path)
     text = str(caught.value)
-    assert str(tmp_path) in text and "PENCHANT_DATA" in text and "download = true" in text and text.count("cifar-10") >= 4
+    assert (
+        str(tmp_path) in text
+        and "PENCHANT_DATA" in text
+        and "download = true" in text
+        and text.count("cifar-10") >= 4
+    )
 
 
 def test_training_batches_without_a_test_batch_are_not_enough(tmp_path):
@@ -122,7 +174,10 @@ def test_sizes_that_are_no_whole_number_of_records_are_refused(tmp_path, size):
     write_cifar10(tmp_path)
     path = tmp_path / "cifar-10-batches-bin/data_batch_3.bin"
     path.write_bytes(bytes(size))
-    with pytest.raises(penchant.Error, match=f"found {size} bytes, expected a whole number of records of 3073 bytes") as caught:
+    with pytest.raises(
+        penchant.Error,
+        match=f"found {size} bytes, expected a whole number of records of 3073 bytes",
+    ) as caught:
         draw(Cifar10, tmp_path)
     assert str(caught.value).startswith(str(path))
 
@@ -130,14 +185,18 @@ def test_sizes_that_are_no_whole_number_of_records_are_refused(tmp_path, size):
 def test_cifar100_records_are_one_byte_longer(tmp_path):
     for part in ("train", "test"):
         write_binary(tmp_path / f"cifar-100-binary/{part}.bin", *batch(10))
-    with pytest.raises(penchant.Error, match="found 30730 bytes, expected a whole number of records of 3074 bytes"):
+    with pytest.raises(
+        penchant.Error, match="found 30730 bytes, expected a whole number of records of 3074 bytes"
+    ):
         draw(Cifar100, tmp_path)
 
 
 def test_labels_out_of_range_are_refused(tmp_path):
     write_cifar10(tmp_path)
     write_binary(tmp_path / "cifar-10-batches-bin/test_batch.bin", *batch(20, classes=12))
-    with pytest.raises(penchant.Error, match="test_batch.bin: found the label 10, expected labels 0 to 9"):
+    with pytest.raises(
+        penchant.Error, match="test_batch.bin: found the label 10, expected labels 0 to 9"
+    ):
         draw(Cifar10, tmp_path)
 
 
@@ -148,9 +207,15 @@ def test_labels_out_of_range_are_refused(tmp_path):
         ({"data": np.zeros((4, 3072))}, r"found float64 \[4, 3072\] under 'data'"),
         ({"data": np.zeros((4, 100), np.uint8)}, r"found uint8 \[4, 100\] under 'data'"),
         ({"data": np.zeros((4, 3072), np.uint8)}, "under 'labels', expected 4 whole numbers"),
-        ({"data": np.zeros((4, 3072), np.uint8), "labels": [1, 2, 3]}, r"found int64 \[3\] under 'labels'"),
+        (
+            {"data": np.zeros((4, 3072), np.uint8), "labels": [1, 2, 3]},
+            r"found int64 \[3\] under 'labels'",
+        ),
         ({"data": np.zeros((4, 3072), np.uint8), "labels": [1.5, 2, 3, 4]}, "found float64"),
-        ({"data": np.zeros((4, 3072), np.uint8), "labels": [1, 2, 3, -1]}, "found the label -1, expected labels 0 to 9"),
+        (
+            {"data": np.zeros((4, 3072), np.uint8), "labels": [1, 2, 3, -1]},
+            "found the label -1, expected labels 0 to 9",
+        ),
     ],
 )
 def test_pickles_without_images_and_labels_are_refused(tmp_path, content, message):

@@ -15,13 +15,20 @@ def test_component_conforms(offer):
 
 
 def test_dataset_conforms():
-    testing.check_dataset("digits", per_class=10, random_labels=0.5, grayscale=True, resize=16, standardize=True)
+    testing.check_dataset(
+        "digits", per_class=10, random_labels=0.5, grayscale=True, resize=16, standardize=True
+    )
     testing.check_dataset("digits", pad=9)
 
 
 def test_declarations_import_no_numerics():
     code = "import penchant_vision, sys; print([m for m in ('torch', 'numpy', 'sklearn', 'pooch', 'requests') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize(

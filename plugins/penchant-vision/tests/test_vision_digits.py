@@ -24,7 +24,9 @@ def test_all_samples_are_there_once():
 
 def test_test_part_is_a_fifth_of_every_class_and_the_same_for_every_seed():
     data = draw()
-    shares = data.test.labels.bincount() / (data.test.labels.bincount() + data.train.labels.bincount())
+    shares = data.test.labels.bincount() / (
+        data.test.labels.bincount() + data.train.labels.bincount()
+    )
     assert (len(data.train.labels), len(data.test.labels)) == (1442, 355)
     assert shares.min() > 0.19 and shares.max() <= 0.2
     assert torch.equal(data.test.inputs, draw(seed=1).test.inputs)

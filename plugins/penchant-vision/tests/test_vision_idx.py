@@ -36,7 +36,12 @@ def write(folder, *, compressed=True, train=40, test=20):
 
 
 def draw(component, root, **options):
-    return as_data(load(component.bind({"root": str(root), **options}), torch.Generator(device="cpu").manual_seed(0)))
+    return as_data(
+        load(
+            component.bind({"root": str(root), **options}),
+            torch.Generator(device="cpu").manual_seed(0),
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,10 @@ def test_files_are_read_from_every_layout(tmp_path, component, folder, compresse
     write(tmp_path / folder, compressed=compressed)
     data = draw(component, tmp_path)
     torch.testing.assert_close(data.train.inputs[:, 0], torch.from_numpy(images(40)).float() / 255)
-    assert data.train.labels.tolist() == [*range(10)] * 4 and data.test.labels.tolist() == [*range(10)] * 2
+    assert (
+        data.train.labels.tolist() == [*range(10)] * 4
+        and data.test.labels.tolist() == [*range(10)] * 2
+    )
     assert data.shape == (1, 28, 28) and data.classes == 10
 
 
@@ -70,8 +78,14 @@ def test_environment_names_the_folder_and_root_comes_first(tmp_path, monkeypatch
 def test_part_of_the_images_is_used_with_a_warning(tmp_path):
     write(tmp_path / "mnist")
     data = draw(Mnist, tmp_path)
-    assert data.conventions["training images"] == "40 of 60000" and data.conventions["test images"] == "20 of 10000"
-    assert data.warnings == ("the files hold 40 of 60000 training images", "the files hold 20 of 10000 test images")
+    assert (
+        data.conventions["training images"] == "40 of 60000"
+        and data.conventions["test images"] == "20 of 10000"
+    )
+    assert data.warnings == (
+        "the files hold 40 of 60000 training images",
+        "the files hold 20 of 10000 test images",
+    )
 
 
 def test_missing_files_are_named_with_the_cure(tmp_path):
@@ -80,7 +94,9 @@ def test_missing_files_are_named_with_the_cure(tmp_path):
     with pytest.raises(penchant.Error) as caught:
         draw(Mnist, tmp_path)
     text = str(caught.value)
-    assert str(folder / "t10k-labels-idx1-ubyte[.gz]") in text and str(tmp_path / "MNIST/raw") in text
+    assert (
+        str(folder / "t10k-labels-idx1-ubyte[.gz]") in text and str(tmp_path / "MNIST/raw") in text
+    )
     assert str(folder / "train-images-idx3-ubyte[.gz]") not in text
     assert "PENCHANT_DATA" in text and "download = true" in text
 
@@ -91,15 +107,39 @@ FAULTS = {
         idx(images(40), magic=b"\x00\x00\x0d\x03"),
         "found the magic number 00000d03, expected 00000803",
     ),
-    "swapped": ("train-images-idx3-ubyte", idx(np.arange(40)), "found the magic number 00000801, expected 00000803"),
+    "swapped": (
+        "train-images-idx3-ubyte",
+        idx(np.arange(40)),
+        "found the magic number 00000801, expected 00000803",
+    ),
     "empty": ("train-labels-idx1-ubyte", b"", "found the magic number , expected 00000801"),
-    "header": ("train-images-idx3-ubyte", idx(images(40))[:10], "found 10 bytes, expected at least 16"),
-    "short": ("train-images-idx3-ubyte", idx(images(40))[:-1], r"found 31359 values, expected 31360, as its header says \[40, 28, 28\]"),
+    "header": (
+        "train-images-idx3-ubyte",
+        idx(images(40))[:10],
+        "found 10 bytes, expected at least 16",
+    ),
+    "short": (
+        "train-images-idx3-ubyte",
+        idx(images(40))[:-1],
+        r"found 31359 values, expected 31360, as its header says \[40, 28, 28\]",
+    ),
     "long": ("train-labels-idx1-ubyte", idx(np.zeros(40)) + b"x", "found 41 values, expected 40"),
-    "shape": ("train-images-idx3-ubyte", idx(images(40)[:, :14, :14]), r"found 40 images of \[14, 14\], expected images of \[28, 28\]"),
+    "shape": (
+        "train-images-idx3-ubyte",
+        idx(images(40)[:, :14, :14]),
+        r"found 40 images of \[14, 14\], expected images of \[28, 28\]",
+    ),
     "none": ("train-images-idx3-ubyte", idx(images(0)), "found 0 images"),
-    "count": ("train-labels-idx1-ubyte", idx(np.zeros(39)), "found 39 labels, expected 40, one for each image"),
-    "label": ("train-labels-idx1-ubyte", idx(np.arange(40)), "found the label 39, expected labels 0 to 9"),
+    "count": (
+        "train-labels-idx1-ubyte",
+        idx(np.zeros(39)),
+        "found 39 labels, expected 40, one for each image",
+    ),
+    "label": (
+        "train-labels-idx1-ubyte",
+        idx(np.arange(40)),
+        "found the label 39, expected labels 0 to 9",
+    ),
 }
 
 
@@ -116,7 +156,12 @@ def test_faults_are_named_with_file_found_and_expected(tmp_path, fault, compress
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"not gzip", lambda raw: raw[:20] + b"\xff" * 9 + raw[29:]]
+    "damage",
+    [
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: b"not gzip",
+        lambda raw: raw[:20] + b"\xff" * 9 + raw[29:],
+    ],
 )
 def test_damaged_gzip_is_named(tmp_path, damage):
     path = write(tmp_path / "mnist") / "train-images-idx3-ubyte.gz"

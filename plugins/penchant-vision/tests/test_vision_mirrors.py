@@ -21,14 +21,22 @@ def idx_files():
     """Small files under the official names."""
     images, labels = np.zeros((10, 28, 28), np.uint8), np.arange(10, dtype=np.uint8)
     for part in ("train", "t10k"):
-        yield f"{part}-images-idx3-ubyte.gz", gzip.compress(struct.pack(">IIII", 0x0803, *images.shape) + images.tobytes())
-        yield f"{part}-labels-idx1-ubyte.gz", gzip.compress(struct.pack(">II", 0x0801, 10) + labels.tobytes())
+        yield (
+            f"{part}-images-idx3-ubyte.gz",
+            gzip.compress(struct.pack(">IIII", 0x0803, *images.shape) + images.tobytes()),
+        )
+        yield (
+            f"{part}-labels-idx1-ubyte.gz",
+            gzip.compress(struct.pack(">II", 0x0801, 10) + labels.tobytes()),
+        )
 
 
 def archive(names):
     """An archive with these batches, and a member that must not be unpacked."""
     stream = io.BytesIO()
-    record = np.concatenate([np.arange(10, dtype=np.uint8)[:, None], np.zeros((10, 3072), np.uint8)], axis=1).tobytes()
+    record = np.concatenate(
+        [np.arange(10, dtype=np.uint8)[:, None], np.zeros((10, 3072), np.uint8)], axis=1
+    ).tobytes()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:
         for name in (*(f"cifar-10-batches-bin/{name}" for name in names), "../escaped"):
             member = tarfile.TarInfo(name)
@@ -55,7 +63,9 @@ def server(tmp_path, monkeypatch):
 
     served = tmp_path / "served"
     served.mkdir()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(served))) as running:
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(served))
+    ) as running:
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("PENCHANT_MIRROR", f"http://127.0.0.1:{running.server_port}/")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -82,7 +92,9 @@ def test_idx_files_are_fetched_once(tmp_path, monkeypatch, server):
     offer(served, monkeypatch, "kmnist", dict(idx_files()))
     data = draw(Kmnist, tmp_path / "data", idx.load)
     assert data.train.labels.tolist() == [*range(10)] and len(asked) == 4
-    assert sorted(path.name for path in (tmp_path / "data/kmnist").glob("*.gz")) == sorted(dict(idx_files()))
+    assert sorted(path.name for path in (tmp_path / "data/kmnist").glob("*.gz")) == sorted(
+        dict(idx_files())
+    )
     draw(Kmnist, tmp_path / "data", idx.load)
     draw(Kmnist, tmp_path / "data", idx.load, download=False)
     assert len(asked) == 4
@@ -102,20 +114,27 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_kept(tmp_path, monkeypatch, 
     served, _ = server
     offer(served, monkeypatch, "kmnist", dict(idx_files()))
     (served / "kmnist/train-images-idx3-ubyte.gz").write_bytes(b"something else")
-    with pytest.raises(penchant.Error, match=r"kmnist/train-images-idx3-ubyte.gz is not the file that was expected"):
+    with pytest.raises(
+        penchant.Error, match=r"kmnist/train-images-idx3-ubyte.gz is not the file that was expected"
+    ):
         draw(Kmnist, tmp_path / "data", idx.load)
     assert not (tmp_path / "data/kmnist/train-images-idx3-ubyte.gz").exists()
 
 
 def test_a_file_the_mirror_has_not_is_named(tmp_path, server):
-    with pytest.raises(penchant.Error, match=r"http://127.0.0.1:\d+/kmnist/train-images-idx3-ubyte.gz cannot be fetched into .*404"):
+    with pytest.raises(
+        penchant.Error,
+        match=r"http://127.0.0.1:\d+/kmnist/train-images-idx3-ubyte.gz cannot be fetched into .*404",
+    ):
         draw(Kmnist, tmp_path / "data", idx.load)
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PENCHANT_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with pytest.raises(penchant.Error, match="http://127.0.0.1:9/cifar10/cifar-10-binary.tar.gz cannot be fetched"):
+    with pytest.raises(
+        penchant.Error, match="http://127.0.0.1:9/cifar10/cifar-10-binary.tar.gz cannot be fetched"
+    ):
         draw(Cifar10, tmp_path / "data", cifar.load)
 
 
@@ -126,12 +145,16 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, server):
 
 
 @pytest.mark.parametrize("component", [Cifar10, Cifar2])
-def test_archives_are_fetched_once_and_only_their_batches_kept(tmp_path, monkeypatch, server, component):
+def test_archives_are_fetched_once_and_only_their_batches_kept(
+    tmp_path, monkeypatch, server, component
+):
     served, asked = server
     offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
     data = draw(component, tmp_path / "data", cifar.load)
     assert len(data.train.labels) == 50 and data.conventions["training batches"] == "5 of 5"
-    kept = {path.name for path in (tmp_path / "data/cifar-10-batches-bin").iterdir()} - {".download.lock"}
+    kept = {path.name for path in (tmp_path / "data/cifar-10-batches-bin").iterdir()} - {
+        ".download.lock"
+    }
     assert kept == set(BATCHES) and not list(tmp_path.rglob("escaped"))
     draw(component, tmp_path / "data", cifar.load)
     assert asked == ["/cifar10/cifar-10-binary.tar.gz"]
@@ -148,7 +171,10 @@ def test_processes_that_start_together_fetch_once(tmp_path, monkeypatch, server)
     served, asked = server
     offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
     folder = tmp_path / "data/cifar-10-batches-bin"
-    threads = [threading.Thread(target=_mirrors.fetch_archive, args=("cifar10", folder, BATCHES)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=_mirrors.fetch_archive, args=("cifar10", folder, BATCHES))
+        for _ in range(4)
+    ]
     for each in threads:
         each.start()
     for each in threads:
@@ -160,7 +186,11 @@ def test_without_another_mirror_the_official_address_is_asked(monkeypatch, tmp_p
     pooch = pytest.importorskip("pooch")
     asked = []
     monkeypatch.delenv("PENCHANT_MIRROR", raising=False)
-    monkeypatch.setattr(pooch, "retrieve", lambda address, known_hash, **_: asked.append((address, known_hash)) or tmp_path / "x")
+    monkeypatch.setattr(
+        pooch,
+        "retrieve",
+        lambda address, known_hash, **_: asked.append((address, known_hash)) or tmp_path / "x",
+    )
     _mirrors.fetch("mnist", tmp_path)
     assert asked[0][0] == "https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz"
     assert asked[0][1] == "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
@@ -168,4 +198,6 @@ def test_without_another_mirror_the_official_address_is_asked(monkeypatch, tmp_p
 
 def test_every_file_has_a_checksum():
     for mirror in _mirrors.MIRRORS.values():
-        assert mirror.address.endswith("/") and all(len(bytes.fromhex(each)) == 32 for each in mirror.files.values())
+        assert mirror.address.endswith("/") and all(
+            len(bytes.fromhex(each)) == 32 for each in mirror.files.values()
+        )

@@ -14,16 +14,29 @@ CLASSES = 3
 def pixels(count, channels=1, side=6, seed=0):
     """Images whose first two pixels tell their number, labels in no order."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
-    images = torch.randint(256, (count, channels, side, side), generator=generator, device="cpu", dtype=torch.uint8)
+    images = torch.randint(
+        256, (count, channels, side, side), generator=generator, device="cpu", dtype=torch.uint8
+    )
     number = torch.arange(count, device="cpu")
     images[:, 0, 0, 0], images[:, 0, 0, 1] = number // 256, number % 256
-    labels = (torch.arange(count, device="cpu") % CLASSES)[torch.randperm(count, generator=generator, device="cpu")]
+    labels = (torch.arange(count, device="cpu") % CLASSES)[
+        torch.randperm(count, generator=generator, device="cpu")
+    ]
     return Pixels(images, labels)
 
 
 def made(train=300, test=90, channels=1, **options):
-    source = Source(pixels(train, channels), pixels(test, channels, seed=1), CLASSES, 255, {"made": "here"}, ["made"])
-    return source, lambda seed=0: as_data(prepare(Digits.bind(options), source, torch.Generator(device="cpu").manual_seed(seed)))
+    source = Source(
+        pixels(train, channels),
+        pixels(test, channels, seed=1),
+        CLASSES,
+        255,
+        {"made": "here"},
+        ["made"],
+    )
+    return source, lambda seed=0: as_data(
+        prepare(Digits.bind(options), source, torch.Generator(device="cpu").manual_seed(seed))
+    )
 
 
 def numbers(samples):
@@ -36,15 +49,26 @@ def test_without_options_everything_comes_in_file_order():
     source, load = made()
     data = load()
     torch.testing.assert_close(data.train.inputs, source.train.images / 255.0)
-    assert torch.equal(data.train.labels, source.train.labels) and torch.equal(data.test.labels, source.test.labels)
-    assert data.train.inputs.dtype == torch.float32 and data.classes == CLASSES and data.shape == (1, 6, 6)
-    assert data.conventions == {"made": "here", "pixels": "in [0, 1]"} and data.warnings == ("made",)
+    assert torch.equal(data.train.labels, source.train.labels) and torch.equal(
+        data.test.labels, source.test.labels
+    )
+    assert (
+        data.train.inputs.dtype == torch.float32
+        and data.classes == CLASSES
+        and data.shape == (1, 6, 6)
+    )
+    assert data.conventions == {"made": "here", "pixels": "in [0, 1]"} and data.warnings == (
+        "made",
+    )
 
 
 def test_samples_per_class_are_balanced_distinct_and_chosen_by_the_seed():
     source, load = made(per_class=20, test_per_class=5)
     data = load()
-    assert data.train.labels.bincount().tolist() == [20] * 3 and data.test.labels.bincount().tolist() == [5] * 3
+    assert (
+        data.train.labels.bincount().tolist() == [20] * 3
+        and data.test.labels.bincount().tolist() == [5] * 3
+    )
     chosen = numbers(data.train)
     assert len(set(chosen)) == 60 and torch.equal(source.train.labels[chosen], data.train.labels)
     assert numbers(load().train) == chosen and numbers(load(seed=1).train) != chosen
@@ -52,7 +76,9 @@ def test_samples_per_class_are_balanced_distinct_and_chosen_by_the_seed():
 
 def test_more_per_class_extend_fewer():
     few, many = made(per_class=10, test_per_class=2)[1](), made(per_class=20, test_per_class=4)[1]()
-    assert numbers(many.train)[:30] == numbers(few.train) and numbers(many.test)[:6] == numbers(few.test)
+    assert numbers(many.train)[:30] == numbers(few.train) and numbers(many.test)[:6] == numbers(
+        few.test
+    )
     assert numbers(made(per_class=20)[1]().train) == numbers(many.train)
 
 
@@ -65,10 +91,15 @@ def test_every_sample_is_as_likely():
     assert z.abs().max() < stats.norm.isf(0.01 / (2 * 30))
 
 
-@pytest.mark.parametrize(("option", "part"), [("per_class", "training"), ("test_per_class", "test")])
+@pytest.mark.parametrize(
+    ("option", "part"), [("per_class", "training"), ("test_per_class", "test")]
+)
 def test_more_than_there_are_is_refused(option, part):
     _, load = made(train=300, test=300, **{option: 101})
-    with pytest.raises(penchant.Error, match=f"^{option} must be at most 100, the {part} samples of class 0, found 101"):
+    with pytest.raises(
+        penchant.Error,
+        match=f"^{option} must be at most 100, the {part} samples of class 0, found 101",
+    ):
         load()
 
 
@@ -87,9 +118,15 @@ def test_random_labels_are_as_many_as_asked_for_and_uniform():
     generator = torch.Generator(device="cpu").manual_seed(0)
     labels = prepare(Digits(random_labels=0.4), source, generator).train.labels
     changed = (labels != truth.labels).sum().item()
-    assert abs(changed - 0.4 * size * 2 / 3) / (0.4 * size * 2 / 9) ** 0.5 < stats.norm.isf(0.005 / 2)
-    full = prepare(Digits(random_labels=1.0), source, torch.Generator(device="cpu").manual_seed(0)).train.labels
-    table = torch.zeros(CLASSES, CLASSES, device="cpu").index_put_((truth.labels, full), torch.ones(size, device="cpu"), accumulate=True)
+    assert abs(changed - 0.4 * size * 2 / 3) / (0.4 * size * 2 / 9) ** 0.5 < stats.norm.isf(
+        0.005 / 2
+    )
+    full = prepare(
+        Digits(random_labels=1.0), source, torch.Generator(device="cpu").manual_seed(0)
+    ).train.labels
+    table = torch.zeros(CLASSES, CLASSES, device="cpu").index_put_(
+        (truth.labels, full), torch.ones(size, device="cpu"), accumulate=True
+    )
     assert stats.chi2_contingency(table.numpy()).pvalue > 0.005
     assert stats.chisquare(full.bincount().numpy()).pvalue > 0.005
 
@@ -105,7 +142,9 @@ def test_padding_keeps_the_image_in_the_middle():
     assert padded.shape == (1, 9, 9)
     assert torch.equal(padded.train.inputs[:, :, 1:7, 1:7], plain.train.inputs)
     torch.testing.assert_close(padded.train.inputs.sum(), plain.train.inputs.sum())
-    with pytest.raises(penchant.Error, match="pad must be at least the side of the images, 6, found 5"):
+    with pytest.raises(
+        penchant.Error, match="pad must be at least the side of the images, 6, found 5"
+    ):
         made(pad=5)[1]()
 
 
@@ -118,8 +157,14 @@ def test_resizing_keeps_range_and_mean(side):
 
 
 def test_resizing_keeps_constant_images():
-    flat = Pixels(torch.full((3, 1, 6, 6), 51, device="cpu", dtype=torch.uint8), torch.arange(3, device="cpu"))
-    data = prepare(Digits(resize=11), Source(flat, flat, 3, 255, {}), torch.Generator(device="cpu").manual_seed(0))
+    flat = Pixels(
+        torch.full((3, 1, 6, 6), 51, device="cpu", dtype=torch.uint8), torch.arange(3, device="cpu")
+    )
+    data = prepare(
+        Digits(resize=11),
+        Source(flat, flat, 3, 255, {}),
+        torch.Generator(device="cpu").manual_seed(0),
+    )
     torch.testing.assert_close(data.train.inputs, torch.full((3, 1, 11, 11), 0.2, device="cpu"))
 
 
@@ -131,16 +176,31 @@ def test_grayscale_is_luma_and_leaves_gray_alone():
 
 
 def test_standardising_uses_the_training_samples():
-    data, plain = made(channels=3, standardize=True, per_class=50)[1](), made(channels=3, per_class=50)[1]()
+    data, plain = (
+        made(channels=3, standardize=True, per_class=50)[1](),
+        made(channels=3, per_class=50)[1](),
+    )
     mean, std = plain.train.inputs.mean((0, 2, 3)), plain.train.inputs.std((0, 2, 3), correction=0)
-    torch.testing.assert_close(data.train.inputs.mean((0, 2, 3)), torch.zeros(3, device="cpu"), atol=1e-5, rtol=0)
-    torch.testing.assert_close(data.train.inputs.std((0, 2, 3), correction=0), torch.ones(3, device="cpu"))
-    torch.testing.assert_close(data.test.inputs * std[:, None, None] + mean[:, None, None], plain.test.inputs)
+    torch.testing.assert_close(
+        data.train.inputs.mean((0, 2, 3)), torch.zeros(3, device="cpu"), atol=1e-5, rtol=0
+    )
+    torch.testing.assert_close(
+        data.train.inputs.std((0, 2, 3), correction=0), torch.ones(3, device="cpu")
+    )
+    torch.testing.assert_close(
+        data.test.inputs * std[:, None, None] + mean[:, None, None], plain.test.inputs
+    )
 
 
 def test_standardising_leaves_a_constant_channel_finite():
-    flat = Pixels(torch.full((3, 1, 2, 2), 7, device="cpu", dtype=torch.uint8), torch.arange(3, device="cpu"))
-    data = prepare(Digits(standardize=True), Source(flat, flat, 3, 255, {}), torch.Generator(device="cpu").manual_seed(0))
+    flat = Pixels(
+        torch.full((3, 1, 2, 2), 7, device="cpu", dtype=torch.uint8), torch.arange(3, device="cpu")
+    )
+    data = prepare(
+        Digits(standardize=True),
+        Source(flat, flat, 3, 255, {}),
+        torch.Generator(device="cpu").manual_seed(0),
+    )
     assert not data.train.inputs.any()
 
 

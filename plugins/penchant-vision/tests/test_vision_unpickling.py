@@ -22,10 +22,17 @@ def stored(tmp_path, content):
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize(
-    "array", [ARRAY, np.asfortranarray(ARRAY), ARRAY.astype(">f4"), ARRAY.astype(np.int64)], ids=["C", "F", "big", "int64"]
+    "array",
+    [ARRAY, np.asfortranarray(ARRAY), ARRAY.astype(">f4"), ARRAY.astype(np.int64)],
+    ids=["C", "F", "big", "int64"],
 )
 def test_arrays_of_every_protocol_are_read(tmp_path, protocol, array):
-    batch = {b"data": array, "labels": [1, 2, 3], b"label": b"training batch", "names": ("a", None, True, 2.5)}
+    batch = {
+        b"data": array,
+        "labels": [1, 2, 3],
+        b"label": b"training batch",
+        "names": ("a", None, True, 2.5),
+    }
     found = read_arrays(stored(tmp_path, pickle.dumps(batch, protocol=protocol)))
     np.testing.assert_array_equal(found["data"], array)
     assert (
@@ -40,8 +47,19 @@ def test_a_pickle_of_python_2_is_read(tmp_path):
         return b"U" + bytes([len(value)]) + value
 
     number = b"J" + struct.pack("<i", -1)
-    kind = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") + b"NNN" + number + number + b"K\x00tb"
-    empty = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
+    kind = (
+        b"cnumpy\ndtype\n"
+        + text(b"u1")
+        + b"K\x00K\x01\x87R(K\x03"
+        + text(b"|")
+        + b"NNN"
+        + number
+        + number
+        + b"K\x00tb"
+    )
+    empty = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
+    )
     array = empty + b"(K\x01K\x03K\x04\x86" + kind + b"\x89" + text(ARRAY.tobytes()) + b"tb"
     content = b"\x80\x02}(" + text(b"data") + array + text(b"labels") + b"](K\x01K\x02K\x03eu."
     found = read_arrays(stored(tmp_path, content))
@@ -72,14 +90,18 @@ class Harm:
 def test_anything_else_is_refused_before_it_runs(tmp_path, harm, name, protocol):
     witness = tmp_path / "witness"
     path = stored(tmp_path, pickle.dumps({"data": ARRAY, "more": harm(witness)}, protocol=protocol))
-    with pytest.raises(penchant.Error, match=f"found ({name}) in the pickle, expected only numpy arrays") as caught:
+    with pytest.raises(
+        penchant.Error, match=f"found ({name}) in the pickle, expected only numpy arrays"
+    ) as caught:
         read_arrays(path)
     assert str(caught.value).startswith(str(path)) and not witness.exists()
 
 
 def test_arrays_of_objects_are_refused(tmp_path):
     path = stored(tmp_path, pickle.dumps({"data": np.array([{}, []], dtype=object)}))
-    with pytest.raises(penchant.Error, match="found an array of object in the pickle, expected numbers"):
+    with pytest.raises(
+        penchant.Error, match="found an array of object in the pickle, expected numbers"
+    ):
         read_arrays(path)
 
 
@@ -95,7 +117,9 @@ def test_outside_references_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no pickle", pickle.dumps({"data": ARRAY})[:-20], pickle.dumps([ARRAY])], ids=["empty", "text", "cut", "list"]
+    "content",
+    [b"", b"no pickle", pickle.dumps({"data": ARRAY})[:-20], pickle.dumps([ARRAY])],
+    ids=["empty", "text", "cut", "list"],
 )
 def test_what_is_no_dictionary_is_refused(tmp_path, content):
     with pytest.raises(penchant.Error, match="expected a dictionary of arrays"):

@@ -17,15 +17,24 @@ _FINAL_POOLING = "the final one; none: the linear layer sees every position; str
 class _Drawn(penchant.Architecture):
     """What all layered networks share: their biases, and how their weights are drawn."""
 
-    bias: bool = penchant.option(True, "biases in linear and convolution layers; none in front of a batch-norm, which has its own")
-    initialization: str = penchant.option(
-        "default", "default: as the help text says; gaussian: weights N(0, weight_std^2), biases 0", choices=("default", "gaussian")
+    bias: bool = penchant.option(
+        True,
+        "biases in linear and convolution layers; none in front of a batch-norm, which has its own",
     )
-    weight_std: float | None = penchant.option(None, "standard deviation of gaussian weights, 1 if left out", above=0)
+    initialization: str = penchant.option(
+        "default",
+        "default: as the help text says; gaussian: weights N(0, weight_std^2), biases 0",
+        choices=("default", "gaussian"),
+    )
+    weight_std: float | None = penchant.option(
+        None, "standard deviation of gaussian weights, 1 if left out", above=0
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.weight_std is not None and self.initialization != "gaussian":
-            raise penchant.Error(f"weight_std belongs to initialization = gaussian, found {self.weight_std} with {self.initialization}")
+            raise penchant.Error(
+                f"weight_std belongs to initialization = gaussian, found {self.weight_std} with {self.initialization}"
+            )
 
 
 @attrs.frozen
@@ -51,7 +60,9 @@ class Perceptron(_Drawn):
     name = "mlp"
     target = "penchant_architectures.perceptrons:build_mlp"
 
-    widths: tuple[int, ...] = penchant.option((500, 500, 500), "units of each hidden layer", at_least=1)
+    widths: tuple[int, ...] = penchant.option(
+        (500, 500, 500), "units of each hidden layer", at_least=1
+    )
     activation: str = penchant.option("relu", _ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", _NORMALIZATION, choices=("none", "batch"))
 
@@ -68,8 +79,12 @@ class LeNet(_Drawn):
     name = "lenet"
     target = "penchant_architectures.lenet:build"
 
-    pooling: str = penchant.option("max", "none: the feature maps keep their size", choices=("max", "average", "none"))
-    hidden: tuple[int, ...] = penchant.option((120, 84), "units of each hidden linear layer", at_least=1)
+    pooling: str = penchant.option(
+        "max", "none: the feature maps keep their size", choices=("max", "average", "none")
+    )
+    hidden: tuple[int, ...] = penchant.option(
+        (120, 84), "units of each hidden linear layer", at_least=1
+    )
     activation: str = penchant.option("relu", _ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", _NORMALIZATION, choices=("none", "batch"))
 
@@ -87,8 +102,12 @@ class VGG11(_Drawn):
     name = "vgg11"
     target = "penchant_architectures.vgg:build_vgg11"
 
-    classifier: tuple[int, ...] = penchant.option((512, 512), "units of each hidden linear layer", at_least=1)
-    pooling: str = penchant.option("max", "none: the feature maps keep their size", choices=("max", "average", "none"))
+    classifier: tuple[int, ...] = penchant.option(
+        (512, 512), "units of each hidden linear layer", at_least=1
+    )
+    pooling: str = penchant.option(
+        "max", "none: the feature maps keep their size", choices=("max", "average", "none")
+    )
     activation: str = penchant.option("relu", _ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", _NORMALIZATION, choices=("none", "batch"))
 
@@ -106,8 +125,12 @@ class VGG19(_Drawn):
     name = "vgg19"
     target = "penchant_architectures.vgg:build_vgg19"
 
-    width: int = penchant.option(64, "channels of the first stage; the others have 2, 4, 8 and 8 times as many", at_least=1)
-    pooling: str = penchant.option("max", "none: the feature maps keep their size", choices=("max", "average", "none"))
+    width: int = penchant.option(
+        64, "channels of the first stage; the others have 2, 4, 8 and 8 times as many", at_least=1
+    )
+    pooling: str = penchant.option(
+        "max", "none: the feature maps keep their size", choices=("max", "average", "none")
+    )
     activation: str = penchant.option("relu", _ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", _NORMALIZATION, choices=("none", "batch"))
 
@@ -124,9 +147,15 @@ class ResNet18(_Drawn):
     target = "penchant_architectures.resnet:build_resnet18"
 
     pooling: str = penchant.option("average", _FINAL_POOLING, choices=("average", "none"))
-    shortcut: str = penchant.option("convolution", "what joins blocks of different size", choices=("convolution", "padding"))
-    activation: str = penchant.option("relu", f"{_ACTIVATION}, those of the residual blocks included", choices=ACTIVATIONS)
-    normalization: str = penchant.option("batch", "batch: batch-norm behind every convolution", choices=("none", "batch"))
+    shortcut: str = penchant.option(
+        "convolution", "what joins blocks of different size", choices=("convolution", "padding")
+    )
+    activation: str = penchant.option(
+        "relu", f"{_ACTIVATION}, those of the residual blocks included", choices=ACTIVATIONS
+    )
+    normalization: str = penchant.option(
+        "batch", "batch: batch-norm behind every convolution", choices=("none", "batch")
+    )
 
 
 @attrs.frozen
@@ -142,9 +171,15 @@ class ResNet20(_Drawn):
     target = "penchant_architectures.resnet:build_resnet20"
 
     pooling: str = penchant.option("average", _FINAL_POOLING, choices=("average", "none"))
-    shortcut: str = penchant.option("padding", "what joins blocks of different size", choices=("padding", "convolution"))
-    activation: str = penchant.option("relu", f"{_ACTIVATION}, those of the residual blocks included", choices=ACTIVATIONS)
-    normalization: str = penchant.option("batch", "batch: batch-norm behind every convolution", choices=("none", "batch"))
+    shortcut: str = penchant.option(
+        "padding", "what joins blocks of different size", choices=("padding", "convolution")
+    )
+    activation: str = penchant.option(
+        "relu", f"{_ACTIVATION}, those of the residual blocks included", choices=ACTIVATIONS
+    )
+    normalization: str = penchant.option(
+        "batch", "batch: batch-norm behind every convolution", choices=("none", "batch")
+    )
 
 
 @attrs.frozen
@@ -159,7 +194,11 @@ class DenseNet121(_Drawn):
     name = "densenet121"
     target = "penchant_architectures.densenet:build"
 
-    pooling: str = penchant.option("average", "in the transitions; none: the feature maps keep their size", choices=("average", "none"))
+    pooling: str = penchant.option(
+        "average",
+        "in the transitions; none: the feature maps keep their size",
+        choices=("average", "none"),
+    )
     activation: str = penchant.option("relu", _ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", _NORMALIZATION, choices=("none", "batch"))
 
@@ -182,7 +221,11 @@ class VisionTransformer(_Drawn):
     width: int = penchant.option(192, "numbers per token", at_least=1)
     hidden: int = penchant.option(768, "hidden units of the perceptron of a layer", at_least=1)
     activation: str = penchant.option("gelu", "activation of the perceptrons", choices=ACTIVATIONS)
-    normalization: str = penchant.option("layer", "layer: layer-norm in front of attention, perceptron and head", choices=("layer", "none"))
+    normalization: str = penchant.option(
+        "layer",
+        "layer: layer-norm in front of attention, perceptron and head",
+        choices=("layer", "none"),
+    )
 
 
 @attrs.frozen
@@ -206,14 +249,20 @@ class LinearPooling(penchant.Architecture):
         "m: none is 1; average, the response of a mean of `stride` neighbours; low-pass, 1 below the frequency 1/(2 stride), else 0",
         choices=("none", "average", "low-pass"),
     )
-    response: Any = penchant.option(None, "m itself instead of a named prefilter, one number per input", array=True)
+    response: Any = penchant.option(
+        None, "m itself instead of a named prefilter, one number per input", array=True
+    )
     theta_std: float = penchant.option(1.0, "standard deviation of theta", above=0)
     phi_std: float = penchant.option(1.0, "standard deviation of phi", above=0)
-    activation: str = penchant.option("linear", "relu: the non-linear model of pooling", choices=("linear", "relu"))
+    activation: str = penchant.option(
+        "linear", "relu: the non-linear model of pooling", choices=("linear", "relu")
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.response is not None and self.prefilter != "none":
-            raise penchant.Error(f"linear-pooling takes a prefilter or a response, found both (prefilter {self.prefilter})")
+            raise penchant.Error(
+                f"linear-pooling takes a prefilter or a response, found both (prefilter {self.prefilter})"
+            )
 
 
 @attrs.frozen
@@ -232,10 +281,22 @@ class LinearConvolution(penchant.Architecture):
     channels: int = penchant.option(16, "channels: n", at_least=1)
     kernel: int = penchant.option(3, "side of a patch", at_least=1)
     stride: int = penchant.option(1, "distance between patches", at_least=1)
-    padding: str = penchant.option("none", "circular: patches go on at the other end of the input", choices=("none", "circular"))
-    pooling: str = penchant.option("average", "none: the readout has a weight for every channel and position", choices=("average", "none"))
-    weight_std: float = penchant.option(1.0, "standard deviation of the convolution's weights: s_w", above=0)
-    readout_std: float = penchant.option(1.0, "standard deviation of the readout's weights: s_p", above=0)
+    padding: str = penchant.option(
+        "none",
+        "circular: patches go on at the other end of the input",
+        choices=("none", "circular"),
+    )
+    pooling: str = penchant.option(
+        "average",
+        "none: the readout has a weight for every channel and position",
+        choices=("average", "none"),
+    )
+    weight_std: float = penchant.option(
+        1.0, "standard deviation of the convolution's weights: s_w", above=0
+    )
+    readout_std: float = penchant.option(
+        1.0, "standard deviation of the readout's weights: s_p", above=0
+    )
 
 
 @penchant.hookimpl

@@ -40,7 +40,9 @@ def _before(layers: Layers, channels: int) -> list[nn.Module]:
 def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `densenet121`."""
     transitions = len(_BLOCKS) - 1
-    inputs, _, _ = image(shape, "densenet121", at_least=1 if options.pooling == "none" else 2**transitions)
+    inputs, _, _ = image(
+        shape, "densenet121", at_least=1 if options.pooling == "none" else 2**transitions
+    )
     layers = Layers(options)
     channels = 2 * _GROWTH
     modules: list[nn.Module] = [layers.convolution(inputs, channels, 3, padding=1)]
@@ -52,4 +54,6 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
         if index < transitions:
             modules += [layers.convolution(channels, channels // 2, 1), *pooling(options.pooling)]
             channels //= 2
-    return initialise(nn.Sequential(*modules, GlobalAverage(), layers.linear(channels, outputs)), options)
+    return initialise(
+        nn.Sequential(*modules, GlobalAverage(), layers.linear(channels, outputs)), options
+    )

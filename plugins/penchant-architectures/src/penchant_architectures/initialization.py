@@ -12,7 +12,9 @@ from torch import nn
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d)
 
 
-def initialise(network: nn.Module, options: Any, default: Callable[[nn.Module], None] | None = None) -> nn.Module:
+def initialise(
+    network: nn.Module, options: Any, default: Callable[[nn.Module], None] | None = None
+) -> nn.Module:
     """Draw the linear and convolution layers again, as `options.initialization` says.
 
     Args:

@@ -15,7 +15,13 @@ class Sine(nn.Module):
         return torch.sin(x)
 
 
-_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "sine": Sine, "linear": nn.Identity}
+_ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "tanh": nn.Tanh,
+    "sine": Sine,
+    "linear": nn.Identity,
+}
 _POOLINGS = {"max": nn.MaxPool2d, "average": nn.AvgPool2d}
 
 
@@ -31,7 +37,9 @@ class Layers:
         self._activation = options.activation
         self._batch_norm = options.normalization == "batch"
         self._bias = options.bias
-        self._hidden_bias = options.bias and not self._batch_norm  # a batch-norm has a bias of its own
+        self._hidden_bias = (
+            options.bias and not self._batch_norm
+        )  # a batch-norm has a bias of its own
 
     def activation(self) -> nn.Module:
         return make_activation(self._activation)
@@ -47,9 +55,15 @@ class Layers:
         """Batch-norm of images, if asked for."""
         return [nn.BatchNorm2d(channels)] if self._batch_norm else []
 
-    def convolution_stage(self, inputs: int, outputs: int, kernel: int, **settings: int) -> list[nn.Module]:
+    def convolution_stage(
+        self, inputs: int, outputs: int, kernel: int, **settings: int
+    ) -> list[nn.Module]:
         """Convolution, normalization, activation."""
-        return [self.convolution(inputs, outputs, kernel, **settings), *self.normalization(outputs), self.activation()]
+        return [
+            self.convolution(inputs, outputs, kernel, **settings),
+            *self.normalization(outputs),
+            self.activation(),
+        ]
 
     def perceptron(self, inputs: int, widths: tuple[int, ...], outputs: int) -> list[nn.Module]:
         """Hidden linear layers, each with normalization and activation, and a last linear layer."""

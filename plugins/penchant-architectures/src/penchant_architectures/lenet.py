@@ -23,7 +23,10 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     for wanted in _CHANNELS:
         modules += [*layers.convolution_stage(channels, wanted, _KERNEL), *pooling(options.pooling)]
         channels, height, width = wanted, _shrunk(height, halving), _shrunk(width, halving)
-    modules += [nn.Flatten(), *layers.perceptron(channels * height * width, options.hidden, outputs)]
+    modules += [
+        nn.Flatten(),
+        *layers.perceptron(channels * height * width, options.hidden, outputs),
+    ]
     return initialise(nn.Sequential(*modules), options)
 
 

@@ -22,8 +22,12 @@ class LinearConvolution(nn.Module):
         self.wrap = options.kernel - 1 if options.padding == "circular" else 0
         self.average = options.pooling == "average"
         convolution = _CONVOLUTIONS[len(sides)]
-        self.convolution = convolution(channels, options.channels, options.kernel, stride=options.stride, bias=False)
-        features = options.channels if self.average else options.channels * _positions(sides, options)
+        self.convolution = convolution(
+            channels, options.channels, options.kernel, stride=options.stride, bias=False
+        )
+        features = (
+            options.channels if self.average else options.channels * _positions(sides, options)
+        )
         self.readout = nn.Linear(features, outputs, bias=False)
         nn.init.normal_(self.convolution.weight, 0.0, options.weight_std)
         nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
@@ -40,7 +44,9 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `linear-conv`."""
     channels, sides = (shape[0], shape[1:]) if len(shape) == 3 else (1, shape)
     if min(sides) < options.kernel:
-        raise penchant.Error(f"linear-conv needs inputs with no side shorter than its kernel {options.kernel}, found {written(shape)}")
+        raise penchant.Error(
+            f"linear-conv needs inputs with no side shorter than its kernel {options.kernel}, found {written(shape)}"
+        )
     return LinearConvolution(channels, tuple(sides), outputs, options)
 
 

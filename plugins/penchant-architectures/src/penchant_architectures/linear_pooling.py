@@ -38,9 +38,13 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `linear-pooling`."""
     inputs = math.prod(shape)
     if inputs != max(shape):
-        raise penchant.Error(f"linear-pooling needs inputs of one dimension, such as 128, found {written(shape)}")
+        raise penchant.Error(
+            f"linear-pooling needs inputs of one dimension, such as 128, found {written(shape)}"
+        )
     if options.stride > inputs:
-        raise penchant.Error(f"linear-pooling needs at least as many inputs as its stride {options.stride}, found {inputs}")
+        raise penchant.Error(
+            f"linear-pooling needs at least as many inputs as its stride {options.stride}, found {inputs}"
+        )
     return LinearPooling(_prefilter(options, inputs), outputs, options)
 
 
@@ -49,9 +53,13 @@ def _prefilter(options: Any, inputs: int) -> torch.Tensor:
     if options.response is not None:
         response = torch.as_tensor(options.response, dtype=torch.float64, device="cpu")
         if response.shape != (inputs,):
-            raise penchant.Error(f"response must have {inputs} numbers, one per input, found the shape {written(tuple(response.shape))}")
+            raise penchant.Error(
+                f"response must have {inputs} numbers, one per input, found the shape {written(tuple(response.shape))}"
+            )
         return response
-    return {"none": _all_pass, "average": _average, "low-pass": _low_pass}[options.prefilter](inputs, options.stride)
+    return {"none": _all_pass, "average": _average, "low-pass": _low_pass}[options.prefilter](
+        inputs, options.stride
+    )
 
 
 def _all_pass(inputs: int, stride: int) -> torch.Tensor:

@@ -19,5 +19,7 @@ def build_logistic(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Mod
 
 def build_mlp(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `mlp`."""
-    network = nn.Sequential(nn.Flatten(), *Layers(options).perceptron(math.prod(shape), options.widths, outputs))
+    network = nn.Sequential(
+        nn.Flatten(), *Layers(options).perceptron(math.prod(shape), options.widths, outputs)
+    )
     return initialise(network, options)

@@ -17,8 +17,12 @@ def written(shape: tuple[int, ...]) -> str:
 def image(shape: tuple[int, ...], name: str, *, at_least: int = 1) -> tuple[int, int, int]:
     """Channels, height and width of an image no side of which is too small for the architecture `name`."""
     if len(shape) != 3:
-        raise penchant.Error(f"{name} needs images (channels x height x width), found the shape {written(shape)}")
+        raise penchant.Error(
+            f"{name} needs images (channels x height x width), found the shape {written(shape)}"
+        )
     channels, height, width = shape
     if min(height, width) < at_least:
-        raise penchant.Error(f"{name} needs images of at least {at_least} x {at_least}, found {written(shape)}")
+        raise penchant.Error(
+            f"{name} needs images of at least {at_least} x {at_least}, found {written(shape)}"
+        )
     return channels, height, width

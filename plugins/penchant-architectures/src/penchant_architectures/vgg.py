@@ -6,7 +6,11 @@ from typing import Any
 
 from torch import nn
 
-from penchant_architectures.initialization import convolutions_by_fan_out, initialise, kaiming_normal
+from penchant_architectures.initialization import (
+    convolutions_by_fan_out,
+    initialise,
+    kaiming_normal,
+)
 from penchant_architectures.layers import Layers, pooling
 from penchant_architectures.shapes import image
 
@@ -17,13 +21,23 @@ _WIDENING = (1, 2, 4, 8, 8)  # channels of each stage, in units of those of the 
 
 def build_vgg11(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vgg11`."""
-    network = _network(options, shape, outputs, _CONVOLUTIONS_11, base=64, classifier=options.classifier, name="vgg11")
+    network = _network(
+        options,
+        shape,
+        outputs,
+        _CONVOLUTIONS_11,
+        base=64,
+        classifier=options.classifier,
+        name="vgg11",
+    )
     return initialise(network, options, convolutions_by_fan_out)
 
 
 def build_vgg19(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vgg19`."""
-    network = _network(options, shape, outputs, _CONVOLUTIONS_19, base=options.width, classifier=(), name="vgg19")
+    network = _network(
+        options, shape, outputs, _CONVOLUTIONS_19, base=options.width, classifier=(), name="vgg19"
+    )
     return initialise(network, options, kaiming_normal)
 
 

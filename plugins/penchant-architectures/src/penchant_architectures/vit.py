@@ -27,8 +27,12 @@ class Attention(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         batch, count, width = tokens.shape
-        parts = self.queries_keys_values(tokens).reshape(batch, count, 3, self.heads, width // self.heads)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (batch, heads, tokens, width of a head) each
+        parts = self.queries_keys_values(tokens).reshape(
+            batch, count, 3, self.heads, width // self.heads
+        )
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(
+            0
+        )  # (batch, heads, tokens, width of a head) each
         scores = queries @ keys.transpose(-2, -1) / math.sqrt(width // self.heads)
         mixed = scores.softmax(dim=-1) @ values
         return self.output(mixed.transpose(1, 2).reshape(batch, count, width))
@@ -74,11 +78,17 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vit`."""
     channels, height, width = image(shape, "vit")
     if height % options.patch or width % options.patch:
-        raise penchant.Error(f"vit needs images whose sides are multiples of its patch {options.patch}, found {written(shape)}")
+        raise penchant.Error(
+            f"vit needs images whose sides are multiples of its patch {options.patch}, found {written(shape)}"
+        )
     if options.width % options.heads:
-        raise penchant.Error(f"vit needs a width that its heads divide, found width {options.width} with {options.heads} heads")
+        raise penchant.Error(
+            f"vit needs a width that its heads divide, found width {options.width} with {options.heads} heads"
+        )
     count = (height // options.patch) * (width // options.patch)
-    modules: list[nn.Module] = [Tokens(channels, options.patch, count, options.width, bias=options.bias)]
+    modules: list[nn.Module] = [
+        Tokens(channels, options.patch, count, options.width, bias=options.bias)
+    ]
     for _ in range(options.layers):
         modules += _layer(options)
     modules += [ClassToken(), *_norm(options), nn.Linear(options.width, outputs, bias=options.bias)]

@@ -5,15 +5,57 @@ import penchant
 
 # Training of the paper: rates are tried on a logarithmic scale, the one with the smallest final test error is kept.
 _RATES = tuple(round(0.25 * (1e-4 / 0.25) ** (number / 99), 8) for number in range(100))
-RECIPE = {"momentum": 0.9, "weight_decay": 5e-4, "batch": 128, "schedule": "thirds", "epochs": 200, "learning_rates": _RATES}
+RECIPE = {
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "batch": 128,
+    "schedule": "thirds",
+    "epochs": 200,
+    "learning_rates": _RATES,
+}
 CIFAR = {**RECIPE, "epochs": 350}
-PERCEPTRON = {**CIFAR, "learning_rates": tuple(round(0.25 * (1e-4 / 0.25) ** (number / 24), 8) for number in range(25))}
+PERCEPTRON = {
+    **CIFAR,
+    "learning_rates": tuple(
+        round(0.25 * (1e-4 / 0.25) ** (number / 24), 8) for number in range(25)
+    ),
+}
 
 # The same on a small scale, with one rate.
-QUICK = {"momentum": 0.9, "weight_decay": 5e-4, "batch": 128, "schedule": "thirds", "epochs": 60, "learning_rate": 0.05}
-SIZES = (10, 14, 19, 27, 37, 51, 71, 99, 136, 189, 262, 363, 504, 699, 968, 1343, 1863, 2583, 3581, 4966)  # 20, log-spaced
+QUICK = {
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "batch": 128,
+    "schedule": "thirds",
+    "epochs": 60,
+    "learning_rate": 0.05,
+}
+SIZES = (
+    10,
+    14,
+    19,
+    27,
+    37,
+    51,
+    71,
+    99,
+    136,
+    189,
+    262,
+    363,
+    504,
+    699,
+    968,
+    1343,
+    1863,
+    2583,
+    3581,
+    4966,
+)  # 20, log-spaced
 
-_BATCH_NORM = "statistics of batch-norm: those of the training, or of one pass over the training samples"
+_BATCH_NORM = (
+    "statistics of batch-norm: those of the training, or of one pass over the training samples"
+)
 _PER_CLASS = "samples of each class that are looked at, the first in order; nothing: all"
 
 
@@ -67,27 +109,62 @@ class HessianSpectrum(penchant.Probe):
     presets = {
         "quick": {"steps": 48, "starts": 3, "training": QUICK},
         "fig-3": {"steps": 128, "starts": 1, "method": "subspace", "training": RECIPE},
-        "fig-4": {"per_class": 5000, "steps": 256, "starts": 1, "method": "subspace", "training": RECIPE},
+        "fig-4": {
+            "per_class": 5000,
+            "steps": 256,
+            "starts": 1,
+            "method": "subspace",
+            "training": RECIPE,
+        },
         "fig-14": {"steps": 128, "starts": 1, "deflate": False, "training": RECIPE},
         "fig-16": {"samples": "test", "steps": 256, "starts": 1, "training": RECIPE},
-        "fig-17": {"samples": "train", "steps": 128, "starts": 1, "method": "subspace", "training": RECIPE},
+        "fig-17": {
+            "samples": "train",
+            "steps": 128,
+            "starts": 1,
+            "method": "subspace",
+            "training": RECIPE,
+        },
     }
 
-    samples: str = penchant.option("both", "which samples; both: those of the test besides", choices=("train", "test", "both"))
+    samples: str = penchant.option(
+        "both", "which samples; both: those of the test besides", choices=("train", "test", "both")
+    )
     per_class: int | None = penchant.option(None, _PER_CLASS, at_least=1)
-    deflate: bool = penchant.option(True, "find leading eigenvalues one by one and give them their exact mass")
-    leading: int | None = penchant.option(None, "how many of them; nothing: one for each class", at_least=1)
-    method: str = penchant.option("lanczos", "how they are found; subspace: the paper's iteration", choices=("lanczos", "subspace"))
-    iterations: int = penchant.option(128, "iterations at most: of the subspace, or tens of products of Lanczos", at_least=1)
+    deflate: bool = penchant.option(
+        True, "find leading eigenvalues one by one and give them their exact mass"
+    )
+    leading: int | None = penchant.option(
+        None, "how many of them; nothing: one for each class", at_least=1
+    )
+    method: str = penchant.option(
+        "lanczos",
+        "how they are found; subspace: the paper's iteration",
+        choices=("lanczos", "subspace"),
+    )
+    iterations: int = penchant.option(
+        128, "iterations at most: of the subspace, or tens of products of Lanczos", at_least=1
+    )
     steps: int = penchant.option(128, "Lanczos steps M of a density", at_least=2)
     starts: int = penchant.option(2, "random start vectors; one has no standard error", at_least=1)
     points: int = penchant.option(1024, "points K of a density", at_least=16)
-    kappa: float = penchant.option(3.0, "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range", above=1)
+    kappa: float = penchant.option(
+        3.0,
+        "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range",
+        above=1,
+    )
     epsilon: float = penchant.option(1e-5, "added to |eigenvalue| before the logarithm", above=0)
-    tail_low: float = penchant.option(0.01, "the power law is fitted from this share of the largest |eigenvalue| of E", above=0, below=1)
+    tail_low: float = penchant.option(
+        0.01,
+        "the power law is fitted from this share of the largest |eigenvalue| of E",
+        above=0,
+        below=1,
+    )
     tail_high: float = penchant.option(0.5, "to this share", above=0, at_most=1)
     trace_samples: int = penchant.option(32, "random vectors of an estimated trace", at_least=2)
-    exact_limit: int = penchant.option(1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0)
+    exact_limit: int = penchant.option(
+        1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0
+    )
     batch_norm: str = penchant.option("running", _BATCH_NORM, choices=("running", "calibrated"))
 
 
@@ -152,22 +229,46 @@ class CrossClass(penchant.Probe):
     presets = {
         "quick": {"training": QUICK},
         "fig-5": {"per_class": 136, "steps": 2048, "starts": 1, "training": CIFAR},
-        "fig-6": {"steps": 2048, "starts": 1, "fractions": (0.0, 0.02, 0.1, 0.34, 0.67), "sizes": SIZES, "training": RECIPE},
+        "fig-6": {
+            "steps": 2048,
+            "starts": 1,
+            "fractions": (0.0, 0.02, 0.1, 0.34, 0.67),
+            "sizes": SIZES,
+            "training": RECIPE,
+        },
     }
 
     samples: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, _PER_CLASS, at_least=1)
-    knockout: str = penchant.option("subtraction", "A - B, or A with the range of B taken out", choices=("subtraction", "projection"))
-    exact_limit: int = penchant.option(8192, "samples x classes up to which the Gram matrix is made and the spectrum is exact", at_least=0)
+    knockout: str = penchant.option(
+        "subtraction",
+        "A - B, or A with the range of B taken out",
+        choices=("subtraction", "projection"),
+    )
+    exact_limit: int = penchant.option(
+        8192,
+        "samples x classes up to which the Gram matrix is made and the spectrum is exact",
+        at_least=0,
+    )
     steps: int = penchant.option(256, "Lanczos steps M of a density", at_least=2)
     starts: int = penchant.option(2, "random start vectors; one has no standard error", at_least=1)
     points: int = penchant.option(1024, "points K of a density", at_least=16)
-    kappa: float = penchant.option(3.0, "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range", above=1)
+    kappa: float = penchant.option(
+        3.0,
+        "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range",
+        above=1,
+    )
     epsilon: float = penchant.option(1e-5, "added to eigenvalues before the logarithm", above=0)
-    products: int = penchant.option(1000, "products of the search for leading eigenvalues, at most", at_least=1)
+    products: int = penchant.option(
+        1000, "products of the search for leading eigenvalues, at most", at_least=1
+    )
     permutations: int = penchant.option(5, "permutations of the labels for the null", at_least=0)
-    fractions: tuple[float, ...] = penchant.option((), "shares of the training at which to look besides its end", at_least=0, at_most=1)
-    sizes: tuple[int, ...] = penchant.option((), "training samples of each class of further trainings", at_least=1)
+    fractions: tuple[float, ...] = penchant.option(
+        (), "shares of the training at which to look besides its end", at_least=0, at_most=1
+    )
+    sizes: tuple[int, ...] = penchant.option(
+        (), "training samples of each class of further trainings", at_least=1
+    )
     batch_norm: str = penchant.option("running", _BATCH_NORM, choices=("running", "calibrated"))
 
 
@@ -229,9 +330,17 @@ class LayerStructure(penchant.Probe):
 
     samples: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, _PER_CLASS, at_least=1)
-    count: int = penchant.option(750, "eigenvalues of features and errors that are kept", at_least=2)
-    weights_count: int = penchant.option(150, "singular values of weights that are kept", at_least=2)
-    largest: int = penchant.option(8192, "inputs or outputs of a layer at most; larger layers are left out, with a warning", at_least=1)
+    count: int = penchant.option(
+        750, "eigenvalues of features and errors that are kept", at_least=2
+    )
+    weights_count: int = penchant.option(
+        150, "singular values of weights that are kept", at_least=2
+    )
+    largest: int = penchant.option(
+        8192,
+        "inputs or outputs of a layer at most; larger layers are left out, with a warning",
+        at_least=1,
+    )
     permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)
     batch_norm: str = penchant.option("running", _BATCH_NORM, choices=("running", "calibrated"))
 
@@ -276,22 +385,34 @@ class LogisticTheory(penchant.Probe):
     }
     presets = {
         "quick": {"training": {"epochs": 10, "learning_rate": 0.1}},
-        "theorem-8-1": {"train": 100000, "test": 100000, "training": {"epochs": 50, "learning_rate": 0.1, "schedule": "thirds"}},
+        "theorem-8-1": {
+            "train": 100000,
+            "test": 100000,
+            "training": {"epochs": 50, "learning_rate": 0.1, "schedule": "thirds"},
+        },
     }
 
     classes: int = penchant.option(4, "classes C", at_least=3)
     dimension: int = penchant.option(12, "inputs D, more than classes", at_least=4)
     separation: float = penchant.option(2.0, "length t of the class means", above=0)
-    alpha: float = penchant.option(0.2, "error probability a of the probabilities that are set", above=0, below=1)
+    alpha: float = penchant.option(
+        0.2, "error probability a of the probabilities that are set", above=0, below=1
+    )
     train: int = penchant.option(20000, "training samples", at_least=10)
     test: int = penchant.option(20000, "test samples", at_least=10)
-    separations: tuple[float, ...] = penchant.option((1.0, 2.0, 3.0, 4.0), "lengths t of the sweep", above=0)
+    separations: tuple[float, ...] = penchant.option(
+        (1.0, 2.0, 3.0, 4.0), "lengths t of the sweep", above=0
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.dimension <= self.classes:
-            raise penchant.Error(f"dimension must be more than the number of classes, {self.classes}, found {self.dimension}")
+            raise penchant.Error(
+                f"dimension must be more than the number of classes, {self.classes}, found {self.dimension}"
+            )
         if self.alpha > 1 - 1 / self.classes:
-            raise penchant.Error(f"alpha must be at most 1 - 1 / classes = {1 - 1 / self.classes:.4g}, found {self.alpha}")
+            raise penchant.Error(
+                f"alpha must be at most 1 - 1 / classes = {1 - 1 / self.classes:.4g}, found {self.alpha}"
+            )
 
 
 @penchant.hookimpl

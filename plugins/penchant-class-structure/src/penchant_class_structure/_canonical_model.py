@@ -37,7 +37,9 @@ def theory(classes: int, separation: float, alpha: float) -> Tensor:
 
 def symmetric_probabilities(labels: Tensor, classes: int, alpha: float) -> Tensor:
     """p (n, C): 1 - a for a sample's class, a / (C - 1) for every other."""
-    p = torch.full((len(labels), classes), alpha / (classes - 1), device=labels.device, dtype=torch.float64)
+    p = torch.full(
+        (len(labels), classes), alpha / (classes - 1), device=labels.device, dtype=torch.float64
+    )
     return p.scatter(1, labels[:, None], 1 - alpha)
 
 
@@ -48,7 +50,12 @@ def traces_on_eigenspaces(x: Tensor, p: Tensor) -> Tensor:
     whole, along = U.sum(1, keepdim=True), C / (C - 1) * U
     ones = (p.sum(1) - p.sum(1).square()) / C  # zero: kept to show that it is
     first, rest = squares[:, :C], squares[:, C:].sum(1)
-    parts = [(first * along).sum(1), (first * (whole - along)).sum(1), rest * whole[:, 0], squares.sum(1) * ones]
+    parts = [
+        (first * along).sum(1),
+        (first * (whole - along)).sum(1),
+        rest * whole[:, 0],
+        squares.sum(1) * ones,
+    ]
     return torch.stack(parts, dim=1) / multiplicities(C, x.shape[1]).to(x.device)
 
 

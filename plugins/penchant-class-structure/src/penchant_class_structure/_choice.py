@@ -13,10 +13,14 @@ from torch import nn
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     """The first `per_class` samples of each class, in their order; nothing: all."""
     if not classes:
-        raise penchant.Error("class structure needs a dataset with classes, found numbers as labels")
+        raise penchant.Error(
+            "class structure needs a dataset with classes, found numbers as labels"
+        )
     counts = samples.labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
-        raise penchant.Error(f"every class needs a sample, found none of class {int(counts.argmin())}")
+        raise penchant.Error(
+            f"every class needs a sample, found none of class {int(counts.argmin())}"
+        )
     return samples if per_class is None else samples.first_of_each_class(per_class)
 
 

@@ -37,7 +37,9 @@ class Decomposition:
     def coefficients(self, rows: Tensor) -> Tensor:
         """Inner products (k, C, C) of rows with the a_{c,c'}."""
         four = rows.reshape(len(rows), -1, self.classes) * self._within
-        zeros = torch.zeros(len(rows), self.classes, self.classes, device=rows.device, dtype=rows.dtype)
+        zeros = torch.zeros(
+            len(rows), self.classes, self.classes, device=rows.device, dtype=rows.dtype
+        )
         return zeros.index_add(1, self.labels, four)
 
     def spread(self, coefficients: Tensor) -> Tensor:
@@ -73,7 +75,9 @@ class Decomposition:
     def component_values(self, M: Tensor, parts: tuple[str, ...], count: int) -> Tensor:
         """The `count` largest eigenvalues, descending, of the sum of some components; `M` has the inner products of the means."""
         size = self.classes**2
-        units = torch.eye(size, device="cpu", dtype=M.dtype).reshape(size, self.classes, self.classes)
+        units = torch.eye(size, device="cpu", dtype=M.dtype).reshape(
+            size, self.classes, self.classes
+        )
         across = self._across.to("cpu", M.dtype)
         P = sum(_component(units, part, across) for part in parts).reshape(size, size)
         return torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
@@ -88,7 +92,9 @@ def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
     return along if part == "class" else found * (1 - own) - along
 
 
-def streamed_pair_products(network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, keep: int = KEPT_BYTES) -> Tensor:
+def streamed_pair_products(
+    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, keep: int = KEPT_BYTES
+) -> Tensor:
     """M without K: columns of as many classes as fit are kept, those of later classes computed again for each such group."""
     classes, size = len(weights.pairs), sum(p.numel() for p in network.parameters())
     width = max(1, keep // (classes * size * torch.finfo(inputs.dtype).bits // 8))
@@ -104,9 +110,13 @@ def streamed_pair_products(network: nn.Module, inputs: Tensor, weights: CrossCla
     return M.reshape(classes**2, classes**2)
 
 
-def _columns(network: nn.Module, inputs: Tensor, weights: CrossClassWeights, classes: range) -> Iterator[tuple[int, Tensor]]:
+def _columns(
+    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, classes: range
+) -> Iterator[tuple[int, Tensor]]:
     """Rows sqrt(w_{c,c'}) g_{c,c'} (C, parameters), class after class."""
-    for c, means in mean_gradients(network, inputs, weights.labels, weights=weights, classes=classes):
+    for c, means in mean_gradients(
+        network, inputs, weights.labels, weights=weights, classes=classes
+    ):
         yield c, means * weights.pairs[c].sqrt().to(means)[:, None]
 
 
@@ -138,7 +148,9 @@ class WithoutSpan(Operator):
         values, vectors = torch.linalg.eigh(u.double() @ images.T)
         kept = values > max(u.shape) ** 0.5 * 8 * torch.finfo(gram.dtype).eps * values[-1]
         self.rank = int(kept.sum())
-        self._root = ((vectors[:, kept] * values[kept].rsqrt()).T @ images).to(gram.dtype)  # R^T R is what is taken away
+        self._root = ((vectors[:, kept] * values[kept].rsqrt()).T @ images).to(
+            gram.dtype
+        )  # R^T R is what is taken away
 
     def _rows(self, rows: Tensor) -> Tensor:
         return self.gram.rows(rows) - (rows @ self._root.T) @ self._root

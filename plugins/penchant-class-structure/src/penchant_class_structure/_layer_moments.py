@@ -62,8 +62,14 @@ def layer_moments(
 ) -> tuple[list[LayerMoments], list[str]]:
     """Moments of all layers whose inputs and outputs are at most `largest` numbers, in the network's order; and the layers left out."""
     features = TangentFeatures(network, inputs[:4])
-    first = {name: each for name, each in features(inputs[:1]).items() if isinstance(each, Factored)}
-    small = [name for name in features.layers if max(first[name].inputs.shape[2], first[name].errors.shape[3]) <= largest]
+    first = {
+        name: each for name, each in features(inputs[:1]).items() if isinstance(each, Factored)
+    }
+    small = [
+        name
+        for name in features.layers
+        if max(first[name].inputs.shape[2], first[name].errors.shape[3]) <= largest
+    ]
     wide = [name for name in features.layers if name not in small]
     if not small:
         return [], wide
@@ -73,30 +79,46 @@ def layer_moments(
     weights = [cross_class_weights(outputs, labels) for labels in labellings]
     p = weights[0].probabilities
     classes = p.shape[1]
-    found = {name: _empty(name, first[name], modules[name], classes, [each.pairs for each in weights]) for name in small}
+    found = {
+        name: _empty(name, first[name], modules[name], classes, [each.pairs for each in weights])
+        for name in small
+    }
     numbers = max(each.errors[0].numel() for each in first.values())
     size = max(1, min(128, _PASS_BYTES // (numbers * inputs.element_size())))
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
         made = features(inputs[here])
         for name in small:
-            _add(found[name], made[name], p[here], [labels[here] for labels in labellings], len(inputs))
+            _add(
+                found[name],
+                made[name],
+                p[here],
+                [labels[here] for labels in labellings],
+                len(inputs),
+            )
     return list(found.values()), wide
 
 
-def _empty(name: str, sample: Factored, module: nn.Module, classes: int, pairs: list[Tensor]) -> LayerMoments:
+def _empty(
+    name: str, sample: Factored, module: nn.Module, classes: int, pairs: list[Tensor]
+) -> LayerMoments:
     d, o, positions = sample.inputs.shape[2], sample.errors.shape[3], sample.inputs.shape[1]
 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros(*shape, device="cpu", dtype=torch.float64)
 
     C = classes
-    sums = [ClassSums(zeros(C), zeros(C, d), zeros(C, C, o), each.cpu() * positions, zeros(C, o)) for each in pairs]
+    sums = [
+        ClassSums(zeros(C), zeros(C, d), zeros(C, C, o), each.cpu() * positions, zeros(C, o))
+        for each in pairs
+    ]
     weight = module.weight.detach().flatten(1).double().cpu()
     return LayerMoments(name, zeros(d, d), zeros(o, o), zeros(o, d), weight, sums)
 
 
-def _add(layer: LayerMoments, batch: Factored, p: Tensor, labellings: list[Tensor], total: int) -> None:
+def _add(
+    layer: LayerMoments, batch: Factored, p: Tensor, labellings: list[Tensor], total: int
+) -> None:
     h, E = batch.inputs.double(), batch.errors.double()  # (n, t, d), (n, C, t, o)
     count, positions = h.shape[:2]
     delta = torch.einsum("nc,ncto->nto", p, E)[:, None] - E  # (n, C', t, o)
@@ -108,7 +130,9 @@ def _add(layer: LayerMoments, batch: Factored, p: Tensor, labellings: list[Tenso
     layer.gradient += (own.flatten(0, 1).T @ rows).cpu() / total
     for sums, labels in zip(layer.sums, labellings):
         at = labels.cpu()
-        sums.counts.index_add_(0, at, torch.full((count,), float(positions), device="cpu", dtype=torch.float64))
+        sums.counts.index_add_(
+            0, at, torch.full((count,), float(positions), device="cpu", dtype=torch.float64)
+        )
         sums.features.index_add_(0, at, h.sum(1).cpu())
         sums.errors.index_add_(0, at, (delta.sum(2) * (p[:, :, None] / total)).cpu())
         chosen = delta[torch.arange(count, device=h.device), labels]

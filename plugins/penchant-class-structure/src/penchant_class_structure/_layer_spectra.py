@@ -92,20 +92,28 @@ def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     }
 
 
-def weight_spectra(layer: LayerMoments, count: int, weight_decay: float) -> dict[str, Tensor | float]:
+def weight_spectra(
+    layer: LayerMoments, count: int, weight_decay: float
+) -> dict[str, Tensor | float]:
     """W = -(1 / eta) Ave delta h^T at a stationary point; its class part is that of the means of delta and h."""
     sums, scale = layer.sums[0], -1 / weight_decay if weight_decay else -1.0
     shares = sums.counts / sums.counts.sum()
     errors = sums.own / sums.counts[:, None]
-    positions = float(sums.weights.sum())  # the probabilities of a sample add up to one at each position
+    positions = float(
+        sums.weights.sum()
+    )  # the probabilities of a sample add up to one at each position
     part = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
     found: dict[str, Tensor | float] = {
         "weights": descending(torch.linalg.svdvals(layer.weight), count),
         "weights-class": descending(torch.linalg.svdvals(part), len(shares)),
-        "weights-without-class": descending(torch.linalg.svdvals(knock_out_matrix(layer.weight, part)), count),
+        "weights-without-class": descending(
+            torch.linalg.svdvals(knock_out_matrix(layer.weight, part)), count
+        ),
     }
     if weight_decay:
-        found["stationarity-by-layer"] = float((layer.weight - scale * layer.gradient).norm() / layer.weight.norm())
+        found["stationarity-by-layer"] = float(
+            (layer.weight - scale * layer.gradient).norm() / layer.weight.norm()
+        )
     return found
 
 
@@ -115,6 +123,12 @@ def null_separations(layer: LayerMoments) -> dict[str, float]:
     for sums in layer.sums[1:]:
         rows, (class_rows, _) = feature_rows(sums), error_rows(sums)
         features.append(separation(part_values(rows, len(rows)), without(layer.features, rows)))
-        errors.append(separation(part_values(class_rows, len(class_rows)), without(layer.errors, class_rows)))
+        errors.append(
+            separation(part_values(class_rows, len(class_rows)), without(layer.errors, class_rows))
+        )
     means = {"features": features, "errors": errors}
-    return {f"separation-{name}-null": sum(values) / len(values) for name, values in means.items() if values}
+    return {
+        f"separation-{name}-null": sum(values) / len(values)
+        for name, values in means.items()
+        if values
+    }

@@ -15,7 +15,9 @@ def few_ticks(*axes: Any) -> None:
                 continue
             low, high = axis.get_view_interval()
             narrow = low > 0 and high / low < 100
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=5))
+            axis.set_major_locator(
+                LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=5)
+            )
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axis.set_minor_locator(NullLocator())
             axis.set_minor_formatter(NullFormatter())

@@ -7,8 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from penchant_numerics.lanczos import Density, Quadrature, exact_quadrature, log_density, quadrature
 from penchant_numerics.operators import Dense, Operator
+from penchant_numerics.spectral_density import (
+    Density,
+    Quadrature,
+    exact_quadrature,
+    log_density,
+    quadrature,
+)
 from torch import Tensor
 
 from penchant_class_structure._decomposition import Decomposition, WithoutPart, WithoutSpan
@@ -44,8 +50,17 @@ def measure_of(K: Operator, size: int, options: Any, generator: torch.Generator)
     """The spectral measure on R^size of an operator in sample space: exact for small matrices, else by Lanczos."""
     if K.size <= DENSE and _is_matrix(K):
         values = torch.linalg.eigvalsh(K.dense(block=K.size).double()).flip(0)
-        return exact_quadrature(values[:size].clamp(min=0), zeros=max(0, size - K.size), steps=options.steps)
-    found = quadrature(K, generator=generator, steps=options.steps, starts=options.starts, zeros=max(0, size - K.size), variant="full")
+        return exact_quadrature(
+            values[:size].clamp(min=0), zeros=max(0, size - K.size), steps=options.steps
+        )
+    found = quadrature(
+        K,
+        generator=generator,
+        steps=options.steps,
+        starts=options.starts,
+        zeros=max(0, size - K.size),
+        variant="full",
+    )
     return found if size >= K.size else _fewer_zeros(found, size)
 
 
@@ -66,7 +81,11 @@ def _fewer_zeros(found: Quadrature, size: int) -> Quadrature:
 
 
 def log_spectra(
-    decomposition: Decomposition, spectrum: Tensor | None, pair_values: Tensor, options: Any, generators: Generators
+    decomposition: Decomposition,
+    spectrum: Tensor | None,
+    pair_values: Tensor,
+    options: Any,
+    generators: Generators,
 ) -> dict[str, Density]:
     """Log densities of G (`total`) and of G without the global mean, class, cross and within parts, on one grid.
 
@@ -76,12 +95,16 @@ def log_spectra(
     if spectrum is None:
         measures = {"total": measure_of(gram, size, options, generators("density", "total"))}
     else:
-        measures = {"total": exact_quadrature(spectrum, zeros=size - len(spectrum), steps=options.steps)}
+        measures = {
+            "total": exact_quadrature(spectrum, zeros=size - len(spectrum), steps=options.steps)
+        }
     for part in ("mean", "class", "cross"):
         left = knockout(decomposition, part, options.knockout)
         measures[f"without-{part}"] = measure_of(left, size, options, generators("density", part))
     means = pair_values.clamp(min=0)[:size]
-    measures["without-within"] = exact_quadrature(means, zeros=max(0, size - len(means)), steps=options.steps)
+    measures["without-within"] = exact_quadrature(
+        means, zeros=max(0, size - len(means)), steps=options.steps
+    )
     grids = [smoothed(each, options).grid for each in measures.values()]
     low, high = min(float(grid[0]) for grid in grids), max(float(grid[-1]) for grid in grids)
     grid = torch.linspace(low, high, options.points, device="cpu", dtype=torch.float64)
@@ -90,4 +113,6 @@ def log_spectra(
 
 def smoothed(measure: Quadrature, options: Any, grid: Tensor | None = None) -> Density:
     """The log density that the options ask for."""
-    return log_density(measure, epsilon=options.epsilon, points=options.points, kappa=options.kappa, grid=grid)
+    return log_density(
+        measure, epsilon=options.epsilon, points=options.points, kappa=options.kappa, grid=grid
+    )

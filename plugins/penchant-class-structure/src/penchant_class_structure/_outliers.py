@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from penchant_numerics.eigenpairs import lanczos_eigenpairs
 from penchant_numerics.operators import Dense, Operator
-from penchant_numerics.subspace import lanczos_eigenpairs
 from torch import Tensor
 
 DENSE = 2048  # rows up to which all eigenpairs of a matrix are computed
@@ -28,11 +28,15 @@ def largest_gap(values: Tensor, first: int, last: int) -> Gap:
     """
     last = min(last, int((values > 0).sum()) - 1)
     if last < first:
-        raise ValueError(f"a gap after {first} or more eigenvalues needs {first + 1} that are positive, found {int((values > 0).sum())}")
+        raise ValueError(
+            f"a gap after {first} or more eigenvalues needs {first + 1} that are positive, found {int((values > 0).sum())}"
+        )
     ratios = values[first - 1 : last].double() / values[first : last + 1].double()
     order = ratios.sort(descending=True)
     second = float(order.values[1]) if len(ratios) > 1 else 1.0
-    return Gap(first + int(order.indices[0]), float(order.values[0]), float(order.values[0]) / second)
+    return Gap(
+        first + int(order.indices[0]), float(order.values[0]), float(order.values[0]) / second
+    )
 
 
 class Leading(NamedTuple):
@@ -62,6 +66,8 @@ def share_in_span(leading: Leading, rows: Tensor, products: Tensor) -> float:
     """
     values, vectors = torch.linalg.eigh(products)
     kept = values > 64 * torch.finfo(rows.dtype).eps * values[-1]
-    overlaps = (rows.double() @ leading.vectors.double().T).cpu() * leading.values.clamp(min=0).sqrt()  # (r, k)
+    overlaps = (rows.double() @ leading.vectors.double().T).cpu() * leading.values.clamp(
+        min=0
+    ).sqrt()  # (r, k)
     inside = values[kept].rsqrt()[:, None] * (vectors[:, kept].T @ overlaps)
     return float(inside.square().sum() / len(leading.values))

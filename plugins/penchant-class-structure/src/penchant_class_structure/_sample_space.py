@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
-from penchant_numerics.kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Factor, Operator
+from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from torch import Tensor, nn
 
 
@@ -46,18 +46,32 @@ class SampleSpace:
         return inner_products(made, made)
 
 
-def sample_space(network: nn.Module, inputs: Tensor, *, exact_limit: int, batch: int | None = None) -> SampleSpace:
+def sample_space(
+    network: nn.Module, inputs: Tensor, *, exact_limit: int, batch: int | None = None
+) -> SampleSpace:
     """K as a matrix, in double precision, up to `exact_limit` rows; beyond as products in the network's own."""
     with torch.no_grad():
         classes = network(inputs[:1]).shape[1]
     if len(inputs) * classes <= exact_limit:
-        wide = accumulation_dtype(inputs.device)  # small eigenvalues are below the rounding of single precision
+        wide = accumulation_dtype(
+            inputs.device
+        )  # small eigenvalues are below the rounding of single precision
         return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
     G = GaussNewton(network, (inputs, None), batch=batch)
     factor = G.factor()
     traces = sample_traces(network, inputs, batch=batch)
-    notes = {"J v": f"{G.route}, because of {G.reason}" if G.route != "dual" else G.route, **G.conventions}
-    return SampleSpace(factor.gram(), factor, _outputs(network, inputs, batch), traces.double().cpu(), G.size, notes)
+    notes = {
+        "J v": f"{G.route}, because of {G.reason}" if G.route != "dual" else G.route,
+        **G.conventions,
+    }
+    return SampleSpace(
+        factor.gram(),
+        factor,
+        _outputs(network, inputs, batch),
+        traces.double().cpu(),
+        G.size,
+        notes,
+    )
 
 
 def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleSpace:

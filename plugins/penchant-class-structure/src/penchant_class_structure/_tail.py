@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from penchant_numerics.lanczos import Quadrature
+from penchant_numerics.spectral_density import Quadrature
 from torch import Tensor
 
 BINS = 12
@@ -28,7 +28,7 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
 
     The density is the mass in bins of equal width on the log axis, mean over start vectors. None with fewer than three bins filled.
 
-    >>> from penchant_numerics.lanczos import exact_quadrature
+    >>> from penchant_numerics.spectral_density import exact_quadrature
     >>> pareto = torch.arange(1, 20001, device="cpu").div(20000.0).rsqrt()      # density ~ |eigenvalue|^-3
     >>> round(power_law(exact_quadrature(pareto), low=0.01, high=0.5).slope, 1)
     -3.0
@@ -36,7 +36,13 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
     largest = max(float(nodes.abs().max()) for nodes in measure.nodes)
     if largest == 0:
         return None
-    edges = torch.linspace(math.log(low * largest), math.log(high * largest), BINS + 1, device="cpu", dtype=torch.float64)
+    edges = torch.linspace(
+        math.log(low * largest),
+        math.log(high * largest),
+        BINS + 1,
+        device="cpu",
+        dtype=torch.float64,
+    )
     mass = torch.zeros(BINS, device="cpu", dtype=torch.float64)
     for nodes, weights in zip(measure.nodes, measure.weights):
         bins = torch.bucketize(nodes.abs().clamp(min=1e-300).log(), edges) - 1
@@ -56,7 +62,10 @@ def slope_stderr(measure: Quadrature, *, low: float, high: float) -> float | Non
     slopes = []
     for number in range(count if count > 2 else 0):
         kept = [each for each in range(count) if each != number]
-        parts = {name: tuple(getattr(measure, name)[each] for each in kept) for name in ("nodes", "weights", "residuals")}
+        parts = {
+            name: tuple(getattr(measure, name)[each] for each in kept)
+            for name in ("nodes", "weights", "residuals")
+        }
         again = power_law(replace(measure, **parts), low=low, high=high)
         if again is None:
             return None
@@ -73,7 +82,9 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
     >>> round(semicircle_slope(low=0.01, high=0.1), 3)
     -0.002
     """
-    places = torch.linspace(math.log(low), math.log(min(high, 0.999)), points, device="cpu", dtype=torch.float64)
+    places = torch.linspace(
+        math.log(low), math.log(min(high, 0.999)), points, device="cpu", dtype=torch.float64
+    )
     return _line(places, (1 - places.exp().square()).sqrt()).slope
 
 

@@ -17,7 +17,14 @@ PARTS = {
     "without-cross": "without G_cross",
     "without-within": "without G_within",
 }
-CLASS, CROSS, DIAGONAL, WITHIN, TOP, BULK = "#e0b000", "#4c9a4c", "#1f8a8a", "#c0392b", "#d9822b", "#2b5c8a"
+CLASS, CROSS, DIAGONAL, WITHIN, TOP, BULK = (
+    "#e0b000",
+    "#4c9a4c",
+    "#1f8a8a",
+    "#c0392b",
+    "#d9822b",
+    "#2b5c8a",
+)
 
 
 def knockouts(result: penchant.Result) -> Figure:
@@ -43,15 +50,48 @@ def eigenvalues(result: penchant.Result) -> Figure:
     spectrum = result.arrays.get("spectrum", result.arrays["top-eigenvalues"])
     classes = len(result.arrays["eigenvalues-class"])
     shown = min(len(spectrum), 2 * classes**2)
-    axes.semilogy(np.arange(1, shown + 1), spectrum[:shown], color=BULK, marker=".", markersize=4, linewidth=0.8, label="G")
-    for name, color, label in (("class", CLASS, "G_class"), ("cross", CROSS, "G_cross"), ("diagonal", DIAGONAL, "G_{c=c'}")):
+    axes.semilogy(
+        np.arange(1, shown + 1),
+        spectrum[:shown],
+        color=BULK,
+        marker=".",
+        markersize=4,
+        linewidth=0.8,
+        label="G",
+    )
+    for name, color, label in (
+        ("class", CLASS, "G_class"),
+        ("cross", CROSS, "G_cross"),
+        ("diagonal", DIAGONAL, "G_{c=c'}"),
+    ):
         values = result.arrays[f"eigenvalues-{name}"]
         values = values[values > spectrum[0] * 1e-12]
-        axes.semilogy(np.arange(1, len(values) + 1), values, color=color, linestyle="none", marker="o", markersize=4, label=label)
+        axes.semilogy(
+            np.arange(1, len(values) + 1),
+            values,
+            color=color,
+            linestyle="none",
+            marker="o",
+            markersize=4,
+            label=label,
+        )
     within = result.arrays["within-average"]
-    axes.semilogy(np.full(len(within), shown), within, color=WITHIN, linestyle="none", marker="_", markersize=9, label="within-average")
+    axes.semilogy(
+        np.full(len(within), shown),
+        within,
+        color=WITHIN,
+        linestyle="none",
+        marker="_",
+        markersize=9,
+        label="within-average",
+    )
     position = result.quantities["outliers"].value
-    axes.axvline(position + 0.5, color="#999999", linestyle=":", label=f"largest gap: {position:.0f} (C = {classes})")
+    axes.axvline(
+        position + 0.5,
+        color="#999999",
+        linestyle=":",
+        label=f"largest gap: {position:.0f} (C = {classes})",
+    )
     axes.set(xlabel="index", ylabel="eigenvalue")
     few_ticks(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper right")
@@ -62,9 +102,13 @@ def panels(result: penchant.Result) -> Figure:
     """Log spectra with the eigenvalues of the means, steps downwards, sample sizes to the right (figure 6)."""
     sizes, steps = result.arrays["panel-size"], result.arrays["panel-step"]
     columns = sorted(set(sizes.tolist()), key=lambda size: size or np.inf)
-    by_size = {size: [number for number in range(len(sizes)) if sizes[number] == size] for size in columns}
+    by_size = {
+        size: [number for number in range(len(sizes)) if sizes[number] == size] for size in columns
+    }
     depth = max(len(numbers) for numbers in by_size.values())
-    figure = Figure(figsize=(min(3.4 * len(columns) + 0.8, 40), 1.9 * depth + 0.8), layout="constrained")
+    figure = Figure(
+        figsize=(min(3.4 * len(columns) + 0.8, 40), 1.9 * depth + 0.8), layout="constrained"
+    )
     first = None
     for column, numbers in enumerate(by_size.values()):
         for row, number in enumerate(sorted(numbers, key=lambda each: steps[each])):
@@ -85,14 +129,24 @@ def _panel(axes: Any, result: penchant.Result, number: int) -> None:
     axes.semilogy(grid, np.maximum(density, floor), color=BULK, linewidth=0.9, label="G")
     classes = result.arrays["panel-top"].shape[1]
     means = result.arrays["panel-means"][number]
-    groups = [(result.arrays["panel-top"][number], TOP, "C leading of G"), (means[:classes], CLASS, "class")]
-    groups += [(means[classes:], CROSS, "cross-class"), (result.arrays["panel-within"][number], WITHIN, "within-average")]
+    groups = [
+        (result.arrays["panel-top"][number], TOP, "C leading of G"),
+        (means[:classes], CLASS, "class"),
+    ]
+    groups += [
+        (means[classes:], CROSS, "cross-class"),
+        (result.arrays["panel-within"][number], WITHIN, "within-average"),
+    ]
     for height, (values, color, label) in enumerate(groups):
         places = np.log(values[values > 0] + epsilon)
         level = np.full(len(places), floor * 10 ** (1 + 1.3 * height))
-        axes.plot(places, level, linestyle="none", marker="o", markersize=3, color=color, label=label)
+        axes.plot(
+            places, level, linestyle="none", marker="o", markersize=3, color=color, label=label
+        )
     axes.set_ylim(floor, density.max() * 3)
     samples = int(result.arrays["panel-samples"][number])
-    axes.set_title(f"{samples} samples, step {int(result.arrays['panel-step'][number])}", fontsize=8)
+    axes.set_title(
+        f"{samples} samples, step {int(result.arrays['panel-step'][number])}", fontsize=8
+    )
     axes.tick_params(labelsize=7)
     few_ticks(axes)

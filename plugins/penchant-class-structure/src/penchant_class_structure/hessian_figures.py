@@ -32,7 +32,10 @@ def spectra(result: penchant.Result, *, zoom: bool = False) -> Figure:
 
 def _density(axes: Any, result: penchant.Result, prefix: str, name: str, *, zoom: bool) -> None:
     part = "bulk-" if zoom else ""
-    grid, density = result.arrays[f"{prefix}{part or 'density-'}grid"], result.arrays[f"{prefix}{part}density-{name}"]
+    grid, density = (
+        result.arrays[f"{prefix}{part or 'density-'}grid"],
+        result.arrays[f"{prefix}{part}density-{name}"],
+    )
     floor = density.max() * 1e-9
     axes.semilogy(grid, np.maximum(density, floor), color=COLORS[name], linewidth=1.2)
     axes.set_ylim(floor, density.max() * 3)
@@ -41,7 +44,15 @@ def _density(axes: Any, result: penchant.Result, prefix: str, name: str, *, zoom
     top = result.arrays.get(f"{prefix}top-eigenvalues{suffix}") if suffix is not None else None
     if top is not None and not zoom:
         heights = np.full(len(top), floor * 6)
-        axes.plot(top, heights, linestyle="none", marker="|", markersize=11, color="black", label=f"{len(top)} leading")
+        axes.plot(
+            top,
+            heights,
+            linestyle="none",
+            marker="|",
+            markersize=11,
+            color="black",
+            label=f"{len(top)} leading",
+        )
         axes.legend(frameon=False, fontsize=8, loc="upper right")
 
 
@@ -50,18 +61,44 @@ def tail(result: penchant.Result) -> Figure:
     prefixes = [prefix for prefix in ("", "test-") if f"{prefix}log-grid" in result.arrays]
     figure = Figure(figsize=(5.2 * len(prefixes), 3.6), layout="constrained")
     for axes, prefix in zip(figure.subplots(1, len(prefixes), squeeze=False)[0], prefixes):
-        grid, density = result.arrays[f"{prefix}log-grid"], result.arrays[f"{prefix}log-density-residual"]
+        grid, density = (
+            result.arrays[f"{prefix}log-grid"],
+            result.arrays[f"{prefix}log-density-residual"],
+        )
         values = np.exp(grid) - result.options.get("epsilon", 0.0)
         shown = (values > 0) & (density > density.max() * 1e-6)
-        axes.loglog(values[shown], density[shown] / values[shown], color=COLORS["residual"], linewidth=0.8, label="E")
+        axes.loglog(
+            values[shown],
+            density[shown] / values[shown],
+            color=COLORS["residual"],
+            linewidth=0.8,
+            label="E",
+        )
         line = result.arrays.get(f"{prefix}tail-line")
         if line is not None:
             places = result.arrays[f"{prefix}tail-grid"]
-            axes.loglog(np.exp(places), result.arrays[f"{prefix}tail-density"], "o", markersize=4, color=COLORS["hessian"], label="bins")
+            axes.loglog(
+                np.exp(places),
+                result.arrays[f"{prefix}tail-density"],
+                "o",
+                markersize=4,
+                color=COLORS["hessian"],
+                label="bins",
+            )
             fit = result.quantities[f"{prefix}tail-fit"].value
             label = f"|eigenvalue|^{line[0]:.2f}, R² = {fit:.3f}"
-            axes.loglog(np.exp(places), np.exp(line[1] + line[0] * places), color="black", linestyle="--", label=label)
-        named = "test samples" if prefix or result.options.get("samples") == "test" else "training samples"
+            axes.loglog(
+                np.exp(places),
+                np.exp(line[1] + line[0] * places),
+                color="black",
+                linestyle="--",
+                label=label,
+            )
+        named = (
+            "test samples"
+            if prefix or result.options.get("samples") == "test"
+            else "training samples"
+        )
         axes.set(xlabel="|eigenvalue|", ylabel="density", title=named)
         few_ticks(axes)
         axes.legend(frameon=False, fontsize=8)

@@ -26,7 +26,11 @@ def _panels(result: penchant.Result, title: str) -> tuple[Figure, list[Any], lis
     for unused in axes[count:]:
         unused.set_visible(False)
     figure.suptitle(title, fontsize=10)
-    return figure, axes[:count], names if len(names) == count else [str(number) for number in range(count)]
+    return (
+        figure,
+        axes[:count],
+        names if len(names) == count else [str(number) for number in range(count)],
+    )
 
 
 def scatter(result: penchant.Result, name: str, left: str, what: str) -> Figure:
@@ -56,7 +60,11 @@ def scatter(result: penchant.Result, name: str, left: str, what: str) -> Figure:
 
 def scree(result: penchant.Result, name: str) -> Figure:
     """Eigenvalues with those of the class part, whiskers from its second largest to its smallest."""
-    figure, panels, names = _panels(result, f"eigenvalues of {name}, of their class part" + (", of all means" if name == "errors" else ""))
+    figure, panels, names = _panels(
+        result,
+        f"eigenvalues of {name}, of their class part"
+        + (", of all means" if name == "errors" else ""),
+    )
     for number, (axes, layer) in enumerate(zip(panels, names)):
         total, part = result.arrays[name][number], result.arrays[f"{name}-class"][number]
         _points(axes, total, OUTLIERS, ".", 4)
@@ -77,7 +85,9 @@ def scree(result: penchant.Result, name: str) -> Figure:
 
 def _points(axes: Any, values: np.ndarray, color: str, marker: str, size: float) -> None:
     shown = values > _SMALLEST * values[0]
-    axes.plot(np.arange(1, len(values) + 1)[shown], values[shown], marker, markersize=size, color=color)
+    axes.plot(
+        np.arange(1, len(values) + 1)[shown], values[shown], marker, markersize=size, color=color
+    )
 
 
 def depth(result: penchant.Result) -> Figure:
@@ -86,11 +96,26 @@ def depth(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     layers = np.arange(1, len(result.arrays["features"]) + 1)
     for name, color in (("features", OUTLIERS), ("errors", REST)):
-        left.semilogy(layers, result.arrays[f"separation-{name}-by-layer"], marker="o", color=color, label=name)
+        left.semilogy(
+            layers,
+            result.arrays[f"separation-{name}-by-layer"],
+            marker="o",
+            color=color,
+            label=name,
+        )
         if f"separation-{name}-null" in result.arrays:
             null = result.arrays[f"separation-{name}-null"]
-            left.semilogy(layers, null, marker=".", linestyle=":", color=color, label=f"{name}, permuted classes")
-        right.semilogy(layers, result.arrays[f"whitening-{name}-by-layer"], marker="o", color=color, label=name)
+            left.semilogy(
+                layers,
+                null,
+                marker=".",
+                linestyle=":",
+                color=color,
+                label=f"{name}, permuted classes",
+            )
+        right.semilogy(
+            layers, result.arrays[f"whitening-{name}-by-layer"], marker="o", color=color, label=name
+        )
     left.axhline(1, color="#999999", linewidth=0.8)
     left.set(xlabel="layer", ylabel="separation")
     right.set(xlabel="layer", ylabel="whitening: 2nd largest / smallest")

@@ -31,11 +31,25 @@ def sweep(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(8.8, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     t = result.arrays["separations"]
-    left.plot(t, result.arrays["sweep-error-probability"], color=MEASURED, marker="o", label="error probability a")
+    left.plot(
+        t,
+        result.arrays["sweep-error-probability"],
+        color=MEASURED,
+        marker="o",
+        label="error probability a",
+    )
     left.plot(t, result.arrays["sweep-test-error"], color="#4c9a4c", marker="s", label="test error")
     left.set(xlabel="separation t", ylabel="share")
     right.plot(t, result.arrays["sweep-ratio"], color=MEASURED, marker="o", label="measured")
-    right.plot(t, result.arrays["sweep-ratio-theory"], color=THEORY, marker="_", markersize=12, linestyle=":", label="theorem 8.1")
+    right.plot(
+        t,
+        result.arrays["sweep-ratio-theory"],
+        color=THEORY,
+        marker="_",
+        markersize=12,
+        linestyle=":",
+        label="theorem 8.1",
+    )
     right.set(xlabel="separation t", ylabel="outliers / bulk")
     for axes in (left, right):
         axes.legend(frameon=False)

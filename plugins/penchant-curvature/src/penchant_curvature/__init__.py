@@ -29,10 +29,14 @@ class _Curvature(penchant.Estimator):
     role = "curvature"
 
     loss: str = penchant.option(
-        "training", "whose curvature; training: the loss trained with", choices=("training", "cross-entropy", "squared-error")
+        "training",
+        "whose curvature; training: the loss trained with",
+        choices=("training", "cross-entropy", "squared-error"),
     )
     blocks: str = penchant.option("layers", _BLOCKS, choices=("layers", "all"))
-    bias: bool = penchant.option(True, "biases of linear layers and convolutions, with their weights; else they are left out")
+    bias: bool = penchant.option(
+        True, "biases of linear layers and convolutions, with their weights; else they are left out"
+    )
     batch: int | None = penchant.option(None, "samples a pass; nothing: by device", at_least=1)
 
 
@@ -41,7 +45,9 @@ class _Factored(_Curvature):
     """What Kronecker-factored curvatures share."""
 
     uncovered: str = penchant.option(
-        "refuse", "layers that are neither linear nor convolutions: refuse, or accept that they are left out", choices=("refuse", "accept")
+        "refuse",
+        "layers that are neither linear nor convolutions: refuse, or accept that they are left out",
+        choices=("refuse", "accept"),
     )
 
 
@@ -153,20 +159,44 @@ class CurvatureProxies(penchant.Probe):
         "cosine-<kind>-null": "each of these with the features of another class, mean over these",
     }
     presets = {
-        "quick": {"per_class": 25, "estimators": {"curvature": ACCEPTING}, "training": {**RECIPE, "epochs": 15, "learning_rate": 0.02}},
-        "fig-11": {"last": 1, "per_class": 80, "steps": 256, "estimators": {"curvature": WEIGHTS}, "training": PAPER},
-        "fig-12": {"per_class": 80, "steps": 256, "estimators": {"curvature": WEIGHTS}, "training": PAPER},
+        "quick": {
+            "per_class": 25,
+            "estimators": {"curvature": ACCEPTING},
+            "training": {**RECIPE, "epochs": 15, "learning_rate": 0.02},
+        },
+        "fig-11": {
+            "last": 1,
+            "per_class": 80,
+            "steps": 256,
+            "estimators": {"curvature": WEIGHTS},
+            "training": PAPER,
+        },
+        "fig-12": {
+            "per_class": 80,
+            "steps": 256,
+            "estimators": {"curvature": WEIGHTS},
+            "training": PAPER,
+        },
     }
 
     part: str = penchant.option("train", "which samples", choices=("train", "test"))
-    per_class: int | None = penchant.option(25, "samples of each class at most, the first ones; nothing: all", at_least=1)
+    per_class: int | None = penchant.option(
+        25, "samples of each class at most, the first ones; nothing: all", at_least=1
+    )
     last: int = penchant.option(0, "only so many layers, the last ones; 0: all", at_least=0)
     leading: int = penchant.option(0, "leading eigenvalues; 0: 2 C + 1", at_least=0)
     permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)
-    steps: int = penchant.option(128, "Lanczos steps where a spectrum is not exact; also sets the width of bumps", at_least=2)
+    steps: int = penchant.option(
+        128, "Lanczos steps where a spectrum is not exact; also sets the width of bumps", at_least=2
+    )
     starts: int = penchant.option(2, "start vectors of Lanczos", at_least=1)
     points: int = penchant.option(512, "grid points of the spectra", at_least=16)
-    floor: float = penchant.option(1e-10, "smallest eigenvalue that is told from zero, relative to the largest", above=0, below=1)
+    floor: float = penchant.option(
+        1e-10,
+        "smallest eigenvalue that is told from zero, relative to the largest",
+        above=0,
+        below=1,
+    )
 
 
 @penchant.hookimpl

@@ -51,14 +51,25 @@ def column_operators(
 ) -> LayerOperators:
     """Gauss-Newton or the empirical Fisher: every module with parameters, linear layers factored."""
     modules: dict[str, Sequence[str] | None] = dict.fromkeys(covered.layers)
-    modules.update({name if name not in modules else f"{name} (other)": names for name, names in covered.others.items()})
+    modules.update(
+        {
+            name if name not in modules else f"{name} (other)": names
+            for name, names in covered.others.items()
+        }
+    )
 
     def make(name: str) -> Curvature:
         pairs = [_stored(each) for each in ([name] if blocks == "layers" else modules)]
         return Columns(*zip(*pairs))
 
     def _stored(name: str):  # type: ignore[no-untyped-def]
-        options = {"parameters": modules[name], "loss": loss, "columns": columns, "bias": bias, "batch": batch}
+        options = {
+            "parameters": modules[name],
+            "loss": loss,
+            "columns": columns,
+            "bias": bias,
+            "batch": batch,
+        }
         return store(LayerSamples(network, data, name, **options))
 
     return LayerOperators(list(modules) if blocks == "layers" else [ALL], make)
@@ -82,7 +93,14 @@ def kronecker_operators(
     def make(name: str) -> Curvature:
         names = [name] if blocks == "layers" else list(covered.layers)
         joined = len(names) > 1
-        found = [moments(LayerSamples(network, data, each, loss=loss, bias=bias, batch=batch), groups, joined=joined) for each in names]
+        found = [
+            moments(
+                LayerSamples(network, data, each, loss=loss, bias=bias, batch=batch),
+                groups,
+                joined=joined,
+            )
+            for each in names
+        ]
         return KroneckerSum(*zip(*found), groups=groups, by_class=by_class)
 
     return LayerOperators(list(covered.layers) if blocks == "layers" else [ALL], make)

@@ -34,13 +34,22 @@ class MeanProducts:
 
 def add(parts: Sequence[MeanProducts]) -> Tensor:
     """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
-    inner, gradients = (torch.stack([getattr(each, name) for each in parts]).sum(0) for name in ("inner", "gradients"))
+    inner, gradients = (
+        torch.stack([getattr(each, name) for each in parts]).sum(0)
+        for name in ("inner", "gradients")
+    )
     products = torch.stack([each.errors[:, :, None] * each.features for each in parts]).sum(0)
     return inner / (gradients[:, :, None] * products).sqrt()
 
 
 def mean_products(
-    network: nn.Module, data: Sequence[Tensor], layer: str, *, classes: int, bias: bool = True, batch: int | None = None
+    network: nn.Module,
+    data: Sequence[Tensor],
+    layer: str,
+    *,
+    classes: int,
+    bias: bool = True,
+    batch: int | None = None,
 ) -> MeanProducts:
     """Class after class, so that no more than C gradients of the layer exist at once."""
     inputs, labels = data
@@ -48,8 +57,12 @@ def mean_products(
     for number in range(classes):
         inside = labels == number
         if not inside.any():
-            raise ValueError(f"class means need samples of every class, found none of class {number}")
-        samples = LayerSamples(network, (inputs[inside], labels[inside]), layer, bias=bias, batch=batch)
+            raise ValueError(
+                f"class means need samples of every class, found none of class {number}"
+            )
+        samples = LayerSamples(
+            network, (inputs[inside], labels[inside]), layer, bias=bias, batch=batch
+        )
         h, along, square = _of_class(samples, number)
         features.append(h)
         alongs.append(along)
@@ -63,7 +76,9 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
     total: list[Tensor | float] = [0.0, 0.0, 0.0, 0.0]
     for batch in samples:
-        roots = batch.probabilities.sqrt() / len(samples) ** 0.5  # (n, C): scaled errors carry the other root of the weight
+        roots = (
+            batch.probabilities.sqrt() / len(samples) ** 0.5
+        )  # (n, C): scaled errors carry the other root of the weight
         errors = torch.einsum("nk,nkto->knto", roots, batch.errors)
         parts = (
             roots.square().sum(0),
@@ -74,7 +89,14 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
         total = [each + part for each, part in zip(total, parts)]
     weights, h, gradients, errors = total
     others = torch.arange(len(weights), device=h.device) != own
-    gradients = torch.cat([gradients / weights[:, None, None], (gradients[others].sum(0) / weights[others].sum())[None]])
-    errors = torch.cat([errors / weights[:, None], (errors[others].sum(0) / weights[others].sum())[None]])
+    gradients = torch.cat(
+        [
+            gradients / weights[:, None, None],
+            (gradients[others].sum(0) / weights[others].sum())[None],
+        ]
+    )
+    errors = torch.cat(
+        [errors / weights[:, None], (errors[others].sum(0) / weights[others].sum())[None]]
+    )
     along = torch.einsum("kod,ko->kd", gradients, errors)
     return h, along, torch.stack([gradients.square().sum((1, 2)), errors.square().sum(1)])

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics.eigenpairs import Eigenpairs
 from penchant_numerics.layer_features import Factored
 from penchant_numerics.operators import Factor, Operator
-from penchant_numerics.subspace import Eigenpairs
 from torch import Tensor
 
 from penchant_curvature._curvature_operator import DENSE, Curvature, dense_inner, exact_pairs
@@ -81,11 +81,15 @@ class Gradients:
 Stored = Positions | Gradients
 
 
-def between_positions(left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None) -> Tensor:
+def between_positions(
+    left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None
+) -> Tensor:
     """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for all pairs of positions of a sample (n, t, t')."""
     inputs = (left.inputs if H is None else left.inputs @ H) @ right.inputs.mT
     errors = left.errors if Delta is None else left.errors @ Delta
-    mine, theirs = (each.transpose(1, 2).flatten(2) for each in (errors, right.errors))  # (n, t, k o)
+    mine, theirs = (
+        each.transpose(1, 2).flatten(2) for each in (errors, right.errors)
+    )  # (n, t, k o)
     return inputs * (mine @ theirs.mT)
 
 
@@ -101,7 +105,9 @@ def store(samples: LayerSamples) -> tuple[Layer, Stored]:
         else:
             columns.append(positions.matrices(slice(None)))
     layer = Layer(samples.name, o, d, bias=samples.has_bias)
-    return layer, Gradients(torch.cat(columns)) if columns else Positions(torch.cat(inputs), torch.cat(errors))
+    return layer, Gradients(torch.cat(columns)) if columns else Positions(
+        torch.cat(inputs), torch.cat(errors)
+    )
 
 
 class Columns(Curvature):
@@ -171,13 +177,17 @@ class Columns(Curvature):
         values, mix = (each[..., :count] for each in self._decomposed)
         kept = values > self.count * torch.finfo(values.dtype).eps * values[0]
         rows = self._apply(mix[:, kept].T)
-        return exact_pairs(values[kept], (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).T)
+        return exact_pairs(
+            values[kept], (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).T
+        )
 
 
 def _gram(mine: Stored, theirs: Stored) -> Tensor:
     if isinstance(mine, Positions) and isinstance(theirs, Positions):
         total = mine.inputs.new_zeros(*mine.errors.shape[:2], *theirs.errors.shape[:2])
-        left, right = (Factored(each.inputs, each.errors, weight=True, bias=False) for each in (mine, theirs))
+        left, right = (
+            Factored(each.inputs, each.errors, weight=True, bias=False) for each in (mine, theirs)
+        )
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
     found = [mine.products(each.flatten(0, 1)).flatten(1) for _, each in chunks(theirs)]

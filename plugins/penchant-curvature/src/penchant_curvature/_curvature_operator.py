@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 import torch
+from penchant_numerics.eigenpairs import Eigenpairs, lanczos_eigenpairs
 from penchant_numerics.operators import Operator
-from penchant_numerics.subspace import Eigenpairs, lanczos_eigenpairs
 from torch import Tensor
 
 from penchant_curvature._layers import Layer
@@ -26,7 +26,9 @@ class Curvature(Operator):
 
     by_class = False  # whether samples are grouped by their labels
 
-    def __init__(self, layers: Sequence[Layer], *, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, layers: Sequence[Layer], *, device: torch.device, dtype: torch.dtype
+    ) -> None:
         super().__init__(sum(layer.size for layer in layers), device=device, dtype=dtype)
         self.layers = tuple(layers)
 
@@ -37,7 +39,9 @@ class Curvature(Operator):
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:
         """Flat rows (k, size) of a matrix (k, out, width) a layer."""
-        return torch.cat([layer.rows(matrix) for layer, matrix in zip(self.layers, matrices)], dim=1)
+        return torch.cat(
+            [layer.rows(matrix) for layer, matrix in zip(self.layers, matrices)], dim=1
+        )
 
     def inner(self, other: Operator) -> float:
         """<A, B> = Tr A B."""
@@ -59,7 +63,9 @@ class Curvature(Operator):
     def frobenius_distance(self, other: Operator, *, relative: bool = False) -> float:
         """|A - B|, or over |A| with `relative`; `other` is a curvature of the same layers, or any small operator."""
         if other.size != self.size:
-            raise ValueError(f"expected an operator on {self.size} parameters, found one on {other.size}")
+            raise ValueError(
+                f"expected an operator on {self.size} parameters, found one on {other.size}"
+            )
         square = self.squared_norm - 2 * self.inner(other) + _squared_norm(other)
         if relative and not self.squared_norm:
             return math.nan
@@ -76,16 +82,29 @@ class Curvature(Operator):
             values, vectors = torch.linalg.eigh(self.dense())
             return exact_pairs(values.flip(0)[:count], vectors.flip(1)[:, :count])
         if generator is None:
-            raise ValueError(f"eigenvalues of {self.size} parameters are found by Lanczos: expected a generator, found none")
-        return lanczos_eigenpairs(self, count, generator=generator, products=20 * count + 400, tolerance=TOLERANCE, order="largest")
+            raise ValueError(
+                f"eigenvalues of {self.size} parameters are found by Lanczos: expected a generator, found none"
+            )
+        return lanczos_eigenpairs(
+            self,
+            count,
+            generator=generator,
+            products=20 * count + 400,
+            tolerance=TOLERANCE,
+            order="largest",
+        )
 
-    def eigenvalues(self, count: int | None = None, *, generator: torch.Generator | None = None) -> Tensor:
+    def eigenvalues(
+        self, count: int | None = None, *, generator: torch.Generator | None = None
+    ) -> Tensor:
         """The `count` largest eigenvalues, descending; without a count, all that may differ from zero."""
         found = self.exact_spectrum()
         if found is not None:
             return found if count is None else _padded(found, min(count, self.size))
         if count is None:
-            raise ValueError(f"all eigenvalues of {self.size} parameters are too many: expected a count, found none")
+            raise ValueError(
+                f"all eigenvalues of {self.size} parameters are too many: expected a count, found none"
+            )
         return self.eigenpairs(count, generator=generator).values
 
 
@@ -98,7 +117,9 @@ def exact_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
     """Pairs of a direct method, whose residuals are rounding."""
     rounding = torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
     residuals = torch.full((len(values),), rounding, device="cpu", dtype=torch.float64)
-    return Eigenpairs(values.cpu(), vectors, residuals, torch.ones(len(values), device="cpu", dtype=torch.bool), 0)
+    return Eigenpairs(
+        values.cpu(), vectors, residuals, torch.ones(len(values), device="cpu", dtype=torch.bool), 0
+    )
 
 
 def _squared_norm(A: Operator) -> float:
@@ -108,5 +129,7 @@ def _squared_norm(A: Operator) -> float:
 def dense_inner(A: Operator, B: Operator) -> float:
     """<A, B> of small operators by their matrices."""
     if A.size > DENSE:
-        raise ValueError(f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} parameters, found {A.size}")
+        raise ValueError(
+            f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} parameters, found {A.size}"
+        )
     return float((A.dense().double() * B.dense().double()).sum())

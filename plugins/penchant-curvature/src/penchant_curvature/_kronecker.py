@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics.eigenpairs import Eigenpairs
 from penchant_numerics.operators import Factor, Operator
-from penchant_numerics.subspace import Eigenpairs
 from torch import Tensor
 
 from penchant_curvature._columns import Columns, Gradients, Stored, between_positions, chunks
@@ -45,7 +45,9 @@ class Moments:
     errors: Tensor | None = None  # (n, k, o), sums over positions
 
 
-def moments(samples: LayerSamples, groups: Tensor, *, joined: bool = False) -> tuple[Layer, Moments]:
+def moments(
+    samples: LayerSamples, groups: Tensor, *, joined: bool = False
+) -> tuple[Layer, Moments]:
     """Factors of a layer over the groups (n,) its samples are in; with `joined` also what other layers need."""
     sums = _Sums(groups)
     means, totals = [], []
@@ -72,9 +74,15 @@ class _Sums:
         """Add a batch whose samples are in the groups `inside` (n,)."""
         (_, t, d), o = batch.inputs.shape, batch.errors.shape[3]
         if self.H is None:
-            self.H, self.Delta = batch.inputs.new_zeros(len(self.members), d, d), batch.inputs.new_zeros(len(self.members), o, o)
+            self.H, self.Delta = (
+                batch.inputs.new_zeros(len(self.members), d, d),
+                batch.inputs.new_zeros(len(self.members), o, o),
+            )
         for group in inside.unique().tolist():
-            h, s = batch.inputs[inside == group].flatten(0, 1), batch.errors[inside == group].flatten(0, 2)
+            h, s = (
+                batch.inputs[inside == group].flatten(0, 1),
+                batch.errors[inside == group].flatten(0, 2),
+            )
             h = h / (t * self.members[group]) ** 0.5
             self.H[group].addmm_(h.T, h)
             self.Delta[group].addmm_(s.T, s)
@@ -83,21 +91,31 @@ class _Sums:
 
     def roots(self) -> tuple[Tensor | None, ...]:
         """R (d, r) of each group that has one."""
-        return tuple(torch.cat(self.kept[group]).T if group in self.kept else None for group in range(len(self.members)))
+        return tuple(
+            torch.cat(self.kept[group]).T if group in self.kept else None
+            for group in range(len(self.members))
+        )
 
 
 class KroneckerSum(Curvature):
     """sum_g H_g x Delta_g over some layers; `groups` (n,) are needed where there are several layers."""
 
     def __init__(
-        self, layers: Sequence[Layer], factors: Sequence[Moments], *, groups: Tensor | None = None, by_class: bool = False
+        self,
+        layers: Sequence[Layer],
+        factors: Sequence[Moments],
+        *,
+        groups: Tensor | None = None,
+        by_class: bool = False,
     ) -> None:
         first = factors[0].H
         super().__init__(layers, device=first.device, dtype=first.dtype)
         self.factors, self.by_class = tuple(factors), by_class
         if len(layers) > 1 and (groups is None or any(each.inputs is None for each in factors)):
             raise ValueError(f"{len(layers)} layers need the groups of samples and joined moments")
-        self.members = [] if groups is None else [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
+        self.members = (
+            [] if groups is None else [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
+        )
 
     @property
     def groups(self) -> int:
@@ -131,7 +149,10 @@ class KroneckerSum(Curvature):
     def _both_roots(self) -> list[tuple[Tensor, Tensor]]:
         """R (d, r) and Q (o, q) of every group's H = R R^T and Delta = Q Q^T, for a single layer."""
         (factors,) = self.factors
-        return [(_root(H) if R is None else R, _root(Delta)) for H, Delta, R in zip(factors.H, factors.Delta, factors.roots)]
+        return [
+            (_root(H) if R is None else R, _root(Delta))
+            for H, Delta, R in zip(factors.H, factors.Delta, factors.roots)
+        ]
 
     def factor(self) -> Factor | None:
         """V with a column for every pair of columns of a group's roots, for a single layer and while they are fewer than parameters."""
@@ -144,7 +165,9 @@ class KroneckerSum(Curvature):
 
         def apply(u: Tensor) -> Tensor:
             parts = zip(self._both_roots, shapes, u.split(counts, dim=1))
-            return self.flat([sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)])
+            return self.flat(
+                [sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)]
+            )
 
         def adjoint(v: Tensor) -> Tensor:
             (given,) = self.matrices(v)
@@ -153,13 +176,20 @@ class KroneckerSum(Curvature):
         return Factor(self.size, sum(counts), apply, adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
-        traces = [each.H.diagonal(dim1=1, dim2=2).sum(1) * each.Delta.diagonal(dim1=1, dim2=2).sum(1) for each in self.factors]
+        traces = [
+            each.H.diagonal(dim1=1, dim2=2).sum(1) * each.Delta.diagonal(dim1=1, dim2=2).sum(1)
+            for each in self.factors
+        ]
         return float(torch.stack(traces).sum())
 
     def inner(self, other: Operator) -> float:
         if isinstance(other, KroneckerSum):
             return self._inner_of_factors(other)
-        return self._inner_of_columns(other) if isinstance(other, Columns) else dense_inner(self, other)
+        return (
+            self._inner_of_columns(other)
+            if isinstance(other, Columns)
+            else dense_inner(self, other)
+        )
 
     def _inner_of_factors(self, other: KroneckerSum) -> float:
         """sum over blocks and pairs of groups of <H, H'> <Delta, Delta'>."""
@@ -167,8 +197,15 @@ class KroneckerSum(Curvature):
         for row in range(len(self.layers)):
             for column in range(row + 1):
                 mine = [self.block(group, row, column) for group in range(self.groups)]
-                theirs = mine if other is self else [other.block(group, row, column) for group in range(other.groups)]
-                inputs, errors = (_pairwise([pair[k] for pair in mine], [pair[k] for pair in theirs]) for k in (0, 1))
+                theirs = (
+                    mine
+                    if other is self
+                    else [other.block(group, row, column) for group in range(other.groups)]
+                )
+                inputs, errors = (
+                    _pairwise([pair[k] for pair in mine], [pair[k] for pair in theirs])
+                    for k in (0, 1)
+                )
                 total += float((inputs * errors).sum()) * (1 if row == column else 2)
         return total
 
@@ -186,15 +223,23 @@ class KroneckerSum(Curvature):
         """With one group and one layer, products of the factors' eigenvalues."""
         if self.groups > 1 or len(self.layers) > 1:
             return super().exact_spectrum()
-        inputs, errors = (torch.linalg.eigvalsh(each[0]).clamp(min=0) for each in (self.factors[0].H, self.factors[0].Delta))
+        inputs, errors = (
+            torch.linalg.eigvalsh(each[0]).clamp(min=0)
+            for each in (self.factors[0].H, self.factors[0].Delta)
+        )
         return torch.outer(inputs, errors).flatten().sort(descending=True).values
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         if self.groups > 1 or len(self.layers) > 1:
             return super().eigenpairs(count, generator=generator)
-        (inputs, left), (errors, right) = (torch.linalg.eigh(each[0]) for each in (self.factors[0].H, self.factors[0].Delta))
+        (inputs, left), (errors, right) = (
+            torch.linalg.eigh(each[0]) for each in (self.factors[0].H, self.factors[0].Delta)
+        )
         top = torch.outer(errors, inputs).flatten().topk(min(count, self.size))
-        matrices = [torch.outer(right[:, int(at) // len(inputs)], left[:, int(at) % len(inputs)]) for at in top.indices]
+        matrices = [
+            torch.outer(right[:, int(at) // len(inputs)], left[:, int(at) % len(inputs)])
+            for at in top.indices
+        ]
         return exact_pairs(top.values, self.layers[0].rows(torch.stack(matrices)).T)
 
 

@@ -83,12 +83,17 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
     """
     sizes = {name: value.numel() for name, value in network.named_parameters()}
     features = TangentFeatures(network, inputs[:_SEEN])
-    layers = {name: tuple(each for each in parameter_names(name) if each in sizes) for name in features.layers}
+    layers = {
+        name: tuple(each for each in parameter_names(name) if each in sizes)
+        for name in features.layers
+    }
     others: dict[str, list[str]] = {}
     for name in features.others:
         others.setdefault(name.rpartition(".")[0], []).append(name)
     kinds = {name: type(network.get_submodule(name)).__name__ for name in [*layers, *others]}
-    return Coverage(layers, {module: tuple(names) for module, names in others.items()}, sizes, kinds)
+    return Coverage(
+        layers, {module: tuple(names) for module, names in others.items()}, sizes, kinds
+    )
 
 
 def parameter_names(layer: str) -> tuple[str, str]:

@@ -65,7 +65,9 @@ class LayerSamples:
         self.inputs, self.labels = data[0], data[1]
         names = parameter_names(layer)
         known = {name for name, _ in network.named_parameters()}
-        chosen = list(parameters or [name for name in names if name in known and (bias or name != names[1])])
+        chosen = list(
+            parameters or [name for name in names if name in known and (bias or name != names[1])]
+        )
         self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
         self.factored = layer in self.features.layers
         self.has_bias = self.factored and names[1] in chosen
@@ -87,13 +89,25 @@ class LayerSamples:
             outputs = self.features.outputs(self.features.outputs.values, inputs).to(wide)
         (found,) = self.features(inputs).values()
         if isinstance(found, Factored):
-            given, errors = _with_bias(found.inputs.to(wide), bias=found.bias), found.errors.to(wide)
+            given, errors = (
+                _with_bias(found.inputs.to(wide), bias=found.bias),
+                found.errors.to(wide),
+            )
             outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
-            return Batch(start, given, self._scaled(errors, outputs, labels), _probabilities(outputs, self.loss))
-        rows = found.rows.to(wide)[:, :, None]  # (n, C, 1, parameters): errors of a layer whose one input is 1
+            return Batch(
+                start,
+                given,
+                self._scaled(errors, outputs, labels),
+                _probabilities(outputs, self.loss),
+            )
+        rows = found.rows.to(wide)[
+            :, :, None
+        ]  # (n, C, 1, parameters): errors of a layer whose one input is 1
         outputs, rows = _at_least_two_classes(outputs, rows, self.loss)
         ones = torch.ones(len(inputs), 1, 1, device=rows.device, dtype=wide)
-        return Batch(start, ones, self._scaled(rows, outputs, labels), _probabilities(outputs, self.loss))
+        return Batch(
+            start, ones, self._scaled(rows, outputs, labels), _probabilities(outputs, self.loss)
+        )
 
     def _scaled(self, errors: Tensor, outputs: Tensor, labels: Tensor | None) -> Tensor:
         """Errors of the columns, of errors (n, C, t, o) of the outputs."""
@@ -115,7 +129,9 @@ def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[T
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
-    return torch.cat([torch.zeros_like(outputs), outputs], dim=1), torch.cat([torch.zeros_like(errors), errors], dim=1)
+    return torch.cat([torch.zeros_like(outputs), outputs], dim=1), torch.cat(
+        [torch.zeros_like(errors), errors], dim=1
+    )
 
 
 def _probabilities(outputs: Tensor, loss: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Spectra that can be laid over each other: one grid in the logarithm, bumps of one width, whatever way the eigenvalues were found.
 
 An operator whose eigenvalues are affordable has them all, each of weight 1/size; others are seen by Lanczos quadrature
-(`penchant_numerics.lanczos`), with a standard error over start vectors; a node that is no eigenvalue but stands for many is as wide as half
+(`penchant_numerics.spectral_density`), with a standard error over start vectors; a node that is no eigenvalue but stands for many is as wide as half
 the way to the next of them, because nothing finer is known. Eigenvalues stand at log10(|lambda| + floor), so that zeros, which
 every curvature of few samples has, pile up at the left end. The density is one in the logarithm and integrates to one.
 """
@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 
 import torch
-from penchant_numerics.lanczos import quadrature
 from penchant_numerics.operators import Operator
+from penchant_numerics.spectral_density import quadrature
 from torch import Tensor
 
 from penchant_curvature._curvature_operator import Curvature
@@ -36,12 +36,16 @@ class Spectrum:
         return max(float(each.abs().max()) for each in self.nodes)
 
 
-def spectrum(A: Operator, *, generator: torch.Generator, steps: int = 128, starts: int = 2) -> Spectrum:
+def spectrum(
+    A: Operator, *, generator: torch.Generator, steps: int = 128, starts: int = 2
+) -> Spectrum:
     """The spectrum of A: exact where it is affordable, else by Lanczos."""
     values = A.exact_spectrum() if isinstance(A, Curvature) else None
     if values is None:
         found = quadrature(A, generator=generator, steps=steps, starts=starts)
-        resolved = tuple(each <= _RESOLVED * nodes.abs() for each, nodes in zip(found.residuals, found.nodes))
+        resolved = tuple(
+            each <= _RESOLVED * nodes.abs() for each, nodes in zip(found.residuals, found.nodes)
+        )
         return Spectrum(found.nodes, found.weights, resolved, exact=False)
     nodes = torch.cat([values, values.new_zeros(1)]).to("cpu", torch.float64)
     weights = torch.full_like(nodes, 1 / A.size)
@@ -72,7 +76,15 @@ class LogGrid:
         return (below.diff(dim=0) * weights).sum(1) / self.spacing
 
 
-def common_grid(spectra: list[Spectrum], *, floor: float, points: int, steps: int, kappa: float = 3.0, margin: float = 0.05) -> LogGrid:
+def common_grid(
+    spectra: list[Spectrum],
+    *,
+    floor: float,
+    points: int,
+    steps: int,
+    kappa: float = 3.0,
+    margin: float = 0.05,
+) -> LogGrid:
     """A grid from `floor` times the largest eigenvalue of the first spectrum to the largest of all; bumps as for Lanczos of `steps`."""
     smallest = floor * (spectra[0].largest or 1.0)
     low, high = math.log10(smallest), math.log10(max(each.largest for each in spectra) + smallest)
@@ -80,13 +92,19 @@ def common_grid(spectra: list[Spectrum], *, floor: float, points: int, steps: in
     width = 2 / ((steps - 1) * math.sqrt(8 * math.log(kappa))) * half
     reach = max(half, (high - low) / 2 + 6 * width)
     centre = (low + high) / 2
-    return LogGrid(torch.linspace(centre - reach, centre + reach, points, device="cpu", dtype=torch.float64), smallest, width)
+    return LogGrid(
+        torch.linspace(centre - reach, centre + reach, points, device="cpu", dtype=torch.float64),
+        smallest,
+        width,
+    )
 
 
 def log_density(found: Spectrum, grid: LogGrid) -> tuple[Tensor, Tensor | None]:
     """Density on the grid, and its standard error over start vectors where there are several."""
     smooth = _sorted_and_smoothed if found.exact else _smoothed
-    each = torch.stack([smooth(*parts, grid) for parts in zip(found.nodes, found.weights, found.resolved)])
+    each = torch.stack(
+        [smooth(*parts, grid) for parts in zip(found.nodes, found.weights, found.resolved)]
+    )
     return each.mean(0), each.std(0) / math.sqrt(len(each)) if len(each) > 1 else None
 
 
@@ -106,7 +124,9 @@ def _sorted_and_smoothed(nodes: Tensor, weights: Tensor, resolved: Tensor, grid:
     cells = (((nodes.abs() + grid.floor).log10() - low) / step).long().clamp(0, count - 1)
     mass = torch.zeros(count, device="cpu", dtype=torch.float64).index_add(0, cells, weights)
     used = torch.nonzero(mass)[:, 0]
-    return grid.bumps(low + (used + 0.5) * step, mass[used], torch.full_like(mass[used], grid.width))
+    return grid.bumps(
+        low + (used + 0.5) * step, mass[used], torch.full_like(mass[used], grid.width)
+    )
 
 
 def largest_gap(values: Tensor, *, classes: int) -> tuple[int, float]:

@@ -9,8 +9,8 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.eigenpairs import Eigenpairs, lanczos_eigenpairs
 from penchant_numerics.safety import safe
-from penchant_numerics.subspace import Eigenpairs, lanczos_eigenpairs
 from torch import Tensor
 
 from penchant_curvature import _class_means, _spectra
@@ -28,14 +28,28 @@ def run(options: Any, context: Any) -> penchant.Result:
     """Measure layers one by one, spread over workers, and put them together."""
     names = [each.name for each in context.estimators("curvature")]
     if names.count(EXACT) != 1 or len(names) < 2 or len(set(names)) != len(names):
-        raise penchant.Error(f"curvature-proxies compares {EXACT} with other estimators, each once; found {', '.join(names)}")
+        raise penchant.Error(
+            f"curvature-proxies compares {EXACT} with other estimators, each once; found {', '.join(names)}"
+        )
     network, data = _network(context), chosen_samples(options, context)
     classes = context.data.classes
     if classes < 2:
-        raise penchant.Error(f"curvature-proxies needs labels that are classes, found {context.data.outputs} numbers a sample")
+        raise penchant.Error(
+            f"curvature-proxies needs labels that are classes, found {context.data.outputs} numbers a sample"
+        )
     layers = _shared_layers(context, network, data)[-options.last :]
     asked = {
-        name: getattr(options, name) for name in ("part", "per_class", "steps", "starts", "leading", "permutations", "floor", "points")
+        name: getattr(options, name)
+        for name in (
+            "part",
+            "per_class",
+            "steps",
+            "starts",
+            "leading",
+            "permutations",
+            "floor",
+            "points",
+        )
     }
     shards = list(context.map(measure_layer, [{"layer": layer, **asked} for layer in layers]))
     proxies = [name for name in names if name != EXACT]
@@ -44,8 +58,12 @@ def run(options: Any, context: Any) -> penchant.Result:
     cosines = _cosines(shards, layers, classes)
     arrays.update(cosines)
     for name in proxies:
-        _warn_of_unconverged(context, name, layers, [shard[f"converged-{name}"] for shard in shards])
-        context.conventions[f"spectra of {name}"] = _how(options, layers, [shard[f"exact-{name}"] for shard in shards])
+        _warn_of_unconverged(
+            context, name, layers, [shard[f"converged-{name}"] for shard in shards]
+        )
+        context.conventions[f"spectra of {name}"] = _how(
+            options, layers, [shard[f"exact-{name}"] for shard in shards]
+        )
     missing = tuple(name for name, value in arrays.items() if not torch.isfinite(value).all())
     quantities = {"effective-samples": _effective_samples(context, network, data, classes)}
     quantities.update(_quantities(arrays, proxies, coverage(network, data.inputs).share))
@@ -65,18 +83,24 @@ def chosen_samples(options: Any, context: Any) -> Samples:
         samples = samples.first_of_each_class(options.per_class)
     rows = len(samples.inputs) * max(context.data.outputs, 2)
     if rows > LARGEST:
-        raise penchant.Error(f"samples x classes must be at most {LARGEST} for exact spectra, found {rows}; use a smaller per_class")
+        raise penchant.Error(
+            f"samples x classes must be at most {LARGEST} for exact spectra, found {rows}; use a smaller per_class"
+        )
     return samples
 
 
 @torch.no_grad()
-def _effective_samples(context: Any, network: Any, data: Samples, classes: int) -> penchant.Quantity:
+def _effective_samples(
+    context: Any, network: Any, data: Samples, classes: int
+) -> penchant.Quantity:
     """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T: how many samples carry the curvature of cross-entropy."""
     exact = next(each for each in context.estimators("curvature") if each.name == EXACT)
     if loss_of(exact.options, context) == "squared-error":
         return penchant.Quantity(float(len(data.labels)))
     outputs = torch.cat([network(part) for part in data.inputs.split(1024)]).double()
-    outputs = torch.cat([torch.zeros_like(outputs), outputs], dim=1) if outputs.shape[1] == 1 else outputs
+    outputs = (
+        torch.cat([torch.zeros_like(outputs), outputs], dim=1) if outputs.shape[1] == 1 else outputs
+    )
     p = outputs.softmax(1)
     weights = (p * (1 - p)).sum(1)
     count = float(weights.sum().square() / weights.square().sum())
@@ -92,7 +116,9 @@ def _shared_layers(context: Any, network: Any, data: Samples) -> list[str]:
     found = [list(each(network, data)) for each in context.estimators("curvature")]
     layers = [name for name in found[0] if all(name in names for names in found)]
     if not layers:
-        raise penchant.Error(f"the estimators have no layer in common, found {' and '.join(', '.join(names[:4]) for names in found)}")
+        raise penchant.Error(
+            f"the estimators have no layer in common, found {' and '.join(', '.join(names[:4]) for names in found)}"
+        )
     order = {name: number for number, (name, _) in enumerate(network.named_modules())}
     return sorted(layers, key=lambda name: order.get(name, -1))
 
@@ -105,18 +131,27 @@ def measure_layer(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     estimators = {each.name: each for each in context.estimators("curvature")}
     operators = {name: each(network, data)[options.layer] for name, each in estimators.items()}
     count = options.leading or 2 * classes + 1
-    pairs = {name: _leading(A, count, context.generator("leading", options.layer, name)) for name, A in operators.items()}
+    pairs = {
+        name: _leading(A, count, context.generator("leading", options.layer, name))
+        for name, A in operators.items()
+    }
     found: dict[str, Any] = {"size": operators[EXACT].size}
     for name, A in operators.items():
         found[f"trace-{name}"] = A.trace().value
         found[f"leading-{name}"] = _padded(pairs[name].values, count)
         found[f"converged-{name}"] = bool(pairs[name].converged.all())
-        found[f"outliers-{name}"], found[f"gap-{name}"] = _spectra.largest_gap(pairs[name].values, classes=classes)
+        found[f"outliers-{name}"], found[f"gap-{name}"] = _spectra.largest_gap(
+            pairs[name].values, classes=classes
+        )
         if name != EXACT:
             found[f"error-{name}"] = operators[EXACT].frobenius_distance(A, relative=True)
             found[f"alignment-{name}"] = operators[EXACT].alignment(A)
-            found[f"overlap-{name}"] = _spectra.overlap(pairs[EXACT].vectors[:, :classes], pairs[name].vectors[:, :classes])
-            found[f"error-{name}-nulls"] = _nulls(context, options, network, data, estimators[name], operators, name)
+            found[f"overlap-{name}"] = _spectra.overlap(
+                pairs[EXACT].vectors[:, :classes], pairs[name].vectors[:, :classes]
+            )
+            found[f"error-{name}-nulls"] = _nulls(
+                context, options, network, data, estimators[name], operators, name
+            )
     found.update(_densities(context, options, operators))
     found.update(_means(context, options, network, data, classes, estimators[EXACT].options))
     return found
@@ -133,15 +168,29 @@ def _padded(values: Tensor, count: int) -> Tensor:
     return torch.cat([values, values.new_zeros(max(0, count - len(values)))])
 
 
-def _nulls(context: Any, options: Any, network: Any, data: Samples, estimator: Any, operators: dict[str, Any], name: str) -> Tensor:
+def _nulls(
+    context: Any,
+    options: Any,
+    network: Any,
+    data: Samples,
+    estimator: Any,
+    operators: dict[str, Any],
+    name: str,
+) -> Tensor:
     """Relative errors of the proxy with labels permuted, where it uses labels."""
     if not getattr(operators[name], "by_class", False):
         return torch.zeros(0, device="cpu", dtype=torch.float64)
     errors = []
     for number in range(options.permutations):
-        order = torch.randperm(len(data.labels), generator=context.generator("permutation", number), device="cpu")
+        order = torch.randperm(
+            len(data.labels), generator=context.generator("permutation", number), device="cpu"
+        )
         permuted = Samples(data.inputs, data.labels[order.to(data.labels.device)])
-        errors.append(operators[EXACT].frobenius_distance(estimator(network, permuted)[options.layer], relative=True))
+        errors.append(
+            operators[EXACT].frobenius_distance(
+                estimator(network, permuted)[options.layer], relative=True
+            )
+        )
     return torch.tensor(errors, device="cpu", dtype=torch.float64)
 
 
@@ -150,7 +199,12 @@ def _densities(context: Any, options: Any, operators: dict[str, Any]) -> dict[st
     steps, starts = options.steps, options.starts
     ordered = [EXACT, *(name for name in operators if name != EXACT)]
     spectra = [
-        _spectra.spectrum(operators[name], generator=context.generator("spectrum", options.layer, name), steps=steps, starts=starts)
+        _spectra.spectrum(
+            operators[name],
+            generator=context.generator("spectrum", options.layer, name),
+            steps=steps,
+            starts=starts,
+        )
         for name in ordered
     ]
     grid = _spectra.common_grid(spectra, floor=options.floor, points=options.points, steps=steps)
@@ -162,31 +216,61 @@ def _densities(context: Any, options: Any, operators: dict[str, Any]) -> dict[st
     return found
 
 
-def _means(context: Any, options: Any, network: Any, data: Samples, classes: int, exact: Any) -> dict[str, Any]:
+def _means(
+    context: Any, options: Any, network: Any, data: Samples, classes: int, exact: Any
+) -> dict[str, Any]:
     """Inner products of class means; none for the squared error, whose gradients have no classes."""
-    if options.layer == ALL or loss_of(exact, context) != "cross-entropy" or len(data.labels.unique()) < classes:
+    if (
+        options.layer == ALL
+        or loss_of(exact, context) != "cross-entropy"
+        or len(data.labels.unique()) < classes
+    ):
         return {}
-    found = _class_means.mean_products(network, data, options.layer, classes=classes, bias=exact.bias, batch=exact.batch)
-    return {f"means-{name}": getattr(found, name) for name in ("inner", "gradients", "errors", "features")}
+    found = _class_means.mean_products(
+        network, data, options.layer, classes=classes, bias=exact.bias, batch=exact.batch
+    )
+    return {
+        f"means-{name}": getattr(found, name)
+        for name in ("inner", "gradients", "errors", "features")
+    }
 
 
 def _arrays(shards: list[dict[str, Any]], proxies: list[str], classes: int) -> dict[str, Tensor]:
     """One row a layer."""
 
     def rows(name: str) -> Tensor:
-        return torch.stack([torch.as_tensor(shard[name], device="cpu", dtype=torch.float64) for shard in shards])
+        return torch.stack(
+            [torch.as_tensor(shard[name], device="cpu", dtype=torch.float64) for shard in shards]
+        )
 
     size = rows("size")
-    arrays = {"layer-parameters": size, "layer-overlap-null": (classes / size).clamp(max=1.0), "spectrum-grid": rows("grid")}
+    arrays = {
+        "layer-parameters": size,
+        "layer-overlap-null": (classes / size).clamp(max=1.0),
+        "spectrum-grid": rows("grid"),
+    }
     for name in (EXACT, *proxies):
         shown = "exact" if name == EXACT else name
         arrays[f"layer-trace-{shown}"] = rows(f"trace-{name}")
-        arrays[f"layer-outliers-{shown}"], arrays[f"layer-gap-{shown}"] = rows(f"outliers-{name}"), rows(f"gap-{name}")
+        arrays[f"layer-outliers-{shown}"], arrays[f"layer-gap-{shown}"] = (
+            rows(f"outliers-{name}"),
+            rows(f"gap-{name}"),
+        )
         arrays[f"leading-{shown}"] = rows(f"leading-{name}")
-        arrays[f"spectrum-{shown}"], arrays[f"spectrum-{shown}-stderr"] = rows(f"spectrum-{name}"), rows(f"spectrum-{name}-stderr")
+        arrays[f"spectrum-{shown}"], arrays[f"spectrum-{shown}-stderr"] = (
+            rows(f"spectrum-{name}"),
+            rows(f"spectrum-{name}-stderr"),
+        )
     for name in proxies:
-        arrays.update({f"layer-{kind}-{name}": rows(f"{kind}-{name}") for kind in ("error", "alignment", "overlap")})
-        arrays[f"layer-shift-{name}"] = _shift(arrays["leading-exact"], arrays[f"leading-{name}"], classes)
+        arrays.update(
+            {
+                f"layer-{kind}-{name}": rows(f"{kind}-{name}")
+                for kind in ("error", "alignment", "overlap")
+            }
+        )
+        arrays[f"layer-shift-{name}"] = _shift(
+            arrays["leading-exact"], arrays[f"leading-{name}"], classes
+        )
         nulls = rows(f"error-{name}-nulls")  # (layers, permutations)
         if nulls.shape[1]:
             arrays[f"layer-error-{name}-null"] = nulls.mean(1)
@@ -209,11 +293,20 @@ def _cosines(shards: list[dict[str, Any]], layers: list[str], classes: int) -> d
         return {}
     names = ("inner", "gradients", "errors", "features")
     parts = [
-        _class_means.MeanProducts(*(torch.as_tensor(shard[f"means-{name}"], device="cpu", dtype=torch.float64) for name in names))
+        _class_means.MeanProducts(
+            *(
+                torch.as_tensor(shard[f"means-{name}"], device="cpu", dtype=torch.float64)
+                for name in names
+            )
+        )
         for shard in shards
     ]
-    found = torch.stack([*(each.cosines() for each in parts), _class_means.add(parts)])  # (layers + 1, C, C + 1, C)
-    own = found.diagonal(dim1=1, dim2=3).transpose(1, 2)  # (layers + 1, C, C + 1), features of the class itself
+    found = torch.stack(
+        [*(each.cosines() for each in parts), _class_means.add(parts)]
+    )  # (layers + 1, C, C + 1, C)
+    own = found.diagonal(dim1=1, dim2=3).transpose(
+        1, 2
+    )  # (layers + 1, C, C + 1), features of the class itself
     other = (found.sum(3) - own) / (classes - 1)
     return {
         "cosine-class": own[:-1, :, -1],
@@ -227,24 +320,41 @@ def _cosines(shards: list[dict[str, Any]], layers: list[str], classes: int) -> d
     }
 
 
-def _quantities(arrays: dict[str, Tensor], proxies: list[str], share: float) -> dict[str, penchant.Quantity]:
+def _quantities(
+    arrays: dict[str, Tensor], proxies: list[str], share: float
+) -> dict[str, penchant.Quantity]:
     found = {"covered": penchant.Quantity(share)}
     for name in proxies:
         errors, null = arrays[f"layer-error-{name}"], arrays.get(f"layer-error-{name}-null")
         spread = arrays.get(f"layer-error-{name}-null-stderr")
-        last = {} if null is None else {"null": float(null[-1]), "null_stderr": None if spread is None else float(spread[-1])}
+        last = (
+            {}
+            if null is None
+            else {
+                "null": float(null[-1]),
+                "null_stderr": None if spread is None else float(spread[-1]),
+            }
+        )
         found[f"last-error-{name}"] = penchant.Quantity(float(errors[-1]), **last)
-        found[f"mean-error-{name}"] = penchant.Quantity(float(errors.mean()), null=None if null is None else float(null.mean()))
+        found[f"mean-error-{name}"] = penchant.Quantity(
+            float(errors.mean()), null=None if null is None else float(null.mean())
+        )
     if {"kfac", "cfac"} <= set(proxies):
         better = arrays["layer-error-cfac"] < arrays["layer-error-kfac"]
         found["cfac-better"] = penchant.Quantity(float(better.double().mean()))
     for kind in ("class", "cross"):
-        if (values := arrays.get(f"cosine-{kind}-all")) is not None and torch.isfinite(values).all():
+        if (values := arrays.get(f"cosine-{kind}-all")) is not None and torch.isfinite(
+            values
+        ).all():
             null = arrays[f"cosine-{kind}-all-null"]
             wanted = (
-                torch.ones_like(values, dtype=torch.bool) if kind == "class" else ~torch.eye(len(values), device="cpu", dtype=torch.bool)
+                torch.ones_like(values, dtype=torch.bool)
+                if kind == "class"
+                else ~torch.eye(len(values), device="cpu", dtype=torch.bool)
             )
-            found[f"cosine-{kind}"] = penchant.Quantity(float(values[wanted].mean()), null=float(null[wanted].mean()))
+            found[f"cosine-{kind}"] = penchant.Quantity(
+                float(values[wanted].mean()), null=float(null[wanted].mean())
+            )
     return found
 
 
@@ -264,7 +374,11 @@ def _conventions(options: Any, layers: list[str], data: Samples, classes: int) -
 
 def _how(options: Any, layers: list[str], exact: list[Any]) -> str:
     late = [layer for layer, done in zip(layers, exact) if not done]
-    return f"Lanczos of {options.steps} steps and {options.starts} start vectors in {', '.join(late)}, else exact" if late else "exact"
+    return (
+        f"Lanczos of {options.steps} steps and {options.starts} start vectors in {', '.join(late)}, else exact"
+        if late
+        else "exact"
+    )
 
 
 def _warn_of_unconverged(context: Any, name: str, layers: list[str], converged: list[Any]) -> None:

@@ -35,22 +35,41 @@ def cfac(options: Any, context: Any, network: Any, data: Any) -> LayerOperators:
     """Errors independent of inputs in each class."""
     labels = data[1]
     if labels is None or labels.is_floating_point():
-        raise penchant.Error(f"cfac needs labels that are classes, found {'none' if labels is None else labels.dtype}")
+        raise penchant.Error(
+            f"cfac needs labels that are classes, found {'none' if labels is None else labels.dtype}"
+        )
     return _factored(options, context, network, data, labels, name="cfac")
 
 
 def _columns(options: Any, context: Any, network: Any, data: Any, columns: str) -> LayerOperators:
     _check_network(network, data)
     shared = {"blocks": options.blocks, "bias": options.bias, "batch": options.batch}
-    return column_operators(network, data, coverage(network, data[0]), columns=columns, loss=loss_of(options, context), **shared)
+    return column_operators(
+        network,
+        data,
+        coverage(network, data[0]),
+        columns=columns,
+        loss=loss_of(options, context),
+        **shared,
+    )
 
 
-def _factored(options: Any, context: Any, network: Any, data: Any, groups: Any, *, name: str) -> LayerOperators:
+def _factored(
+    options: Any, context: Any, network: Any, data: Any, groups: Any, *, name: str
+) -> LayerOperators:
     _check_network(network, data)
     covered = coverage(network, data[0])
     _check_coverage(covered, options, context, name)
     shared = {"blocks": options.blocks, "bias": options.bias, "batch": options.batch}
-    return kronecker_operators(network, data, covered, groups, loss=loss_of(options, context), by_class=name == "cfac", **shared)
+    return kronecker_operators(
+        network,
+        data,
+        covered,
+        groups,
+        loss=loss_of(options, context),
+        by_class=name == "cfac",
+        **shared,
+    )
 
 
 def _check_network(network: Any, data: Any) -> None:
@@ -58,15 +77,21 @@ def _check_network(network: Any, data: Any) -> None:
     try:
         check_deterministic(network, data[0])
     except NotDeterministicError as error:
-        raise penchant.Error(f"curvature needs a network that is a function of one sample: {error}") from error
+        raise penchant.Error(
+            f"curvature needs a network that is a function of one sample: {error}"
+        ) from error
 
 
 def loss_of(options: Any, context: Any) -> str:
     """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
     trained = context.training.loss if context.training is not None else "cross-entropy"
     loss = trained if options.loss == "training" else options.loss
-    context.conventions.update({f"curvature: {name}": text for name, text in conventions(loss, "mean").items()})
-    context.conventions["curvature: biases"] = "with their layer's weights" if options.bias else "left out"
+    context.conventions.update(
+        {f"curvature: {name}": text for name, text in conventions(loss, "mean").items()}
+    )
+    context.conventions["curvature: biases"] = (
+        "with their layer's weights" if options.bias else "left out"
+    )
     return str(loss)
 
 
@@ -74,9 +99,15 @@ def _check_coverage(covered: Coverage, options: Any, context: Any, name: str) ->
     """What cannot be represented is refused, or recorded where it was accepted."""
     missing = covered.report()
     if not covered.layers:
-        raise penchant.Error(f"{name} represents linear layers and convolutions, found none: {missing}")
+        raise penchant.Error(
+            f"{name} represents linear layers and convolutions, found none: {missing}"
+        )
     if not missing:
         return
     if options.uncovered == "refuse":
-        raise penchant.Error(f"{name} cannot represent {missing}; uncovered = accept leaves them out")
-    context.conventions[f"{name}: not represented"] = f"{missing}; {covered.share:.4%} of the parameters are"
+        raise penchant.Error(
+            f"{name} cannot represent {missing}; uncovered = accept leaves them out"
+        )
+    context.conventions[f"{name}: not represented"] = (
+        f"{missing}; {covered.share:.4%} of the parameters are"
+    )

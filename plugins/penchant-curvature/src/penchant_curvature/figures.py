@@ -10,12 +10,22 @@ from matplotlib.figure import Figure
 
 SHOWN = 8  # layers in a figure of spectra, evenly spread
 COLORS = {"exact": "#2b5c8a", "kfac": "#d9822b", "cfac": "#c9a800", "empirical-fisher": "#7d5ba6"}
-LABELS = {"exact": "Gauss-Newton", "kfac": "KFAC", "cfac": "CFAC", "empirical-fisher": "empirical Fisher"}
+LABELS = {
+    "exact": "Gauss-Newton",
+    "kfac": "KFAC",
+    "cfac": "CFAC",
+    "empirical-fisher": "empirical Fisher",
+}
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """All figures the result has arrays for."""
-    drawn = {"spectra": spectra(result), "spectra-last": spectra(result, last=True), "errors": errors(result), "leading": leading(result)}
+    drawn = {
+        "spectra": spectra(result),
+        "spectra-last": spectra(result, last=True),
+        "errors": errors(result),
+        "leading": leading(result),
+    }
     if "cosine-class" in result.arrays:
         drawn["cosines"] = cosines(result)
     return drawn
@@ -23,7 +33,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _proxies(result: penchant.Result) -> list[str]:
     prefix = "layer-overlap-"
-    return [name.removeprefix(prefix) for name in result.arrays if name.startswith(prefix) and name != f"{prefix}null"]
+    return [
+        name.removeprefix(prefix)
+        for name in result.arrays
+        if name.startswith(prefix) and name != f"{prefix}null"
+    ]
 
 
 def _layers(result: penchant.Result) -> list[str]:
@@ -46,7 +60,10 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
     """A row a layer and a column a proxy: its spectrum over the exact one, as in figures 11 (last layer) and 12."""
     proxies, layers = _proxies(result), _layers(result)
     rows = [len(layers) - 1] if last else _evenly(len(layers))
-    figure = Figure(figsize=(3.6 * len(proxies) + 0.6, (3.0 if last else 1.75) * len(rows) + 0.7), layout="constrained")
+    figure = Figure(
+        figsize=(3.6 * len(proxies) + 0.6, (3.0 if last else 1.75) * len(rows) + 0.7),
+        layout="constrained",
+    )
     axes = figure.subplots(len(rows), len(proxies), squeeze=False, sharex="row", sharey="row")
     for row, layer in zip(axes, rows):
         for panel, name in zip(row, proxies):
@@ -63,13 +80,34 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
 
 
 def _two_spectra(panel: Any, result: penchant.Result, layer: int, name: str) -> None:
-    grid, smallest = result.arrays["spectrum-grid"][layer], 1 / result.arrays["layer-parameters"][layer]
+    grid, smallest = (
+        result.arrays["spectrum-grid"][layer],
+        1 / result.arrays["layer-parameters"][layer],
+    )
     for each, order in (("exact", 1), (name, 2)):
         density = result.arrays[f"spectrum-{each}"][layer]
-        panel.semilogy(grid, np.maximum(density, 0.01 * smallest), color=_color(each), linewidth=1, zorder=order, label=_label(each))
-        panel.fill_between(grid, 0.01 * smallest, np.maximum(density, 0.01 * smallest), color=_color(each), alpha=0.2, linewidth=0)
-    highest = max(result.arrays[f"spectrum-{each}"][layer].max() for each in ("exact", *_proxies(result)))
-    panel.set_ylim(0.1 * smallest, 30 * highest)  # a single eigenvalue, a decade wide, would be at `smallest`
+        panel.semilogy(
+            grid,
+            np.maximum(density, 0.01 * smallest),
+            color=_color(each),
+            linewidth=1,
+            zorder=order,
+            label=_label(each),
+        )
+        panel.fill_between(
+            grid,
+            0.01 * smallest,
+            np.maximum(density, 0.01 * smallest),
+            color=_color(each),
+            alpha=0.2,
+            linewidth=0,
+        )
+    highest = max(
+        result.arrays[f"spectrum-{each}"][layer].max() for each in ("exact", *_proxies(result))
+    )
+    panel.set_ylim(
+        0.1 * smallest, 30 * highest
+    )  # a single eigenvalue, a decade wide, would be at `smallest`
     panel.minorticks_off()
     panel.tick_params(labelsize=8)
 
@@ -82,13 +120,27 @@ def errors(result: penchant.Result) -> Figure:
     left, middle, right = figure.subplots(1, 3)
     for name in proxies:
         color = _color(name)
-        left.plot(places, result.arrays[f"layer-error-{name}"], "o-", color=color, markersize=4, label=_label(name))
+        left.plot(
+            places,
+            result.arrays[f"layer-error-{name}"],
+            "o-",
+            color=color,
+            markersize=4,
+            label=_label(name),
+        )
         null = result.arrays.get(f"layer-error-{name}-null")
         if null is not None and name == "cfac":
             left.plot(places, null, ":", color=color, label=f"{_label(name)}, classes permuted")
         ratio = result.arrays[f"layer-trace-{name}"] / result.arrays["layer-trace-exact"]
         middle.plot(places, ratio, "o-", color=color, markersize=4, label=_label(name))
-        right.plot(places, result.arrays[f"layer-overlap-{name}"], "o-", color=color, markersize=4, label=_label(name))
+        right.plot(
+            places,
+            result.arrays[f"layer-overlap-{name}"],
+            "o-",
+            color=color,
+            markersize=4,
+            label=_label(name),
+        )
     middle.axhline(1.0, color=_color("exact"), linewidth=0.8)
     right.plot(places, result.arrays["layer-overlap-null"], ":", color="#999999", label="random")
     left.set(ylabel="relative error")
@@ -104,7 +156,13 @@ def errors(result: penchant.Result) -> Figure:
 
 def _name_layers(panel: Any, layers: list[str]) -> None:
     long = max(map(len, layers)) > 3 or len(layers) > 12
-    panel.set_xticks(np.arange(len(layers)), layers, rotation=60 if long else 0, ha="right" if long else "center", fontsize=8)
+    panel.set_xticks(
+        np.arange(len(layers)),
+        layers,
+        rotation=60 if long else 0,
+        ha="right" if long else "center",
+        fontsize=8,
+    )
 
 
 def leading(result: penchant.Result) -> Figure:
@@ -121,10 +179,19 @@ def leading(result: penchant.Result) -> Figure:
         for name, marker in zip(("exact", *_proxies(result)), ("o", "^", "x", "+", "s", "d")):
             values = result.arrays[f"leading-{name}"][layer]
             kept = values > 1e-14 * values.max()
-            panel.semilogy(np.arange(1, len(values) + 1)[kept], values[kept], marker, color=_color(name), markersize=4, label=_label(name))
+            panel.semilogy(
+                np.arange(1, len(values) + 1)[kept],
+                values[kept],
+                marker,
+                color=_color(name),
+                markersize=4,
+                label=_label(name),
+            )
         count = result.arrays["layer-outliers-exact"][layer]
         panel.axvline(count + 0.5, color="#999999", linewidth=0.8, linestyle=":")
-        panel.set_title(f"layer {layers[layer] or layer}: {count:.0f} before the largest gap", fontsize=9)
+        panel.set_title(
+            f"layer {layers[layer] or layer}: {count:.0f} before the largest gap", fontsize=9
+        )
         panel.set_xlabel("rank")
     axes[0].set_ylabel("eigenvalue")
     axes[0].legend(frameon=False, fontsize=7)
@@ -147,7 +214,14 @@ def cosines(result: penchant.Result) -> Figure:
                 side = result.arrays[name].shape[1]
                 values = values[:, ~np.eye(side, dtype=bool).ravel()]
             low, mid, high = np.nanpercentile(values, (5, 50, 95), axis=1)
-            panel.plot(places, mid, style, color=color, markersize=4, label=label if label == "own class" else "features of another class")
+            panel.plot(
+                places,
+                mid,
+                style,
+                color=color,
+                markersize=4,
+                label=label if label == "own class" else "features of another class",
+            )
             panel.fill_between(places, low, high, color=color, alpha=0.2, linewidth=0)
         panel.set_title(title, fontsize=10)
         panel.set(xlabel="layer", ylim=(-0.05, 1.05))

@@ -9,7 +9,9 @@ SHARD = 32  # networks a shard: fixed, so that numbers depend on neither executo
 
 
 def build(options, shape, outputs):
-    return nn.Sequential(nn.Linear(*shape, options.width), nn.Tanh(), nn.Linear(options.width, outputs))
+    return nn.Sequential(
+        nn.Linear(*shape, options.width), nn.Tanh(), nn.Linear(options.width, outputs)
+    )
 
 
 def load(options, generator):
@@ -24,16 +26,26 @@ def standard_deviation(options, context, values):
 
 
 def run(options, context):
-    items = [[first, min(first + SHARD, options.networks)] for first in range(0, options.networks, SHARD)]
+    items = [
+        [first, min(first + SHARD, options.networks)] for first in range(0, options.networks, SHARD)
+    ]
     means = np.concatenate([shard["means"] for shard in context.map(mean_outputs, items)])
     value, stderr = context.estimator("spread")(means)
-    quantity = penchant.Quantity(float(value), stderr=float(stderr), over="networks", count=options.networks)
-    return penchant.Result({"spread": quantity}, {"means": means}, conventions={"output": "the first"})
+    quantity = penchant.Quantity(
+        float(value), stderr=float(stderr), over="networks", count=options.networks
+    )
+    return penchant.Result(
+        {"spread": quantity}, {"means": means}, conventions={"output": "the first"}
+    )
 
 
 @torch.no_grad()
 def mean_outputs(context, item):
-    return {"means": torch.stack([context.network(i)(context.data.test.inputs)[:, 0].mean() for i in range(*item)])}
+    return {
+        "means": torch.stack(
+            [context.network(i)(context.data.test.inputs)[:, 0].mean() for i in range(*item)]
+        )
+    }
 
 
 def plot(result):

@@ -6,8 +6,19 @@ Reference: Movahedi, Orvieto, Moosavi-Dezfooli, Geometric Inductive Biases of De
 import penchant
 
 from penchant_gih.declared_datasets import LinearAndRing, TwoCircles
-from penchant_gih.declared_geometry import AverageGeometry, GeometryEvolution, GeometryTraining, InputCurvature
-from penchant_gih.declared_learning import DecisionPlane, DirectionGeneralization, FeatureElimination, FeaturePreference, SamplePruning
+from penchant_gih.declared_geometry import (
+    AverageGeometry,
+    GeometryEvolution,
+    GeometryTraining,
+    InputCurvature,
+)
+from penchant_gih.declared_learning import (
+    DecisionPlane,
+    DirectionGeneralization,
+    FeatureElimination,
+    FeaturePreference,
+    SamplePruning,
+)
 
 
 @penchant.hookimpl

@@ -34,7 +34,9 @@ def jackknife(statistic: Callable[[list[int]], float], parts: int) -> Estimate:
     left_out = [statistic(everything[:part] + everything[part + 1 :]) for part in everything]
     mean = sum(left_out) / parts
     value = parts * statistic(everything) - (parts - 1) * mean
-    return Estimate(value, math.sqrt((parts - 1) / parts * sum((each - mean) ** 2 for each in left_out)))
+    return Estimate(
+        value, math.sqrt((parts - 1) / parts * sum((each - mean) ** 2 for each in left_out))
+    )
 
 
 def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
@@ -63,12 +65,16 @@ def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Estimate:
     """Corr(A, B) where both are sampled from the same parts: tables <A_i, B_j>, <A_i, A_j>, <B_i, B_j>."""
 
     def statistic(keep: list[int]) -> float:
-        return cosine(distinct_mean(cross, keep), distinct_mean(first, keep), distinct_mean(second, keep))
+        return cosine(
+            distinct_mean(cross, keep), distinct_mean(first, keep), distinct_mean(second, keep)
+        )
 
     return jackknife(statistic, len(cross))
 
 
-def rotation_null(trace_first: float, trace_second: float, squared_first: float, squared_second: float, size: int) -> Estimate:
+def rotation_null(
+    trace_first: float, trace_second: float, squared_first: float, squared_second: float, size: int
+) -> Estimate:
     """Mean and standard deviation of Corr(A, R B R^T) over random orthogonal R, from traces and squared norms."""
     if squared_first <= 0 or squared_second <= 0:
         return Estimate(math.nan, math.nan)
@@ -87,7 +93,10 @@ def containment_null(trace: float, squared_norm: float, size: int, rank: int) ->
     """|P A P| / |A| for a random subspace of this dimension (root of the mean square)."""
     uniform = trace**2 / size
     freedom = (size - 1) * (size + 2) / 2
-    inside = uniform * rank / size + (squared_norm - uniform) * (rank * (rank + 1) / 2 - rank / size) / freedom
+    inside = (
+        uniform * rank / size
+        + (squared_norm - uniform) * (rank * (rank + 1) / 2 - rank / size) / freedom
+    )
     return math.sqrt(max(0.0, inside) / squared_norm) if squared_norm > 0 else math.nan
 
 

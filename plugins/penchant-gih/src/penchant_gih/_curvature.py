@@ -24,7 +24,9 @@ def loss_derivatives(outputs: Tensor, targets: Tensor, loss: str) -> tuple[Tenso
     return share - (targets + 1) / 2, share * (1 - share)
 
 
-def curvature_parts(network: Network, inputs: Tensor, targets: Tensor, *, loss: str, chunk: int = 64) -> dict[str, Tensor]:
+def curvature_parts(
+    network: Network, inputs: Tensor, targets: Tensor, *, loss: str, chunk: int = 64
+) -> dict[str, Tensor]:
     """Mean l'' g g^T (`first`), mean l' Hess_x f (`second`), mean g g^T (`geometry`), all (D, D), and mean l'' (`weight`)."""
     gradients = grad(lambda x: first_output(network(x)).sum())(inputs).flatten(1)
     slope, bend = loss_derivatives(first_output(network(inputs)).detach(), targets, loss)
@@ -39,4 +41,9 @@ def curvature_parts(network: Network, inputs: Tensor, targets: Tensor, *, loss: 
     basis = torch.eye(size, device=inputs.device, dtype=inputs.dtype)
     second = torch.cat([torch.vmap(column)(part) for part in basis.split(chunk)])
     first = (gradients * bend[:, None]).T @ gradients / count
-    return {"first": first, "second": (second + second.T) / 2, "geometry": gradients.T @ gradients / count, "weight": bend.mean()}
+    return {
+        "first": first,
+        "second": (second + second.T) / 2,
+        "geometry": gradients.T @ gradients / count,
+        "weight": bend.mean(),
+    }

@@ -26,7 +26,9 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
 
 def random_rows(size: int, generator: Generator) -> Tensor:
     """A random orthonormal basis (rows): Gram-Schmidt on normal vectors."""
-    return torch.linalg.qr(torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)).Q.T
+    return torch.linalg.qr(
+        torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
+    ).Q.T
 
 
 def explained(rows: Tensor, S: Tensor) -> Tensor:

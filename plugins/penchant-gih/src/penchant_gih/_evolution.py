@@ -36,15 +36,27 @@ RESIDUALS: dict[str, Residual] = {"squared-error": squared_error, "cross-entropy
 class Flow:
     """What moves the networks: samples (m, *shape), targets (m,), and the same targets in another order."""
 
-    def __init__(self, inputs: Tensor, targets: Tensor, permuted: Tensor, residual: Residual, *, batch: int) -> None:
-        self.inputs, self.targets, self.permuted, self.residual, self.batch = inputs, targets, permuted, residual, batch
+    def __init__(
+        self, inputs: Tensor, targets: Tensor, permuted: Tensor, residual: Residual, *, batch: int
+    ) -> None:
+        self.inputs, self.targets, self.permuted, self.residual, self.batch = (
+            inputs,
+            targets,
+            permuted,
+            residual,
+            batch,
+        )
 
     def parameter_gradients(self, ensemble: Ensemble) -> tuple[State, State]:
         """Per network, sum_mu r_mu grad f(x_mu), and the part of it that permuting labels would take away."""
         total: tuple[State, State] | None = None
         for start in range(0, len(self.inputs), self.batch):
             found = self._batch_gradients(ensemble, slice(start, start + self.batch))
-            total = found if total is None else tuple({name: a[name] + b[name] for name in a} for a, b in zip(total, found))
+            total = (
+                found
+                if total is None
+                else tuple({name: a[name] + b[name] for name in a} for a, b in zip(total, found))
+            )
         assert total is not None
         return total
 
@@ -52,7 +64,10 @@ class Flow:
         inputs, targets, permuted = self.inputs[rows], self.targets[rows], self.permuted[rows]
 
         def one(state: State) -> tuple[State, State]:
-            outputs, pull = vjp(lambda weights: _outputs(ensemble, {**state, **weights}, inputs), _weights(ensemble, state))
+            outputs, pull = vjp(
+                lambda weights: _outputs(ensemble, {**state, **weights}, inputs),
+                _weights(ensemble, state),
+            )
             right = self.residual(outputs, targets)
             return pull(right)[0], pull(right - self.residual(outputs, permuted))[0]
 
@@ -72,7 +87,11 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
 
     def one(state: State, direction: State, x: Tensor) -> Tensor:
         def slope(x: Tensor) -> Tensor:
-            along_direction = jvp(lambda w: _outputs(ensemble, {**state, **w}, x).sum(), (_weights(ensemble, state),), (direction,))
+            along_direction = jvp(
+                lambda w: _outputs(ensemble, {**state, **w}, x).sum(),
+                (_weights(ensemble, state),),
+                (direction,),
+            )
             return along_direction[1]
 
         return grad(slope)(x)
@@ -99,9 +118,13 @@ class Evolution:
         first, parts, inputs = self.count, len(self.sums), v.shape[1]
         for offset in range(min(parts, len(v))):
             part = (first + offset) % parts
-            self.sums[part].addmm_(v[offset::parts].flatten(0, 1).T, g[offset::parts].flatten(0, 1), alpha=1 / inputs)
+            self.sums[part].addmm_(
+                v[offset::parts].flatten(0, 1).T, g[offset::parts].flatten(0, 1), alpha=1 / inputs
+            )
             self.counts[part] += len(v[offset::parts])
-        for p in range(inputs):  # the square of a network's mean over its inputs is a sum over pairs of them
+        for p in range(
+            inputs
+        ):  # the square of a network's mean over its inputs is a sum over pairs of them
             for q in range(inputs):
                 self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], 1 / inputs**2)
 
@@ -128,7 +151,11 @@ class Evolution:
     def table(self) -> Tensor:
         """Inner products (parts, parts)."""
         parts = [self.part(number) for number in range(len(self.sums))]
-        return torch.tensor([[float((a * b).sum()) for b in parts] for a in parts], dtype=torch.float64, device="cpu")
+        return torch.tensor(
+            [[float((a * b).sum()) for b in parts] for a in parts],
+            dtype=torch.float64,
+            device="cpu",
+        )
 
 
 def batch_size(networks: int, size: int, samples: int) -> int:

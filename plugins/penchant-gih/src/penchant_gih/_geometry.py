@@ -20,7 +20,9 @@ KEPT_ROWS = 512
 class Geometry:
     """G of networks 0, 1, ..., kept in independent parts: network i belongs to part i mod parts."""
 
-    def __init__(self, size: int, *, device: torch.device | str, inputs: int = 1, parts: int = 2) -> None:
+    def __init__(
+        self, size: int, *, device: torch.device | str, inputs: int = 1, parts: int = 2
+    ) -> None:
         self.parts = [SecondMoment(size, device=device) for _ in range(parts)]
         self.inputs, self.count = inputs, 0
         self._kept: list[Tensor] = []
@@ -54,7 +56,10 @@ class Geometry:
 
     def squared_norm(self) -> float:
         """|G|^2 without the bias of sampling: the inner product of independent parts. The matrix's own norm is too large."""
-        products = [float((a.outer * b.outer).sum()) / (a.count * b.count) for a, b in combinations(self.parts, 2)]
+        products = [
+            float((a.outer * b.outer).sum()) / (a.count * b.count)
+            for a, b in combinations(self.parts, 2)
+        ]
         return sum(products) / len(products)
 
     def kept(self) -> Tensor:
@@ -65,7 +70,9 @@ class Geometry:
         """Standard error of a statistic: `influence` takes gradients (rows, D) to (rows, ...); networks are independent, rows are not."""
         kept = self.kept()
         values = influence(kept.flatten(0, 1))
-        return values.reshape(len(kept), self.inputs, *values.shape[1:]).mean(1).std(0) / math.sqrt(self.count)
+        return values.reshape(len(kept), self.inputs, *values.shape[1:]).mean(1).std(0) / math.sqrt(
+            self.count
+        )
 
     def entry_stderr(self) -> Tensor:
         """Standard error (D, D) of every entry of G."""
@@ -90,7 +97,9 @@ def eigenvalue_influence(vectors: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda rows: (rows @ vectors.T).square()
 
 
-def effective_rank_influence(eigenvalues: Tensor, vectors: Tensor, rank: float) -> Callable[[Tensor], Tensor]:
+def effective_rank_influence(
+    eigenvalues: Tensor, vectors: Tensor, rank: float
+) -> Callable[[Tensor], Tensor]:
     """How a gradient moves exp(entropy) of the normalised eigenvalues: d log rank / d lambda_k = -(log p_k + entropy) / trace."""
     positive = eigenvalues > 0
     values, rows_of = eigenvalues[positive], vectors[positive]

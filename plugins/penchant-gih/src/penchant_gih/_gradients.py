@@ -26,6 +26,10 @@ def probed_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
     """Gradients (networks, inputs, D) of f, network n at points[n] (networks, inputs, *shape)."""
 
     def total(state: dict[str, Tensor], x: Tensor) -> Tensor:
-        return first_output(functional_call(ensemble.module, state, (x,))).sum()  # rows do not mix: the sum keeps them apart
+        return first_output(
+            functional_call(ensemble.module, state, (x,))
+        ).sum()  # rows do not mix: the sum keeps them apart
 
-    return torch.vmap(torch.func.grad(total, argnums=1), randomness="error")(ensemble.state, points).flatten(2)
+    return torch.vmap(torch.func.grad(total, argnums=1), randomness="error")(
+        ensemble.state, points
+    ).flatten(2)

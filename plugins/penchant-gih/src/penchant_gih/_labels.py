@@ -7,7 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-KINDS: dict[str, Callable[[Tensor], Tensor]] = {"linear": lambda t: t, "quadratic": torch.square, "sinusoid": torch.sin}
+KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda t: t,
+    "quadratic": torch.square,
+    "sinusoid": torch.sin,
+}
 
 
 def channel_statistics(inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -31,7 +35,9 @@ class Labeller:
 
     def __init__(self, direction: Tensor, kind: str, train: Tensor, *, noise: float) -> None:
         shape = tuple(train.shape[1:])
-        mean, variance = (per_pixel(each.to(torch.float64), shape) for each in channel_statistics(train))
+        mean, variance = (
+            per_pixel(each.to(torch.float64), shape) for each in channel_statistics(train)
+        )
         self.shift, self.weights = torch.zeros_like(mean), direction.to(mean.device, torch.float64)
         if kind == "sinusoid":
             self.weights = self.weights / variance.sqrt().clamp(min=1e-12)
@@ -43,14 +49,18 @@ class Labeller:
     def __call__(self, inputs: Tensor, generator: Generator) -> Tensor:
         """Labels 0 and 1 of inputs; the first call, with the training inputs, sets the threshold to their median."""
         along = (inputs.flatten(1).to(torch.float64) - self.shift) @ self.weights
-        noise = torch.randn(len(along), generator=generator, device="cpu", dtype=torch.float64).to(along.device)
+        noise = torch.randn(len(along), generator=generator, device="cpu", dtype=torch.float64).to(
+            along.device
+        )
         score = self.score(along + self.noise * noise)
         if self.threshold is None:
             self.threshold = score.median()
         return (score > self.threshold).long()
 
 
-def isotropic_inputs(count: int, direction: Tensor, epsilon: float, shape: tuple[int, ...], generator: Generator) -> Tensor:
+def isotropic_inputs(
+    count: int, direction: Tensor, epsilon: float, shape: tuple[int, ...], generator: Generator
+) -> Tensor:
     """x = epsilon a u + w, a ~ N(0, 1), w ~ N(0, I - u u^T): normal, with standard deviation epsilon along u and 1 elsewhere."""
     rows = torch.randn(count, direction.numel(), generator=generator, device="cpu")
     unit = direction.to("cpu", rows.dtype).flatten()

@@ -11,7 +11,10 @@ from torch import Tensor
 def packed(matrix: Tensor) -> dict[str, object]:
     """Shape and base64 of the numbers."""
     numbers = matrix.to("cpu", torch.float32).contiguous().numpy()
-    return {"shape": list(matrix.shape), "data": base64.b64encode(numbers.tobytes()).decode("ascii")}
+    return {
+        "shape": list(matrix.shape),
+        "data": base64.b64encode(numbers.tobytes()).decode("ascii"),
+    }
 
 
 def unpacked(item: dict[str, object]) -> Tensor:

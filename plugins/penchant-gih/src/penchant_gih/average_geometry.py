@@ -26,7 +26,9 @@ def run(options: Any, context: Any) -> penchant.Result:
     eigenvalues, directions = descending_eigh(matrix)
     rank = min(options.samples * options.inputs, len(matrix))
     if rank < len(matrix):
-        context.warn(f"{options.samples} networks for {len(matrix)} inputs: only the first {rank} directions mean anything")
+        context.warn(
+            f"{options.samples} networks for {len(matrix)} inputs: only the first {rank} directions mean anything"
+        )
     null = _null(geometry, context, options)
     arrays = {
         "geometry": matrix,
@@ -39,7 +41,9 @@ def run(options: Any, context: Any) -> penchant.Result:
         arrays["null-edges"] = torch.stack([null.min(), null.max()])
     quantities = _quantities(geometry, matrix, eigenvalues, directions, null)
     missing = ("condition",) if not math.isfinite(quantities["condition"].value) else ()
-    return penchant.Result(quantities, arrays, conventions=dict(context.conventions), missing=missing)
+    return penchant.Result(
+        quantities, arrays, conventions=dict(context.conventions), missing=missing
+    )
 
 
 def _null(geometry: Geometry, context: Any, options: Any) -> Tensor | None:
@@ -47,7 +51,9 @@ def _null(geometry: Geometry, context: Any, options: Any) -> Tensor | None:
     if options.inputs > 1:
         return None
     norms, size = geometry.squared_norms(), len(geometry.parts[0].total)
-    return isotropic_spectra(norms, size, generator=context.generator("null"), draws=options.null_draws)
+    return isotropic_spectra(
+        norms, size, generator=context.generator("null"), draws=options.null_draws
+    )
 
 
 def numerical_rank(eigenvalues: Tensor, dtype: torch.dtype) -> int:
@@ -56,7 +62,9 @@ def numerical_rank(eigenvalues: Tensor, dtype: torch.dtype) -> int:
     return int((eigenvalues > rounding).sum())
 
 
-def _quantities(geometry: Geometry, matrix: Tensor, values: Tensor, vectors: Tensor, null: Tensor | None) -> dict[str, penchant.Quantity]:
+def _quantities(
+    geometry: Geometry, matrix: Tensor, values: Tensor, vectors: Tensor, null: Tensor | None
+) -> dict[str, penchant.Quantity]:
     over = {"over": "networks", "count": geometry.count}
     trace, trace_stderr = geometry.trace()
     rank = effective_rank(values)
@@ -66,23 +74,34 @@ def _quantities(geometry: Geometry, matrix: Tensor, values: Tensor, vectors: Ten
         "trace": penchant.Quantity(trace, stderr=trace_stderr, **over),
         "effective-rank": penchant.Quantity(rank, stderr=stderr, **over, **nothing),
         "condition": _condition(geometry, values, vectors, null),
-        "rank": penchant.Quantity(float(min(numerical_rank(values, torch.float32), geometry.count * geometry.inputs))),
+        "rank": penchant.Quantity(
+            float(min(numerical_rank(values, torch.float32), geometry.count * geometry.inputs))
+        ),
         "corr-isotropic": _isotropy(geometry, matrix, trace),
     }
     if null is not None:
-        outside = int((values[: null.shape[1]] > null.max()).sum() + (values[: null.shape[1]] < null.min()).sum())
+        outside = int(
+            (values[: null.shape[1]] > null.max()).sum()
+            + (values[: null.shape[1]] < null.min()).sum()
+        )
         found["beyond-null"] = penchant.Quantity(float(outside), null=0.0)
     return found
 
 
-def _condition(geometry: Geometry, values: Tensor, vectors: Tensor, null: Tensor | None) -> penchant.Quantity:
+def _condition(
+    geometry: Geometry, values: Tensor, vectors: Tensor, null: Tensor | None
+) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
-    if numerical_rank(values, torch.float32) < len(values) or geometry.count * geometry.inputs < len(values):
+    if numerical_rank(values, torch.float32) < len(
+        values
+    ) or geometry.count * geometry.inputs < len(values):
         return penchant.Quantity(math.nan)
     ends, value = torch.stack([vectors[0], vectors[-1]]), float(values[0] / values[-1])
     shares = torch.stack([1 / values[0], -1 / values[-1]])
     stderr = value * float(geometry.stderr(lambda rows: (rows @ ends.T).square() @ shares))
-    nothing = {} if null is None else _spread([float(spectrum[0] / spectrum[-1]) for spectrum in null])
+    nothing = (
+        {} if null is None else _spread([float(spectrum[0] / spectrum[-1]) for spectrum in null])
+    )
     return penchant.Quantity(value, stderr=stderr, over="networks", count=geometry.count, **nothing)
 
 
@@ -90,13 +109,20 @@ def _isotropy(geometry: Geometry, matrix: Tensor, trace: float) -> penchant.Quan
     """Corr(G, I) with the norm of G from independent halves; log Corr moves with |g|^2/tr G - g^T G g/|G|^2."""
     squared = geometry.squared_norm()
     value = cosine(trace, squared, float(len(matrix)))
-    stderr = value * float(geometry.stderr(lambda rows: rows.square().sum(1) / trace - (rows @ matrix * rows).sum(1) / squared))
+    stderr = value * float(
+        geometry.stderr(
+            lambda rows: rows.square().sum(1) / trace - (rows @ matrix * rows).sum(1) / squared
+        )
+    )
     return penchant.Quantity(value, stderr=stderr, over="networks", count=geometry.count, null=1.0)
 
 
 def _spread(values: list[float]) -> dict[str, float]:
     numbers = torch.tensor(values, dtype=torch.float64, device="cpu")
-    return {"null": float(numbers.mean()), "null_stderr": float(numbers.std()) if len(values) > 1 else 0.0}
+    return {
+        "null": float(numbers.mean()),
+        "null_stderr": float(numbers.std()) if len(values) > 1 else 0.0,
+    }
 
 
 def plot(result: penchant.Result) -> dict[str, Any]:

@@ -17,11 +17,15 @@ def average_geometry(options: Any, context: Any, *, outputs: int) -> tuple[Tenso
     """G (D, D), on the CPU, as it was stored or from fresh networks; and how many directions of it mean anything."""
     size = math.prod(context.architecture.shape)
     if options.geometry is None:
-        found = measure_geometry(context, samples=options.samples, scale=options.scale, outputs=outputs)
+        found = measure_geometry(
+            context, samples=options.samples, scale=options.scale, outputs=outputs
+        )
         return found.matrix().cpu(), min(size, options.samples)
     matrix = torch.as_tensor(options.geometry, dtype=torch.float64, device="cpu")
     if matrix.shape != (size, size):
-        raise penchant.Error(f"geometry must be {size} x {size}, found an array of shape {list(matrix.shape)}")
+        raise penchant.Error(
+            f"geometry must be {size} x {size}, found an array of shape {list(matrix.shape)}"
+        )
     context.conventions["geometry"] = "stored"
     return (matrix + matrix.T) / 2, size
 
@@ -39,7 +43,9 @@ def projected_data(geometry: Tensor, inputs: Tensor) -> Tensor:
 
 def checked_indices(indices: tuple[int, ...], rank: int, size: int, *, every: int) -> list[int]:
     """The indices asked for (negative ones count from the end), or every so many; what has no meaning is refused."""
-    chosen = [index + size if index < 0 else index for index in indices] or list(range(0, rank, every))
+    chosen = [index + size if index < 0 else index for index in indices] or list(
+        range(0, rank, every)
+    )
     if min(chosen) < 0 or max(chosen) >= size:
         raise penchant.Error(f"the input has {size} directions, found indices {list(indices)}")
     if max(chosen) >= rank:
@@ -57,7 +63,9 @@ def mean_and_stderr(values: Any, samples: int) -> tuple[Any, Any]:
 
     values = np.asarray(values, dtype=np.float64)
     mean, count = values.mean(-1), values.shape[-1]
-    share = (mean * samples + 0.5) / (samples + 1)  # half a sample on each side, so that 0 and 1 have an error too
+    share = (mean * samples + 0.5) / (
+        samples + 1
+    )  # half a sample on each side, so that 0 and 1 have an error too
     binomial = np.sqrt(share * (1 - share) / (samples * count))
     if count < 2:
         return mean, binomial

@@ -43,9 +43,13 @@ class AverageGeometry(penchant.Probe):
 
     samples: int = penchant.option(500, "networks drawn", at_least=4)
     inputs: int = penchant.option(1, "probing inputs a network", at_least=1)
-    probing: str = penchant.option("gaussian", "where gradients are taken", choices=("gaussian", "zero", "data"))
+    probing: str = penchant.option(
+        "gaussian", "where gradients are taken", choices=("gaussian", "zero", "data")
+    )
     scale: float = penchant.option(1.0, _SCALE, above=0)
-    null_draws: int = penchant.option(8, "isotropic architectures simulated for the null", at_least=2)
+    null_draws: int = penchant.option(
+        8, "isotropic architectures simulated for the null", at_least=2
+    )
 
 
 @attrs.frozen
@@ -85,19 +89,36 @@ class GeometryEvolution(penchant.Probe):
         "widths": "widths of the sweep",
         "steps": "steps of training",
     }
-    presets = {"quick": {"samples": 2000}, "fig-7": {"samples": 10000, "widths": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)}}
+    presets = {
+        "quick": {"samples": 2000},
+        "fig-7": {"samples": 10000, "widths": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)},
+    }
 
     samples: int = penchant.option(2000, "networks drawn", at_least=12)
-    widths: tuple[int, ...] = penchant.option((), "widths to sweep: each hidden layer of an MLP, channels of a convolution", at_least=1)
-    steps: tuple[int, ...] = penchant.option((), "steps of training at which Delta is taken; nothing: initialisation", at_least=0)
-    train: int = penchant.option(0, "first training samples that drive the evolution; 0: all", at_least=0)
-    residual: str = penchant.option("squared-error", "loss whose gradient flow it is", choices=("squared-error", "cross-entropy"))
+    widths: tuple[int, ...] = penchant.option(
+        (), "widths to sweep: each hidden layer of an MLP, channels of a convolution", at_least=1
+    )
+    steps: tuple[int, ...] = penchant.option(
+        (), "steps of training at which Delta is taken; nothing: initialisation", at_least=0
+    )
+    train: int = penchant.option(
+        0, "first training samples that drive the evolution; 0: all", at_least=0
+    )
+    residual: str = penchant.option(
+        "squared-error",
+        "loss whose gradient flow it is",
+        choices=("squared-error", "cross-entropy"),
+    )
     scale: float = penchant.option(1.0, _SCALE, above=0)
-    leading: int = penchant.option(0, "dimension of the subspace of conjecture 2; 0: 90 % of the trace of G S G", at_least=0)
+    leading: int = penchant.option(
+        0, "dimension of the subspace of conjecture 2; 0: 90 % of the trace of G S G", at_least=0
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.widths and self.steps:
-            raise penchant.Error(f"geometry-evolution takes widths or steps, found both ({list(self.widths)} and {list(self.steps)})")
+            raise penchant.Error(
+                f"geometry-evolution takes widths or steps, found both ({list(self.widths)} and {list(self.steps)})"
+            )
         if list(self.steps) != sorted(set(self.steps)):
             raise penchant.Error(f"steps must ascend, found {list(self.steps)}")
 
@@ -135,10 +156,32 @@ class GeometryTraining(penchant.Probe):
         "test-accuracy": "mean over networks",
     }
     presets = {
-        "quick": {"networks": 6, "samples": 1000, "train": 1000, "test": 200, "training": {**_MOMENTUM, "steps": 64}},
-        "fig-2": {"data": "dataset", "networks": 25, "samples": 10000, "steps": _HUNDRED, "training": _FULL_BATCH},
-        "fig-3": {"data": "geometry", "networks": 25, "samples": 10000, "training": {**_MOMENTUM, "epochs": 100}},
-        "fig-3-flipped": {"data": "flipped", "networks": 25, "samples": 10000, "training": {**_MOMENTUM, "epochs": 100}},
+        "quick": {
+            "networks": 6,
+            "samples": 1000,
+            "train": 1000,
+            "test": 200,
+            "training": {**_MOMENTUM, "steps": 64},
+        },
+        "fig-2": {
+            "data": "dataset",
+            "networks": 25,
+            "samples": 10000,
+            "steps": _HUNDRED,
+            "training": _FULL_BATCH,
+        },
+        "fig-3": {
+            "data": "geometry",
+            "networks": 25,
+            "samples": 10000,
+            "training": {**_MOMENTUM, "epochs": 100},
+        },
+        "fig-3-flipped": {
+            "data": "flipped",
+            "networks": 25,
+            "samples": 10000,
+            "training": {**_MOMENTUM, "epochs": 100},
+        },
         "fig-8": {
             "data": "dataset",
             "networks": 25,
@@ -146,7 +189,13 @@ class GeometryTraining(penchant.Probe):
             "steps": _HUNDRED,
             "training": {"batch": 0, "optimizer": "adam", "learning_rate": 0.001, "steps": 100},
         },
-        "fig-12": {"data": "geometry", "networks": 25, "samples": 10000, "train": 100000, "training": {**_MOMENTUM, "epochs": 50}},
+        "fig-12": {
+            "data": "geometry",
+            "networks": 25,
+            "samples": 10000,
+            "train": 100000,
+            "training": {**_MOMENTUM, "epochs": 50},
+        },
         "fig-13": {
             "data": "geometry",
             "networks": 25,
@@ -157,11 +206,17 @@ class GeometryTraining(penchant.Probe):
     }
 
     networks: int = penchant.option(6, "networks trained", at_least=3)
-    steps: tuple[int, ...] = penchant.option((), "steps at which the geometry is taken; nothing: 0, 1, 2, 4, ... and the last", at_least=0)
+    steps: tuple[int, ...] = penchant.option(
+        (),
+        "steps at which the geometry is taken; nothing: 0, 1, 2, 4, ... and the last",
+        at_least=0,
+    )
     samples: int = penchant.option(1000, "other networks, drawn for G", at_least=12)
     inputs: int = penchant.option(16, "probing inputs a trained network", at_least=1)
     scale: float = penchant.option(1.0, _SCALE, above=0)
-    data: str = penchant.option("geometry", "what networks are trained on", choices=("dataset", "geometry", "flipped"))
+    data: str = penchant.option(
+        "geometry", "what networks are trained on", choices=("dataset", "geometry", "flipped")
+    )
     train: int = penchant.option(10000, "training samples where data is not a dataset", at_least=2)
     test: int = penchant.option(2000, "test samples where data is not a dataset", at_least=2)
 
@@ -196,5 +251,9 @@ class InputCurvature(penchant.Probe):
     }
 
     networks: int = penchant.option(16, "networks trained", at_least=3)
-    steps: tuple[int, ...] = penchant.option((), "steps at which curvature is taken; nothing: 0, 1, 2, 4, ... and the last", at_least=0)
-    points: int = penchant.option(32, "training samples a network at which Hessians are taken", at_least=1)
+    steps: tuple[int, ...] = penchant.option(
+        (), "steps at which curvature is taken; nothing: 0, 1, 2, 4, ... and the last", at_least=0
+    )
+    points: int = penchant.option(
+        32, "training samples a network at which Hessians are taken", at_least=1
+    )

@@ -10,7 +10,13 @@ import penchant
 # The recipe of Ortiz-Jimenez et al. (2020); the clipping is in their published code only.
 _RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
 _MOMENTUM = {"batch": 128, "learning_rate": 0.1, "momentum": 0.9}
-_QUICK = {"batch": 64, "learning_rate": 0.05, "momentum": 0.9, "schedule": "linear", "epochs": 12}  # fits few samples in seconds
+_QUICK = {
+    "batch": 64,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "schedule": "linear",
+    "epochs": 12,
+}  # fits few samples in seconds
 _PRUNING = {"batch": 128, "learning_rate": 0.2, "momentum": 0.9, "weight_decay": 5e-4, "epochs": 50}
 _PUBLISHED = {"samples": 10000, "scale": 1e-3, "repeats": 5}
 _SCALE = "standard deviation s of the probing distribution N(0, s^2 I); small, 1e-3, with GELU"
@@ -54,20 +60,53 @@ class DirectionGeneralization(_FromGeometry):
         "eigenvalue": "by index",
     }
     presets = {
-        "quick": {"indices": (0, 1, 2, -3, -2, -1), "samples": 1000, "train": 4000, "test": 2000, "training": _QUICK},
-        "fig-4": {**_PUBLISHED, "data": "dataset", "basis": "gsg", "every": 64, "training": {**_RECIPE, "epochs": 20}},
+        "quick": {
+            "indices": (0, 1, 2, -3, -2, -1),
+            "samples": 1000,
+            "train": 4000,
+            "test": 2000,
+            "training": _QUICK,
+        },
+        "fig-4": {
+            **_PUBLISHED,
+            "data": "dataset",
+            "basis": "gsg",
+            "every": 64,
+            "training": {**_RECIPE, "epochs": 20},
+        },
         "fig-10": {**_PUBLISHED, "every": 64, "training": {**_RECIPE, "epochs": 20}},
-        "fig-11": {**_PUBLISHED, "every": 64, "train": 50000, "training": {**_RECIPE, "epochs": 20}},
-        "fig-14": {**_PUBLISHED, "every": 64, "training": {**_RECIPE, "learning_rate": 0.1, "epochs": 20}},
+        "fig-11": {
+            **_PUBLISHED,
+            "every": 64,
+            "train": 50000,
+            "training": {**_RECIPE, "epochs": 20},
+        },
+        "fig-14": {
+            **_PUBLISHED,
+            "every": 64,
+            "training": {**_RECIPE, "learning_rate": 0.1, "epochs": 20},
+        },
     }
 
-    labels: str = penchant.option("linear", "how the direction decides", choices=("linear", "quadratic", "sinusoid"))
+    labels: str = penchant.option(
+        "linear", "how the direction decides", choices=("linear", "quadratic", "sinusoid")
+    )
     basis: str = penchant.option("g", "eigenvectors of G, or of G S G", choices=("g", "gsg"))
     indices: tuple[int, ...] = penchant.option((), _INDICES)
-    every: int = penchant.option(64, "take every so manieth direction where no indices are given", at_least=1)
-    data: str = penchant.option("isotropic", "where inputs come from", choices=("dataset", "isotropic"))
-    epsilon: float = penchant.option(0.9, "standard deviation of isotropic inputs along u; 0.9 linear, 2 quadratic, 2.1 sinusoid", above=0)
-    label_noise: float = penchant.option(0.2, "variance of the noise while labelling, in units of the channel's", at_least=0)
+    every: int = penchant.option(
+        64, "take every so manieth direction where no indices are given", at_least=1
+    )
+    data: str = penchant.option(
+        "isotropic", "where inputs come from", choices=("dataset", "isotropic")
+    )
+    epsilon: float = penchant.option(
+        0.9,
+        "standard deviation of isotropic inputs along u; 0.9 linear, 2 quadratic, 2.1 sinusoid",
+        above=0,
+    )
+    label_noise: float = penchant.option(
+        0.2, "variance of the noise while labelling, in units of the channel's", at_least=0
+    )
     train: int = penchant.option(10000, "isotropic training samples", at_least=2)
     test: int = penchant.option(10000, "isotropic test samples", at_least=2)
 
@@ -114,11 +153,19 @@ class FeaturePreference(_FromGeometry):
     }
 
     indices: tuple[int, ...] = penchant.option((), _INDICES)
-    every: int = penchant.option(64, "take every so manieth direction where no indices are given", at_least=1)
+    every: int = penchant.option(
+        64, "take every so manieth direction where no indices are given", at_least=1
+    )
     ring: tuple[int, int] = penchant.option((0, 1), "eigen-indices of the ring's plane", at_least=0)
-    epsilon: float = penchant.option(1.0, "distance of the classes along the linear feature", above=0)
-    radii: tuple[float, float] = penchant.option((1.5, 0.25), "radius of class 0 and of class 1; 3, 0.25 for ResNet18", at_least=0)
-    sigma: float = penchant.option(1.0, "standard deviation of the noise on every other direction", at_least=0)
+    epsilon: float = penchant.option(
+        1.0, "distance of the classes along the linear feature", above=0
+    )
+    radii: tuple[float, float] = penchant.option(
+        (1.5, 0.25), "radius of class 0 and of class 1; 3, 0.25 for ResNet18", at_least=0
+    )
+    sigma: float = penchant.option(
+        1.0, "standard deviation of the noise on every other direction", at_least=0
+    )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)
 
@@ -136,7 +183,9 @@ class FeatureElimination(_FromGeometry):
     name = "feature-elimination"
     needs = ("architecture", "dataset")
     target = "penchant_gih.feature_elimination:run"
-    quantities = {"advantage": "mean accuracy minus that with random directions, over all counts but the first"}
+    quantities = {
+        "advantage": "mean accuracy minus that with random directions, over all counts but the first"
+    }
     arrays = {
         "removed": "directions taken out",
         "accuracy": "test accuracy without them",
@@ -145,12 +194,21 @@ class FeatureElimination(_FromGeometry):
         "explained": "share of the trace of S that was taken out",
     }
     presets = {
-        "quick": {"removed": (0, 16, 32, 48), "samples": 1000, "repeats": 2, "training": {**_MOMENTUM, "epochs": 5}},
+        "quick": {
+            "removed": (0, 16, 32, 48),
+            "samples": 1000,
+            "repeats": 2,
+            "training": {**_MOMENTUM, "epochs": 5},
+        },
         "fig-6": {**_PUBLISHED, "training": {**_MOMENTUM, "epochs": 50}},
     }
 
-    removed: tuple[int, ...] = penchant.option((), "how many directions are taken out; nothing: eight steps to all but one", at_least=0)
-    ridge: float = penchant.option(1e-6, "added to S, in units of its mean eigenvalue, as S of real data is singular", above=0)
+    removed: tuple[int, ...] = penchant.option(
+        (), "how many directions are taken out; nothing: eight steps to all but one", at_least=0
+    )
+    ridge: float = penchant.option(
+        1e-6, "added to S, in units of its mean eigenvalue, as S of real data is singular", above=0
+    )
 
 
 @attrs.frozen
@@ -174,12 +232,23 @@ class SamplePruning(_FromGeometry):
         "score": "of every training sample, in their order",
     }
     presets = {
-        "quick": {"fractions": (0.5, 0.9), "samples": 500, "repeats": 2, "training": {**_PRUNING, "epochs": 5}},
+        "quick": {
+            "fractions": (0.5, 0.9),
+            "samples": 500,
+            "repeats": 2,
+            "training": {**_PRUNING, "epochs": 5},
+        },
         "table-1": {**_PUBLISHED, "fractions": (0.3, 0.5, 0.7, 0.9), "training": _PRUNING},
-        "table-2": {**_PUBLISHED, "fractions": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), "training": _PRUNING},
+        "table-2": {
+            **_PUBLISHED,
+            "fractions": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+            "training": _PRUNING,
+        },
     }
 
-    fractions: tuple[float, ...] = penchant.option((0.3, 0.5, 0.7, 0.9), "shares taken out", at_least=0, below=1)
+    fractions: tuple[float, ...] = penchant.option(
+        (0.3, 0.5, 0.7, 0.9), "shares taken out", at_least=0, below=1
+    )
 
 
 @attrs.frozen
@@ -211,15 +280,32 @@ class DecisionPlane(_FromGeometry):
         "labels": "their classes",
     }
     presets = {
-        "quick": {"samples": 1000, "repeats": 2, "radii": (6.0, 1.0), "train": 4000, "test": 2000, "training": _QUICK},
+        "quick": {
+            "samples": 1000,
+            "repeats": 2,
+            "radii": (6.0, 1.0),
+            "train": 4000,
+            "test": 2000,
+            "training": _QUICK,
+        },
         "fig-1": {**_PUBLISHED, "training": {**_RECIPE, "epochs": 20}},
     }
 
-    first: int = penchant.option(0, "eigen-index of the direction that all planes share", at_least=0)
-    seconds: tuple[int, ...] = penchant.option((1, -1), "eigen-indices of the other direction, one plane each")
-    radii: tuple[float, float] = penchant.option((3.0, 0.25), "radius of class 0 and of class 1", at_least=0)
-    sigma: float = penchant.option(1.0, "standard deviation of the noise outside the plane", at_least=0)
+    first: int = penchant.option(
+        0, "eigen-index of the direction that all planes share", at_least=0
+    )
+    seconds: tuple[int, ...] = penchant.option(
+        (1, -1), "eigen-indices of the other direction, one plane each"
+    )
+    radii: tuple[float, float] = penchant.option(
+        (3.0, 0.25), "radius of class 0 and of class 1", at_least=0
+    )
+    sigma: float = penchant.option(
+        1.0, "standard deviation of the noise outside the plane", at_least=0
+    )
     grid: int = penchant.option(61, "points along each direction of the picture", at_least=2)
-    extent: float = penchant.option(1.6, "half side of the picture, in units of the larger radius", above=0)
+    extent: float = penchant.option(
+        1.6, "half side of the picture, in units of the larger radius", above=0
+    )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)

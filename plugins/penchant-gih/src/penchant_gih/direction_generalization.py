@@ -9,10 +9,16 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.training import Trainer, evaluate
+from penchant_numerics.trainer import Trainer, evaluate
 
 from penchant_gih._labels import Labeller, isotropic_inputs
-from penchant_gih.bases import average_geometry, checked_indices, eigenbasis, mean_and_stderr, projected_data
+from penchant_gih.bases import (
+    average_geometry,
+    checked_indices,
+    eigenbasis,
+    mean_and_stderr,
+    projected_data,
+)
 
 OUTPUTS = 2
 
@@ -20,16 +26,25 @@ OUTPUTS = 2
 def run(options: Any, context: Any) -> penchant.Result:
     """Train `repeats` fresh networks a direction, each a shard of its own."""
     if options.basis == "gsg" and options.data != "dataset":
-        raise penchant.Error("basis = gsg needs the second moment of a dataset; found data = isotropic")
-    size = math.prod(context.data.shape if options.data == "dataset" else context.architecture.shape)
+        raise penchant.Error(
+            "basis = gsg needs the second moment of a dataset; found data = isotropic"
+        )
+    size = math.prod(
+        context.data.shape if options.data == "dataset" else context.architecture.shape
+    )
     if options.geometry is None and options.indices:
-        checked_indices(options.indices, min(size, options.samples), size, every=options.every)  # before anything is drawn
+        checked_indices(
+            options.indices, min(size, options.samples), size, every=options.every
+        )  # before anything is drawn
     matrix, rank = average_geometry(options, context, outputs=OUTPUTS)
     if options.basis == "gsg":
         matrix = projected_data(matrix, context.data.train.inputs)
     eigenvalues, vectors = eigenbasis(matrix, rank)
     indices = checked_indices(options.indices, rank, size, every=options.every)
-    settings = {name: getattr(options, name) for name in ("labels", "data", "epsilon", "label_noise", "train", "test")}
+    settings = {
+        name: getattr(options, name)
+        for name in ("labels", "data", "epsilon", "label_noise", "train", "test")
+    }
     items = [
         {**settings, "index": index, "repeat": repeat, "direction": vectors[index].tolist()}
         for index in indices
@@ -39,7 +54,11 @@ def run(options: Any, context: Any) -> penchant.Result:
     arrays = _arrays(rows, options)
     arrays |= {"index": np.array(indices), "eigenvalue": eigenvalues[indices]}
     _warn_unfitted(context, arrays["train-accuracy"])
-    return penchant.Result(_quantities(arrays, options), arrays, conventions={**context.conventions, **_conventions(options)})
+    return penchant.Result(
+        _quantities(arrays, options),
+        arrays,
+        conventions={**context.conventions, **_conventions(options)},
+    )
 
 
 def labelled_accuracy(context: Any, item: dict[str, Any]) -> dict[str, float]:
@@ -48,22 +67,34 @@ def labelled_accuracy(context: Any, item: dict[str, Any]) -> dict[str, float]:
     network = context.network(item["repeat"], outputs=OUTPUTS)
     seed = context.generator("training", item["index"], item["repeat"]).initial_seed()
     Trainer(network, train, context.training, seed=seed).run()
-    found = {name: evaluate(network, part, loss=context.training.loss)[1] for name, part in (("train", train), ("test", test))}
+    found = {
+        name: evaluate(network, part, loss=context.training.loss)[1]
+        for name, part in (("train", train), ("test", test))
+    }
     return {**found, "test-samples": len(test.labels), "train-samples": len(train.labels)}
 
 
 def labelled_samples(context: Any, item: dict[str, Any]) -> tuple[Samples, Samples]:
     """Inputs of the dataset, or isotropic ones, with labels by one direction; repeats differ by their noise."""
     direction = torch.tensor(item["direction"], dtype=torch.float64, device="cpu")
-    streams = {name: context.generator("samples", name, item["repeat"]) for name in ("train", "test", "train labels", "test labels")}
+    streams = {
+        name: context.generator("samples", name, item["repeat"])
+        for name in ("train", "test", "train labels", "test labels")
+    }
     if item["data"] == "dataset":
         inputs = [context.data.train.inputs, context.data.test.inputs]
     else:
         shape = context.architecture.shape
-        inputs = [isotropic_inputs(item[name], direction, item["epsilon"], shape, streams[name]) for name in ("train", "test")]
+        inputs = [
+            isotropic_inputs(item[name], direction, item["epsilon"], shape, streams[name])
+            for name in ("train", "test")
+        ]
         inputs = [part.to(context.device, context.dtype) for part in inputs]
     labeller = Labeller(direction, item["labels"], inputs[0], noise=item["label_noise"])
-    train, test = (Samples(part, labeller(part, streams[f"{name} labels"])) for part, name in zip(inputs, ("train", "test")))
+    train, test = (
+        Samples(part, labeller(part, streams[f"{name} labels"]))
+        for part, name in zip(inputs, ("train", "test"))
+    )
     return train, test
 
 
@@ -85,7 +116,11 @@ def _warn_unfitted(context: Any, accuracy: np.ndarray) -> None:
 
 
 def _conventions(options: Any) -> dict[str, str]:
-    source = "the dataset's inputs" if options.data == "dataset" else f"epsilon a u + N(0, I - u u^T), epsilon {options.epsilon:g}"
+    source = (
+        "the dataset's inputs"
+        if options.data == "dataset"
+        else f"epsilon a u + N(0, I - u u^T), epsilon {options.epsilon:g}"
+    )
     noise = f"noise {options.label_noise:g} x channel variance while labelling"
     return {
         "inputs": source,
@@ -108,11 +143,15 @@ def _quantities(arrays: dict[str, Any], options: Any) -> dict[str, penchant.Quan
     if half:
         first, last = test[:half], test[count - half :]
         stderr = math.hypot(_of_mean(first, errors[:half]), _of_mean(last, errors[count - half :]))
-        found["drop"] = penchant.Quantity(float(first.mean() - last.mean()), stderr=stderr, null=0.0, **over)
+        found["drop"] = penchant.Quantity(
+            float(first.mean() - last.mean()), stderr=stderr, null=0.0, **over
+        )
     if count > 2 and np.ptp(test) > 0:
         value = float(spearmanr(test, -arrays["index"][order]).statistic)
         chance = {"null": 0.0, "null_stderr": 1 / math.sqrt(count - 1)}
-        found["rank-correlation"] = penchant.Quantity(value, stderr=math.sqrt((1 - value**2) / (count - 2)), **over, **chance)
+        found["rank-correlation"] = penchant.Quantity(
+            value, stderr=math.sqrt((1 - value**2) / (count - 2)), **over, **chance
+        )
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import penchant
-from penchant_numerics.training import Trainer, evaluate
+from penchant_numerics.trainer import Trainer, evaluate
 
 from penchant_gih.bases import average_geometry, checked_indices, eigenbasis, mean_and_stderr
 
@@ -24,16 +24,32 @@ def run(options: Any, context: Any) -> penchant.Result:
     eigenvalues, vectors = eigenbasis(matrix, rank)
     data = {name: getattr(options, name) for name in _DATA}
     items = [
-        {**data, "index": index, "repeat": repeat, "directions": [vectors[i].tolist() for i in (index, *options.ring)]}
+        {
+            **data,
+            "index": index,
+            "repeat": repeat,
+            "directions": [vectors[i].tolist() for i in (index, *options.ring)],
+        }
         for index in indices
         for repeat in range(options.repeats)
     ]
     rows = list(context.map(accuracy_by_feature, items))
     arrays: dict[str, Any] = {"index": np.array(indices), "eigenvalue": eigenvalues[indices]}
-    for name, count in (("train", options.train), ("both", options.test), ("linear", options.test), ("ring", options.test)):
+    for name, count in (
+        ("train", options.train),
+        ("both", options.test),
+        ("linear", options.test),
+        ("ring", options.test),
+    ):
         values = np.array([row[name] for row in rows]).reshape(-1, options.repeats)
-        arrays[f"{name}-accuracy"], arrays[f"{name}-accuracy-stderr"] = mean_and_stderr(values, count)
-    conventions = {**context.conventions, "alone": "the other feature is that of an independent random label", "outputs": "two logits"}
+        arrays[f"{name}-accuracy"], arrays[f"{name}-accuracy-stderr"] = mean_and_stderr(
+            values, count
+        )
+    conventions = {
+        **context.conventions,
+        "alone": "the other feature is that of an independent random label",
+        "outputs": "two logits",
+    }
     return penchant.Result(_quantities(arrays), arrays, conventions=conventions)
 
 
@@ -45,7 +61,9 @@ def _indices(options: Any, rank: int, size: int) -> list[int]:
     else:
         indices = [index for index in range(0, rank, options.every) if index not in options.ring]
     if shared := sorted(set(indices) & set(options.ring)):
-        raise penchant.Error(f"indices must not be those of the ring's plane, found {shared} in both")
+        raise penchant.Error(
+            f"indices must not be those of the ring's plane, found {shared} in both"
+        )
     return indices
 
 
@@ -55,20 +73,32 @@ def accuracy_by_feature(context: Any, item: dict[str, Any]) -> dict[str, float]:
     options |= {"directions": item["directions"], "size": list(context.architecture.shape)}
     data = context.dataset("linear-and-ring", tested="both", **options)
     network = context.network(item["repeat"], outputs=OUTPUTS)
-    Trainer(network, data.train, context.training, seed=context.generator("training", item["index"], item["repeat"]).initial_seed()).run()
+    Trainer(
+        network,
+        data.train,
+        context.training,
+        seed=context.generator("training", item["index"], item["repeat"]).initial_seed(),
+    ).run()
     found = {"train": evaluate(network, data.train)[1], "both": evaluate(network, data.test)[1]}
     for name in ("linear", "ring"):
-        found[name] = evaluate(network, context.dataset("linear-and-ring", tested=name, **options).test)[1]
+        found[name] = evaluate(
+            network, context.dataset("linear-and-ring", tested=name, **options).test
+        )[1]
     return found
 
 
 def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
     found = {}
     for name in ("linear-accuracy", "ring-accuracy"):
-        for place, position in (("first", int(arrays["index"].argmin())), ("last", int(arrays["index"].argmax()))):
+        for place, position in (
+            ("first", int(arrays["index"].argmin())),
+            ("last", int(arrays["index"].argmax())),
+        ):
             error = float(arrays[f"{name}-stderr"][position])
             value = float(arrays[name][position])
-            found[f"{place}-{name}"] = penchant.Quantity(value, stderr=error, over="repeats and samples", null=0.5)
+            found[f"{place}-{name}"] = penchant.Quantity(
+                value, stderr=error, over="repeats and samples", null=0.5
+            )
     return found
 
 

@@ -20,10 +20,21 @@ def geometry(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     _matrix(figure, left, result.arrays["geometry"], "G")
     values = result.arrays["eigenvalues"]
-    right.semilogy(np.arange(len(values)), np.where(values > 0, values, np.nan), color=BLUE, label="eigenvalues")
+    right.semilogy(
+        np.arange(len(values)),
+        np.where(values > 0, values, np.nan),
+        color=BLUE,
+        label="eigenvalues",
+    )
     if "null-edges" in result.arrays:
         low, high = result.arrays["null-edges"]
-        right.axhspan(max(low, values[values > 0].min()), high, color=ORANGE, alpha=0.25, label="isotropic, same norms")
+        right.axhspan(
+            max(low, values[values > 0].min()),
+            high,
+            color=ORANGE,
+            alpha=0.25,
+            label="isotropic, same norms",
+        )
     right.set(xlabel="index", ylabel="eigenvalue of G")
     right.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     right.legend(frameon=False)
@@ -76,9 +87,26 @@ def evolution(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     _matrix(figure, left, result.arrays["evolution"], "Delta")
     ranks = result.arrays["leading"]
-    right.errorbar(ranks, result.arrays["containment"], result.arrays["containment-stderr"], fmt="o-", color=BLUE, capsize=2, label="Delta")
-    right.plot(ranks, result.arrays["containment-null"], "s--", color=ORANGE, markersize=4, label="random subspace")
-    right.set(xlabel="leading eigenvectors of G S G", ylabel="|P Delta P| / |Delta|", ylim=(0, 1.05))
+    right.errorbar(
+        ranks,
+        result.arrays["containment"],
+        result.arrays["containment-stderr"],
+        fmt="o-",
+        color=BLUE,
+        capsize=2,
+        label="Delta",
+    )
+    right.plot(
+        ranks,
+        result.arrays["containment-null"],
+        "s--",
+        color=ORANGE,
+        markersize=4,
+        label="random subspace",
+    )
+    right.set(
+        xlabel="leading eigenvectors of G S G", ylabel="|P Delta P| / |Delta|", ylim=(0, 1.05)
+    )
     _log_counts(right, ranks)
     right.legend(frameon=False)
     return figure
@@ -91,17 +119,38 @@ def _log_counts(axes: Any, counts: np.ndarray) -> None:
     axes.minorticks_off()
 
 
-def _with_null(axes: Any, x: np.ndarray, result: penchant.Result, name: str, color: str, label: str) -> None:
+def _with_null(
+    axes: Any, x: np.ndarray, result: penchant.Result, name: str, color: str, label: str
+) -> None:
     values = result.arrays[name]
-    axes.errorbar(x, values, result.arrays[f"{name}-stderr"], fmt="o-", color=color, capsize=2, markersize=4, label=label)
-    axes.plot(x, result.arrays[f"{name}-null"], "--", color=color, alpha=0.6, label=f"{label}, rotated at random")
+    axes.errorbar(
+        x,
+        values,
+        result.arrays[f"{name}-stderr"],
+        fmt="o-",
+        color=color,
+        capsize=2,
+        markersize=4,
+        label=label,
+    )
+    axes.plot(
+        x,
+        result.arrays[f"{name}-null"],
+        "--",
+        color=color,
+        alpha=0.6,
+        label=f"{label}, rotated at random",
+    )
 
 
 def sweep(result: penchant.Result, axis: str) -> Figure:
     """Corr(Delta, S) and Corr(Delta, G S G) by width or step (figure 7)."""
     figure = Figure(figsize=(5.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    for name, color, label in (("corr-s", BLUE, "Corr(Delta, S)"), ("corr-gsg", ORANGE, "Corr(Delta, G S G)")):
+    for name, color, label in (
+        ("corr-s", BLUE, "Corr(Delta, S)"),
+        ("corr-gsg", ORANGE, "Corr(Delta, G S G)"),
+    ):
         _with_null(axes, result.arrays[axis], result, name, color, label)
     axes.set(xlabel="width" if axis == "widths" else "step", ylabel="Frobenius cosine")
     if axis == "widths":
@@ -117,9 +166,14 @@ def correlations(result: penchant.Result) -> Figure:
     steps = result.arrays["steps"]
     figure = Figure(figsize=(5.8, 3.8), layout="constrained")
     axes = figure.subplots()
-    for name, color, label in (("corr-s", BLUE, "Corr(G_t, S)"), ("corr-gsg", ORANGE, "Corr(G_t, G S G)")):
+    for name, color, label in (
+        ("corr-s", BLUE, "Corr(G_t, S)"),
+        ("corr-gsg", ORANGE, "Corr(G_t, G S G)"),
+    ):
         _with_null(axes, steps, result, name, color, label)
-    axes.set(xscale="symlog", xlabel="step", ylabel="Frobenius cosine", xlim=(-0.2, steps[-1] * 1.1))
+    axes.set(
+        xscale="symlog", xlabel="step", ylabel="Frobenius cosine", xlim=(-0.2, steps[-1] * 1.1)
+    )
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -139,11 +193,25 @@ def velocity(result: penchant.Result) -> Figure:
         markersize=4,
         label="velocity",
     )
-    axes.set(xscale="symlog", xlabel="step", ylabel="1 - Corr of consecutive steps", xlim=(-0.2, steps[-1] * 1.1))
+    axes.set(
+        xscale="symlog",
+        xlabel="step",
+        ylabel="1 - Corr of consecutive steps",
+        xlim=(-0.2, steps[-1] * 1.1),
+    )
     axes.axhline(0, color="#999999", linewidth=0.8, linestyle=":")
     other = axes.twinx()
-    other.plot(steps, result.arrays["train-accuracy"], "s--", color=GREEN, markersize=3, label="train accuracy")
-    other.plot(steps, result.arrays["test-accuracy"], "^:", color=GREY, markersize=3, label="test accuracy")
+    other.plot(
+        steps,
+        result.arrays["train-accuracy"],
+        "s--",
+        color=GREEN,
+        markersize=3,
+        label="train accuracy",
+    )
+    other.plot(
+        steps, result.arrays["test-accuracy"], "^:", color=GREY, markersize=3, label="test accuracy"
+    )
     other.set(ylabel="accuracy", ylim=(0.4, 1.03))
     figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     return figure
@@ -174,20 +242,41 @@ def accuracy_by_index(result: penchant.Result) -> Figure:
     """Accuracy against eigen-index, with the eigenvalues (figures 4, 10, 11, 14)."""
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
-    order = _by_index(axes, result, (("test-accuracy", "o-", BLUE, "test"), ("train-accuracy", "s--", GREY, "train")))
+    order = _by_index(
+        axes,
+        result,
+        (("test-accuracy", "o-", BLUE, "test"), ("train-accuracy", "s--", GREY, "train")),
+    )
     other = axes.twinx()
     values = result.arrays["eigenvalue"][order]
-    other.semilogy(result.arrays["index"][order], np.where(values > 0, values, np.nan), "d", color=ORANGE, markersize=4)
+    other.semilogy(
+        result.arrays["index"][order],
+        np.where(values > 0, values, np.nan),
+        "d",
+        color=ORANGE,
+        markersize=4,
+    )
     other.set_ylabel("eigenvalue", color=ORANGE)
     return figure
 
 
-def _by_index(axes: Any, result: penchant.Result, curves: tuple[tuple[str, str, str, str], ...]) -> np.ndarray:
+def _by_index(
+    axes: Any, result: penchant.Result, curves: tuple[tuple[str, str, str, str], ...]
+) -> np.ndarray:
     index = result.arrays["index"]
     order = np.argsort(index)
     for name, style, color, label in curves:
         values, errors = result.arrays[name][order], result.arrays[f"{name}-stderr"][order]
-        axes.errorbar(index[order], values, errors, fmt=style, color=color, capsize=2, markersize=4, label=label)
+        axes.errorbar(
+            index[order],
+            values,
+            errors,
+            fmt=style,
+            color=color,
+            capsize=2,
+            markersize=4,
+            label=label,
+        )
     axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
     axes.set(xlabel="eigen-index", ylabel="accuracy", ylim=(0.4, 1.03))
     axes.figure.legend(frameon=False, loc="outside upper center", ncols=3, fontsize=8)
@@ -210,19 +299,35 @@ def feature_accuracy(result: penchant.Result) -> Figure:
 
 def elimination(result: penchant.Result) -> Figure:
     """Accuracy against what was taken out (figure 6)."""
-    return _against_random(result, result.arrays["removed"], "least aligned with G first", "directions taken out")
+    return _against_random(
+        result, result.arrays["removed"], "least aligned with G first", "directions taken out"
+    )
 
 
 def pruning(result: penchant.Result) -> Figure:
     """Accuracy against the share of samples taken out (tables 1, 2)."""
-    return _against_random(result, result.arrays["fraction"], "lowest score first", "share of samples taken out")
+    return _against_random(
+        result, result.arrays["fraction"], "lowest score first", "share of samples taken out"
+    )
 
 
 def _against_random(result: penchant.Result, x: np.ndarray, label: str, xlabel: str) -> Figure:
     figure = Figure(figsize=(5.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    for name, style, color, text in (("accuracy", "o-", BLUE, label), ("random-accuracy", "s--", ORANGE, "random")):
-        axes.errorbar(x, result.arrays[name], result.arrays[f"{name}-stderr"], fmt=style, color=color, capsize=2, markersize=4, label=text)
+    for name, style, color, text in (
+        ("accuracy", "o-", BLUE, label),
+        ("random-accuracy", "s--", ORANGE, "random"),
+    ):
+        axes.errorbar(
+            x,
+            result.arrays[name],
+            result.arrays[f"{name}-stderr"],
+            fmt=style,
+            color=color,
+            capsize=2,
+            markersize=4,
+            label=text,
+        )
     axes.set(xlabel=xlabel, ylabel="test accuracy")
     axes.legend(frameon=False)
     return figure
@@ -243,7 +348,9 @@ def planes(result: penchant.Result) -> Figure:
     """Test samples and the learnt boundaries in each plane, one line a network (figure 1)."""
     seconds, axis = result.arrays["second"], result.arrays["axis"]
     figure = Figure(figsize=(3.9 * len(seconds), 4.0), layout="constrained")
-    for axes, number in zip(figure.subplots(1, len(seconds), squeeze=False)[0], range(len(seconds))):
+    for axes, number in zip(
+        figure.subplots(1, len(seconds), squeeze=False)[0], range(len(seconds))
+    ):
         points, labels = result.arrays["points"][number], result.arrays["labels"][number]
         for label, color in ((0, ORANGE), (1, BLUE)):
             axes.scatter(*points[labels == label].T, s=6, color=color, alpha=0.7)
@@ -251,6 +358,10 @@ def planes(result: penchant.Result) -> Figure:
             if outputs.min() < 0 < outputs.max():
                 axes.contour(axis, axis, outputs.T, levels=[0], colors=GREEN, linewidths=1.2)
         accuracy = result.arrays["test-accuracy"][number]
-        axes.set(xlabel="first direction", ylabel=f"direction {seconds[number]}", title=f"test accuracy {accuracy:.2f}")
+        axes.set(
+            xlabel="first direction",
+            ylabel=f"direction {seconds[number]}",
+            title=f"test accuracy {accuracy:.2f}",
+        )
         axes.set(xlim=(axis[0], axis[-1]), ylim=(axis[0], axis[-1]), aspect="equal")
     return figure

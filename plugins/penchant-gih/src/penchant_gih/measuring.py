@@ -32,8 +32,17 @@ def measure_geometry(
     """G of `samples` networks from number `first` on, each at its own probing inputs."""
     size = math.prod(context.architecture.shape)
     step = shard_size(size, inputs)
-    base = {"inputs": inputs, "probing": probing, "scale": scale, "outputs": outputs, "width": width}
-    items = [{**base, "first": start, "last": min(start + step, first + samples)} for start in range(first, first + samples, step)]
+    base = {
+        "inputs": inputs,
+        "probing": probing,
+        "scale": scale,
+        "outputs": outputs,
+        "width": width,
+    }
+    items = [
+        {**base, "first": start, "last": min(start + step, first + samples)}
+        for start in range(first, first + samples, step)
+    ]
     geometry = Geometry(size, device=context.device, inputs=inputs, parts=parts)
     for shard in context.map(shard_gradients, items):
         geometry.add(torch.as_tensor(shard["gradients"], device=context.device))
@@ -43,7 +52,11 @@ def measure_geometry(
 
 def conventions(context: Any, *, outputs: int, probing: str, scale: float) -> dict[str, str]:
     """What makes one G incomparable with another."""
-    where = {"gaussian": f"N(0, {scale:g}^2 I), fresh for every network", "zero": "at zero", "data": "training inputs, drawn per network"}
+    where = {
+        "gaussian": f"N(0, {scale:g}^2 I), fresh for every network",
+        "zero": "at zero",
+        "data": "training inputs, drawn per network",
+    }
     return {
         "geometry": "uncentred second moment of input gradients at initialisation",
         "probing": where[probing],
@@ -84,9 +97,16 @@ def probing_points(context: Any, item: dict[str, Any], indices: range) -> Tensor
     streams = [context.generator("probing", index) for index in indices]
     if item["probing"] == "data":
         inputs = context.data.train.inputs
-        chosen = torch.stack([torch.randint(len(inputs), (count,), generator=stream, device="cpu") for stream in streams])
+        chosen = torch.stack(
+            [
+                torch.randint(len(inputs), (count,), generator=stream, device="cpu")
+                for stream in streams
+            ]
+        )
         return inputs[chosen.to(inputs.device)]
-    points = torch.stack([torch.randn(count, *shape, generator=stream, device="cpu") for stream in streams])
+    points = torch.stack(
+        [torch.randn(count, *shape, generator=stream, device="cpu") for stream in streams]
+    )
     return (item["scale"] * points).to(context.device, context.dtype)
 
 
@@ -101,7 +121,9 @@ def sized(architecture: Any, width: int | None) -> Any:
         if name in options:
             several = isinstance(options[name], tuple)
             value = (width,) * len(options[name]) if several else width
-            return attrs.evolve(architecture, component=attrs.evolve(architecture.component, **{name: value}))
+            return attrs.evolve(
+                architecture, component=attrs.evolve(architecture.component, **{name: value})
+            )
     raise penchant.Error(
         f"architecture {architecture.label!r} has no width: expected an option widths, channels, width or hidden, found {sorted(options)}"
     )
@@ -110,13 +132,18 @@ def sized(architecture: Any, width: int | None) -> Any:
 def stacked(module: Any, states: list[dict[str, Tensor]]) -> Ensemble:
     """Trained networks of one architecture as an ensemble."""
     return Ensemble(
-        safe(module).requires_grad_(False), {name: torch.stack([state[name] for state in states]) for name in states[0]}, "trained"
+        safe(module).requires_grad_(False),
+        {name: torch.stack([state[name] for state in states]) for name in states[0]},
+        "trained",
     )
 
 
 def tensors_of(network: Any) -> dict[str, Tensor]:
     """A copy of the parameters and buffers of a network."""
-    return {name: tensor.detach().clone() for name, tensor in [*network.named_parameters(), *network.named_buffers()]}
+    return {
+        name: tensor.detach().clone()
+        for name, tensor in [*network.named_parameters(), *network.named_buffers()]
+    }
 
 
 def uncentred(inputs: Tensor) -> Tensor:

@@ -31,8 +31,12 @@ def load_linear_and_ring(options: Any, generator: Generator) -> Data:
         return torch.cat([linear(labels, options.epsilon), ring(labels, options.radii, stream)], 1)
 
     def tested(count: int, labels: Tensor, stream: Generator) -> Tensor:
-        other = torch.randint(2, (count,), generator=stream, device="cpu")  # says nothing about the label
-        slope, circle = (labels if options.tested in ("both", name) else other for name in ("linear", "ring"))
+        other = torch.randint(
+            2, (count,), generator=stream, device="cpu"
+        )  # says nothing about the label
+        slope, circle = (
+            labels if options.tested in ("both", name) else other for name in ("linear", "ring")
+        )
         return torch.cat([linear(slope, options.epsilon), ring(circle, options.radii, stream)], 1)
 
     return _data(options, directions, both, tested, generator)
@@ -64,7 +68,9 @@ def _data(options: Any, directions: Tensor, train: Any, test: Any, generator: Ge
     return Data(*parts, classes=2, conventions=conventions)
 
 
-def _draw(count: int, directions: Tensor, feature: Any, options: Any, generator: Generator) -> Samples:
+def _draw(
+    count: int, directions: Tensor, feature: Any, options: Any, generator: Generator
+) -> Samples:
     labels = torch.arange(count, device="cpu") % 2
     labels = labels[torch.randperm(count, generator=generator, device="cpu")]
     rows = options.sigma * torch.randn(count, directions.shape[1], generator=generator, **HOST)
@@ -79,7 +85,9 @@ def orthonormal(directions: Any, count: int, size: tuple[int, ...]) -> Tensor:
         return torch.eye(count, points, **HOST)
     rows = torch.as_tensor(directions, **HOST)
     if rows.shape != (count, points):
-        raise penchant.Error(f"directions must be {count} rows of {points} values, as size is {list(size)}, found shape {list(rows.shape)}")
+        raise penchant.Error(
+            f"directions must be {count} rows of {points} values, as size is {list(size)}, found shape {list(rows.shape)}"
+        )
     lengths = rows.norm(dim=1, keepdim=True)
     if not bool((lengths > 0).all()):
         raise penchant.Error("directions must not be zero")

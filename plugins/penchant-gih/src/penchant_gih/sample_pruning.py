@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.training import Trainer, evaluate
+from penchant_numerics.trainer import Trainer, evaluate
 from torch import Generator, Tensor
 
 from penchant_gih._geometry import scores, unit_rows
@@ -36,7 +36,10 @@ def run(options: Any, context: Any) -> penchant.Result:
         arrays["score-stderr"] = stderr
     arrays["accuracy"], arrays["accuracy-stderr"] = mean_and_stderr(ours, samples)
     arrays["random-accuracy"], arrays["random-accuracy-stderr"] = mean_and_stderr(others, samples)
-    conventions = {**context.conventions, "score": "in the order of the training samples; lowest of each class go first"}
+    conventions = {
+        **context.conventions,
+        "score": "in the order of the training samples; lowest of each class go first",
+    }
     return penchant.Result(_quantities(ours, others, options), arrays, conventions=conventions)
 
 
@@ -45,9 +48,14 @@ def _scores(options: Any, context: Any, inputs: Tensor) -> tuple[Tensor, Tensor 
     outputs = scalar_outputs(context)
     if options.geometry is not None:
         return scores(average_geometry(options, context, outputs=outputs)[0], inputs), None
-    geometry = measure_geometry(context, samples=options.samples, scale=options.scale, outputs=outputs)
+    geometry = measure_geometry(
+        context, samples=options.samples, scale=options.scale, outputs=outputs
+    )
     inputs = inputs.to(context.device)
-    parts = [geometry.stderr(lambda rows, part=part: (rows @ unit_rows(part.to(rows.dtype)).T).square()) for part in inputs.split(1024)]
+    parts = [
+        geometry.stderr(lambda rows, part=part: (rows @ unit_rows(part.to(rows.dtype)).T).square())
+        for part in inputs.split(1024)
+    ]
     return scores(geometry.matrix(), inputs).cpu(), torch.cat(parts).cpu()
 
 
@@ -63,7 +71,9 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
 
 def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
     """As many of every class, chosen at random; larger shares take out what smaller ones do and more."""
-    return keep_highest(torch.rand(len(labels), generator=generator, device="cpu"), labels, fraction)
+    return keep_highest(
+        torch.rand(len(labels), generator=generator, device="cpu"), labels, fraction
+    )
 
 
 def _dropped(count: int, fraction: float) -> int:
@@ -75,14 +85,23 @@ def pruned_accuracy(context: Any, item: dict[str, Any]) -> dict[str, float]:
     data = context.data
     train = data.train.select(torch.tensor(item["kept"], device=data.train.labels.device))
     network = context.network(item["repeat"])
-    Trainer(network, train, context.training, seed=context.generator("training", item["repeat"]).initial_seed()).run()
+    Trainer(
+        network,
+        train,
+        context.training,
+        seed=context.generator("training", item["repeat"]).initial_seed(),
+    ).run()
     return {"accuracy": evaluate(network, data.test, loss=context.training.loss)[1]}
 
 
 def _quantities(ours: np.ndarray, others: np.ndarray, options: Any) -> dict[str, penchant.Quantity]:
     gaps = (ours - others).mean(0)  # one a repeat
     stderr = float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else None
-    return {"advantage": penchant.Quantity(float(gaps.mean()), stderr=stderr, over="repeats", count=options.repeats, null=0.0)}
+    return {
+        "advantage": penchant.Quantity(
+            float(gaps.mean()), stderr=stderr, over="repeats", count=options.repeats, null=0.0
+        )
+    }
 
 
 def plot(result: penchant.Result) -> dict[str, Any]:

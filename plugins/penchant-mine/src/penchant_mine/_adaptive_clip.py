@@ -13,12 +13,24 @@ from torch import Tensor
 
 def norm(gradients: Sequence[Tensor]) -> Tensor:
     """Euclidean norm of all of them together."""
-    return torch.sqrt(sum((gradient.square().sum() for gradient in gradients), start=torch.zeros_like(gradients[0].sum())))
+    return torch.sqrt(
+        sum(
+            (gradient.square().sum() for gradient in gradients),
+            start=torch.zeros_like(gradients[0].sum()),
+        )
+    )
 
 
-def adaptively_clipped(adversarial: Sequence[Tensor], informative: Sequence[Tensor]) -> list[Tensor]:
+def adaptively_clipped(
+    adversarial: Sequence[Tensor], informative: Sequence[Tensor]
+) -> list[Tensor]:
     """The informative gradients, scaled down where they are longer than the adversarial ones; zero or non-finite ones become 0."""
     limit, length = norm(adversarial), norm(informative)
     usable = torch.isfinite(length) & (length > 0)
-    factor = torch.where(usable, torch.minimum(limit, length) / torch.where(usable, length, 1.0), 0.0)
-    return [torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0) * factor for gradient in informative]
+    factor = torch.where(
+        usable, torch.minimum(limit, length) / torch.where(usable, length, 1.0), 0.0
+    )
+    return [
+        torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0) * factor
+        for gradient in informative
+    ]

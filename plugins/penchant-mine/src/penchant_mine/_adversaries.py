@@ -20,7 +20,9 @@ def seeded(seed: int, make: Callable[[], nn.Module], device: torch.device) -> nn
         return make().to(device)
 
 
-def perceptron(sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2) -> nn.Sequential:
+def perceptron(
+    sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2
+) -> nn.Sequential:
     """Linear layers with leaky ReLU between them, batch-normalised where asked for."""
     layers: list[nn.Module] = []
     for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
@@ -49,7 +51,10 @@ class Upwards(nn.Module):
         self.project = nn.Sequential(nn.Linear(latent, math.prod(self.start)), nn.ReLU())
         layers: list[nn.Module] = []
         for number, (a, b) in enumerate(zip(wide, wide[1:])):
-            more = (heights[number + 1] - 2 * heights[number] + 1, widths[number + 1] - 2 * widths[number] + 1)
+            more = (
+                heights[number + 1] - 2 * heights[number] + 1,
+                widths[number + 1] - 2 * widths[number] + 1,
+            )
             layers.append(nn.ConvTranspose2d(a, b, 5, stride=2, padding=2, output_padding=more))
             layers += [nn.Tanh()] if number == len(wide) - 2 else [nn.BatchNorm2d(b), nn.ReLU()]
         self.layers = nn.Sequential(*layers)
@@ -66,7 +71,15 @@ class Downwards(nn.Module):
     """
 
     def __init__(
-        self, shape: Shape, channels: Sequence[int], outputs: int, *, maps: int = 0, joined: int = 0, hidden: int = 0, slope: float = 0.0
+        self,
+        shape: Shape,
+        channels: Sequence[int],
+        outputs: int,
+        *,
+        maps: int = 0,
+        joined: int = 0,
+        hidden: int = 0,
+        slope: float = 0.0,
     ) -> None:
         super().__init__()
         sizes = [shape[0] + maps, *channels]
@@ -76,7 +89,11 @@ class Downwards(nn.Module):
             layers += ([nn.BatchNorm2d(b)] if number else []) + [nn.LeakyReLU(slope)]
         self.layers = nn.Sequential(*layers)
         flat = sizes[-1] * math.prod(halved(side, len(channels))[-1] for side in shape[1:]) + joined
-        head = [nn.Linear(flat, hidden), nn.LeakyReLU(slope), nn.Linear(hidden, outputs)] if hidden else [nn.Linear(flat, outputs)]
+        head = (
+            [nn.Linear(flat, hidden), nn.LeakyReLU(slope), nn.Linear(hidden, outputs)]
+            if hidden
+            else [nn.Linear(flat, outputs)]
+        )
         self.head = nn.Sequential(*head)
         self.maps = maps
 
@@ -107,9 +124,13 @@ class Joined(nn.Module):
 class ConditionedScores(nn.Module):
     """The convolutional statistics network, called with image and vector apart."""
 
-    def __init__(self, shape: Shape, condition: int, channels: Sequence[int], hidden: int, activation: str) -> None:
+    def __init__(
+        self, shape: Shape, condition: int, channels: Sequence[int], hidden: int, activation: str
+    ) -> None:
         super().__init__()
-        self.network = ConditionedConvolutions(shape, condition, channels=channels, hidden=hidden, activation=activation)
+        self.network = ConditionedConvolutions(
+            shape, condition, channels=channels, hidden=hidden, activation=activation
+        )
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
         """Scores (samples, 1)."""

@@ -75,7 +75,9 @@ class Batch:
         return (self.x, self.inferred) if side == "encoder" else (self.made, self.z)
 
 
-def train_model(model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator) -> None:
+def train_model(
+    model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator
+) -> None:
     """Train in place."""
     parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
     both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=(0.5, 0.999))
@@ -86,7 +88,9 @@ def train_model(model: Model, variant: str, data: Tensor, recipe: AliRecipe, gen
     }
     bound = DonskerVaradhan(recipe.ema)
     for _ in range(recipe.steps):
-        rows = torch.randint(len(data), (recipe.batch,), generator=generator, device="cpu").to(data.device)
+        rows = torch.randint(len(data), (recipe.batch,), generator=generator, device="cpu").to(
+            data.device
+        )
         x, z = data[rows], normal(recipe.batch, recipe.latent, generator, data.device)
         inferred, again = model.reconstruct(x, generator, recipe.noise)
         made = model.decoder(z)
@@ -95,14 +99,27 @@ def train_model(model: Model, variant: str, data: Tensor, recipe: AliRecipe, gen
         _train_both(model, both, parameters, variant, recipe, batch)
 
 
-def _train_judges(model: Model, judges: dict[str, torch.optim.Optimizer], bound: DonskerVaradhan, recipe: AliRecipe, batch: Batch) -> None:
+def _train_judges(
+    model: Model,
+    judges: dict[str, torch.optim.Optimizer],
+    bound: DonskerVaradhan,
+    recipe: AliRecipe,
+    batch: Batch,
+) -> None:
     x, z, discriminator = batch.x, batch.z, model.discriminator
-    losses = {"discriminator": real_loss(discriminator(x, batch.inferred)) + fake_loss(discriminator(batch.made, z))}
+    losses = {
+        "discriminator": real_loss(discriminator(x, batch.inferred))
+        + fake_loss(discriminator(batch.made, z))
+    }
     if model.statistics is not None:
-        losses["statistics"] = bound.loss(*scores_of(model.statistics, *batch.informed(recipe.informed))).sum()
+        losses["statistics"] = bound.loss(
+            *scores_of(model.statistics, *batch.informed(recipe.informed))
+        ).sum()
     if model.pair_discriminator is not None:
         pair = model.pair_discriminator
-        losses["pair_discriminator"] = real_loss(pair(torch.cat([x, x], 1))) + fake_loss(pair(torch.cat([x, batch.again], 1)))
+        losses["pair_discriminator"] = real_loss(pair(torch.cat([x, x], 1))) + fake_loss(
+            pair(torch.cat([x, batch.again], 1))
+        )
     for name, loss in losses.items():
         judges[name].zero_grad(set_to_none=True)
         loss.backward()
@@ -110,21 +127,37 @@ def _train_judges(model: Model, judges: dict[str, torch.optim.Optimizer], bound:
 
 
 def _train_both(
-    model: Model, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], variant: str, recipe: AliRecipe, batch: Batch
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    parameters: list[nn.Parameter],
+    variant: str,
+    recipe: AliRecipe,
+    batch: Batch,
 ) -> None:
     """Encoder and decoder: swap the discriminator's answers, plus the term of the variant."""
     x, again = batch.x, batch.again
-    loss = fake_loss(model.discriminator(x, batch.inferred)) + real_loss(model.discriminator(batch.made, batch.z))
+    loss = fake_loss(model.discriminator(x, batch.inferred)) + real_loss(
+        model.discriminator(batch.made, batch.z)
+    )
     if variant == "alice-l2":
         loss = loss + recipe.weight * (again - x).square().flatten(1).sum(1).mean()
     if model.pair_discriminator is not None:
         loss = loss + recipe.weight * real_loss(model.pair_discriminator(torch.cat([x, again], 1)))
     total = list(torch.autograd.grad(loss, parameters, retain_graph=model.statistics is not None))
     if model.statistics is not None:
-        information = DonskerVaradhan(1.0).value(*scores_of(model.statistics, *batch.informed(recipe.informed))).sum()
+        information = (
+            DonskerVaradhan(1.0)
+            .value(*scores_of(model.statistics, *batch.informed(recipe.informed)))
+            .sum()
+        )
         informative = torch.autograd.grad(-information, parameters, allow_unused=True)
-        informative = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, informative)]
-        total = [g + recipe.beta * extra for g, extra in zip(total, adaptively_clipped(total, informative))]
+        informative = [
+            torch.zeros_like(p) if g is None else g for p, g in zip(parameters, informative)
+        ]
+        total = [
+            g + recipe.beta * extra
+            for g, extra in zip(total, adaptively_clipped(total, informative))
+        ]
     for parameter, gradient in zip(parameters, total):
         parameter.grad = gradient
     optimizer.step()

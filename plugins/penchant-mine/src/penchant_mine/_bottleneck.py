@@ -65,25 +65,34 @@ def noise_like(values: Tensor, generator: Generator) -> Tensor:
 class Classifier(nn.Module):
     """Encoder and linear decoder."""
 
-    def __init__(self, row: Row, size: int, widths: Sequence[int], code: int, classes: int, *, extra: int) -> None:
+    def __init__(
+        self, row: Row, size: int, widths: Sequence[int], code: int, classes: int, *, extra: int
+    ) -> None:
         super().__init__()
         self.row, self.code, self.extra = row, code, extra if row.encoder == "propagated" else 0
         sizes = [size + self.extra, *widths, code * (2 if row.encoder == "gaussian" else 1)]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
         self.decoder = nn.Linear(code, classes)
 
-    def encode(self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def encode(
+        self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """A draw of z, and the mean and standard deviation of a Gaussian encoder (else z itself and zeros)."""
         if self.row.input_noise:
             x = x + recipe.noise * noise_like(x, generator)
         if self.extra:
-            x = torch.cat([x, torch.randn(len(x), self.extra, generator=generator, device="cpu").to(x)], 1)
+            x = torch.cat(
+                [x, torch.randn(len(x), self.extra, generator=generator, device="cpu").to(x)], 1
+            )
         for number, layer in enumerate(self.layers):
             x = layer(x)
             if number < len(self.layers) - 1:
                 x = functional.relu(x)
                 if training and self.row.regulariser == "dropout":
-                    keep = torch.rand(x.shape, generator=generator, device="cpu").to(x) >= recipe.dropout
+                    keep = (
+                        torch.rand(x.shape, generator=generator, device="cpu").to(x)
+                        >= recipe.dropout
+                    )
                     x = x * keep / (1 - recipe.dropout)
         if self.row.encoder != "gaussian":
             return x, x, torch.zeros_like(x)
@@ -96,7 +105,9 @@ class NoisyStatistics(nn.Module):
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(size, width), nn.Linear(width, width), nn.Linear(width, 1)])
+        self.layers = nn.ModuleList(
+            [nn.Linear(size, width), nn.Linear(width, width), nn.Linear(width, 1)]
+        )
         self.deviations = (0.3, 0.5, 0.5)
 
     def forward(self, x: Tensor, z: Tensor, generator: Generator) -> Tensor:
@@ -109,11 +120,22 @@ class NoisyStatistics(nn.Module):
 
 
 def train_row(
-    classifier: Classifier, statistics: NoisyStatistics | None, x: Tensor, labels: Tensor, recipe: BottleneckRecipe, generator: Generator
+    classifier: Classifier,
+    statistics: NoisyStatistics | None,
+    x: Tensor,
+    labels: Tensor,
+    recipe: BottleneckRecipe,
+    generator: Generator,
 ) -> None:
     """Train in place. The statistics network has its own optimiser and its own loss."""
-    optimizer = torch.optim.Adam(classifier.parameters(), lr=recipe.learning_rate, betas=(0.5, 0.999))
-    judge = None if statistics is None else torch.optim.Adam(statistics.parameters(), lr=recipe.learning_rate, betas=(0.5, 0.999))
+    optimizer = torch.optim.Adam(
+        classifier.parameters(), lr=recipe.learning_rate, betas=(0.5, 0.999)
+    )
+    judge = (
+        None
+        if statistics is None
+        else torch.optim.Adam(statistics.parameters(), lr=recipe.learning_rate, betas=(0.5, 0.999))
+    )
     bound = DonskerVaradhan(recipe.ema)
     for epoch in range(recipe.epochs):
         for group in optimizer.param_groups:
@@ -128,7 +150,11 @@ def train_row(
             if classifier.row.regulariser == "variational":
                 loss = loss + recipe.beta_variational * _kl_to_standard(mean, sigma)
             if statistics is not None and len(rows) > 1:
-                loss = loss + recipe.beta_mine * DonskerVaradhan(1.0).value(*_scores(statistics, x[rows], z, generator)).sum()
+                loss = (
+                    loss
+                    + recipe.beta_mine
+                    * DonskerVaradhan(1.0).value(*_scores(statistics, x[rows], z, generator)).sum()
+                )
             _update(optimizer, loss)
 
 
@@ -138,7 +164,9 @@ def _update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def _scores(statistics: NoisyStatistics, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+def _scores(
+    statistics: NoisyStatistics, x: Tensor, z: Tensor, generator: Generator
+) -> tuple[Tensor, Tensor]:
     return statistics(x, z, generator), statistics(x, z.roll(1, 0), generator)[:, None]
 
 
@@ -157,9 +185,19 @@ def _kl_to_standard(mean: Tensor, sigma: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def error_rate(classifier: Classifier, x: Tensor, labels: Tensor, recipe: BottleneckRecipe, draws: int, generator: Generator) -> float:
+def error_rate(
+    classifier: Classifier,
+    x: Tensor,
+    labels: Tensor,
+    recipe: BottleneckRecipe,
+    draws: int,
+    generator: Generator,
+) -> float:
     """Misclassified share; class probabilities are averaged over draws of the representation."""
-    probabilities = sum(classifier.decoder(classifier.encode(x, recipe, generator)[0]).softmax(1) for _ in range(draws))
+    probabilities = sum(
+        classifier.decoder(classifier.encode(x, recipe, generator)[0]).softmax(1)
+        for _ in range(draws)
+    )
     return float((probabilities.argmax(1) != labels).double().mean())
 
 
@@ -172,6 +210,8 @@ def information_from_density(z: Tensor, mean: Tensor, sigma: Tensor) -> tuple[fl
     z, mean, sigma = (each.to(torch.float64) for each in (z, mean, sigma))
     inverse = 1 / sigma.square()
     constant = -(sigma.log().sum(1)) - 0.5 * (mean.square() * inverse).sum(1)
-    log_p = constant + z @ (mean * inverse).T - 0.5 * z.square() @ inverse.T  # (draws, inputs), without what cancels
+    log_p = (
+        constant + z @ (mean * inverse).T - 0.5 * z.square() @ inverse.T
+    )  # (draws, inputs), without what cancels
     pointwise = log_p.diagonal() - torch.logsumexp(log_p, 1) + math.log(len(z))
     return float(pointwise.mean()), float(pointwise.std()) / math.sqrt(len(z))

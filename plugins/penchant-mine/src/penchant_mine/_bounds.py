@@ -39,7 +39,9 @@ def log_mean_exp(scores: Tensor) -> Tensor:
 
 def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
     """Sum of a sample's mean weight (networks, shifts, samples) as first part of a pair and as second part."""
-    as_second = torch.stack([weights[:, number].roll(shift, 1) for number, shift in enumerate(shifts)], 1)
+    as_second = torch.stack(
+        [weights[:, number].roll(shift, 1) for number, shift in enumerate(shifts)], 1
+    )
     return (weights + as_second).mean(1)
 
 
@@ -59,7 +61,9 @@ class DonskerVaradhan:
         if self._log_average is None or self.ema == 1:
             self._log_average = log_mean
         else:
-            self._log_average = torch.logaddexp(math.log1p(-self.ema) + self._log_average, math.log(self.ema) + log_mean)
+            self._log_average = torch.logaddexp(
+                math.log1p(-self.ema) + self._log_average, math.log(self.ema) + log_mean
+            )
         return self._log_average
 
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
@@ -70,7 +74,9 @@ class DonskerVaradhan:
         return joint.mean(1) - log_mean_exp(marginal)
 
     def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
-        return joint - both_roles(torch.exp(marginal - log_mean_exp(marginal)[:, None, None]), shifts)
+        return joint - both_roles(
+            torch.exp(marginal - log_mean_exp(marginal)[:, None, None]), shifts
+        )
 
 
 class FDivergence:
@@ -115,7 +121,9 @@ class Smile:
         self.clip = clip
 
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
-        return functional.softplus(-joint).mean(1) + functional.softplus(marginal).flatten(1).mean(1)
+        return functional.softplus(-joint).mean(1) + functional.softplus(marginal).flatten(1).mean(
+            1
+        )
 
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         return joint.mean(1) - log_mean_exp(marginal.clamp(-self.clip, self.clip))

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {"relu": nn.ReLU, "elu": nn.ELU, "leaky-relu": lambda: nn.LeakyReLU(0.2), "tanh": nn.Tanh, "gelu": nn.GELU}
+ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "leaky-relu": lambda: nn.LeakyReLU(0.2),
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+}
 
 
 class ConditionedConvolutions(nn.Module):
@@ -18,12 +24,21 @@ class ConditionedConvolutions(nn.Module):
     """
 
     def __init__(
-        self, image: tuple[int, ...], condition: int, *, channels: Sequence[int], hidden: int, activation: str, outputs: int = 1
+        self,
+        image: tuple[int, ...],
+        condition: int,
+        *,
+        channels: Sequence[int],
+        hidden: int,
+        activation: str,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.image = image
         sizes = [image[0], *channels]
-        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 5, stride=2, padding=2) for a, b in zip(sizes, sizes[1:]))
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(a, b, 5, stride=2, padding=2) for a, b in zip(sizes, sizes[1:])
+        )
         self.conditions = nn.ModuleList(nn.Linear(condition, width) for width in channels)
         self.activation = ACTIVATIONS[activation]()
         height, width = image[1], image[2]
@@ -36,12 +51,18 @@ class ConditionedConvolutions(nn.Module):
     def _head(features: int, hidden: int, outputs: int) -> list[nn.Module]:
         if not hidden:
             return [nn.Linear(features, outputs)]
-        return [nn.Linear(features, hidden), nn.Linear(hidden, outputs)]  # no activation between them, as published
+        return [
+            nn.Linear(features, hidden),
+            nn.Linear(hidden, outputs),
+        ]  # no activation between them, as published
 
     def forward(self, pairs: Tensor) -> Tensor:
         """Scores of flattened pairs (samples, size of x + size of z)."""
         flat = pairs.flatten(1)
-        x, z = flat[:, : math.prod(self.image)].reshape(-1, *self.image), flat[:, math.prod(self.image) :]
+        x, z = (
+            flat[:, : math.prod(self.image)].reshape(-1, *self.image),
+            flat[:, math.prod(self.image) :],
+        )
         return self.scores(x, z)
 
     def scores(self, x: Tensor, z: Tensor) -> Tensor:

@@ -11,7 +11,11 @@ from torch import Generator, Tensor
 
 from penchant_mine import _known_information as known
 
-MAPS: dict[str, Callable[[Tensor], Tensor]] = {"identity": lambda x: x, "cube": lambda x: x**3, "sine": torch.sin}
+MAPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda x: x,
+    "cube": lambda x: x**3,
+    "sine": torch.sin,
+}
 
 
 @dataclass(frozen=True)
@@ -39,22 +43,31 @@ def normal(samples: int, size: int, generator: Generator) -> Tensor:
     return torch.randn(samples, size, generator=generator, device="cpu")
 
 
-def correlated(setting: Setting, rho: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def correlated(
+    setting: Setting, rho: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """Normal x and z; their first min(sizes) components have correlation rho, one with one."""
-    x, noise = normal(samples, setting.x_size, generator), normal(samples, setting.z_size, generator)
+    x, noise = (
+        normal(samples, setting.x_size, generator),
+        normal(samples, setting.z_size, generator),
+    )
     shared = min(setting.x_size, setting.z_size)
     z = noise.clone()
     z[:, :shared] = rho * x[:, :shared] + math.sqrt(1 - rho**2) * noise[:, :shared]
     return x, z
 
 
-def noisy_map(setting: Setting, sigma: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def noisy_map(
+    setting: Setting, sigma: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """x uniform on [-1, 1]^d, z = f(x) + sigma e."""
     x = 2 * torch.rand(samples, setting.x_size, generator=generator, device="cpu") - 1
     return x, MAPS[setting.map](x) + sigma * normal(samples, setting.x_size, generator)
 
 
-def student(setting: Setting, freedom: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def student(
+    setting: Setting, freedom: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """Halves of a Student t vector: correlated normals over one common root of chi-squared / freedom."""
     x, z = correlated(setting, setting.rho, samples, generator)
     shape = torch.full((samples, 1), freedom / 2, device="cpu", dtype=torch.float64)
@@ -63,13 +76,17 @@ def student(setting: Setting, freedom: float, samples: int, generator: Generator
     return x * scale, z * scale
 
 
-def shared_sign(setting: Setting, sigma: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def shared_sign(
+    setting: Setting, sigma: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """One sign, two noises: a mixture of two normal pairs in every component."""
     sign = _signs(samples, setting.x_size, generator)
     return tuple(sign + sigma * normal(samples, setting.x_size, generator) for _ in range(2))  # type: ignore[return-value]
 
 
-def sign_plus_noise(setting: Setting, sigma: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def sign_plus_noise(
+    setting: Setting, sigma: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """Discrete x = +-1, continuous z = x + sigma e, in every component."""
     sign = _signs(samples, setting.x_size, generator)
     return sign, sign + sigma * normal(samples, setting.x_size, generator)
@@ -79,7 +96,9 @@ def _signs(samples: int, size: int, generator: Generator) -> Tensor:
     return 2.0 * torch.randint(2, (samples, size), generator=generator, device="cpu") - 1
 
 
-def spiral(setting: Setting, rho: float, samples: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def spiral(
+    setting: Setting, rho: float, samples: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """Correlated normals whose first two components of x are turned by an angle that grows with their length: invertible."""
     x, z = correlated(setting, rho, samples, generator)
     angle = setting.turns * math.pi * x[:, :2].norm(dim=1)
@@ -94,9 +113,15 @@ def _normal_truth(setting: Setting, rho: float) -> float:
 
 FAMILIES = {
     "gaussian": Family("rho", correlated, _normal_truth),
-    "nonlinear": Family("sigma", noisy_map, lambda s, sigma: s.x_size * known.noisy_map(MAPS[s.map], sigma)),
+    "nonlinear": Family(
+        "sigma", noisy_map, lambda s, sigma: s.x_size * known.noisy_map(MAPS[s.map], sigma)
+    ),
     "mixture": Family("sigma", shared_sign, lambda s, sigma: s.x_size * known.shared_sign(sigma)),
-    "student": Family("degrees of freedom", student, lambda s, freedom: known.student(s.x_size, s.rho, freedom)),
-    "discrete": Family("sigma", sign_plus_noise, lambda s, sigma: s.x_size * known.sign_plus_noise(sigma)),
+    "student": Family(
+        "degrees of freedom", student, lambda s, freedom: known.student(s.x_size, s.rho, freedom)
+    ),
+    "discrete": Family(
+        "sigma", sign_plus_noise, lambda s, sigma: s.x_size * known.sign_plus_noise(sigma)
+    ),
     "spiral": Family("rho", spiral, _normal_truth),
 }

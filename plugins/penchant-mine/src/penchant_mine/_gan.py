@@ -38,7 +38,9 @@ class Players:
     statistics: nn.Module | None
 
 
-def draw_prior(count: int, size: int, prior: str, generator: Generator, device: torch.device) -> Tensor:
+def draw_prior(
+    count: int, size: int, prior: str, generator: Generator, device: torch.device
+) -> Tensor:
     """Standard normal, or uniform on [-1, 1]."""
     if prior == "normal":
         return torch.randn(count, size, generator=generator, device="cpu").to(device)
@@ -57,7 +59,9 @@ def fake_loss(logits: Tensor) -> Tensor:
 
 def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
     """Joint (1, samples) and marginal scores (1, 1, samples): the batch was drawn at random, so one shift is a derangement."""
-    return statistics(samples, code).reshape(1, -1), statistics(samples, code.roll(1, 0)).reshape(1, 1, -1)
+    return statistics(samples, code).reshape(1, -1), statistics(samples, code.roll(1, 0)).reshape(
+        1, 1, -1
+    )
 
 
 def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Generator) -> float:
@@ -69,10 +73,16 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
     }
     bound, seen = DonskerVaradhan(recipe.ema), []
     for step in range(recipe.steps):
-        rows = torch.randint(len(data), (recipe.batch,), generator=generator, device="cpu").to(data.device)
-        latent = draw_prior(recipe.batch, recipe.noise + recipe.code, recipe.prior, generator, data.device)
+        rows = torch.randint(len(data), (recipe.batch,), generator=generator, device="cpu").to(
+            data.device
+        )
+        latent = draw_prior(
+            recipe.batch, recipe.noise + recipe.code, recipe.prior, generator, data.device
+        )
         fake, code = players.generator(latent), latent[:, recipe.noise :]
-        loss = real_loss(players.discriminator(data[rows])) + fake_loss(players.discriminator(fake.detach()))
+        loss = real_loss(players.discriminator(data[rows])) + fake_loss(
+            players.discriminator(fake.detach())
+        )
         _update(made["discriminator"], loss)
         if players.statistics is not None:
             joint, marginal = scores_of(players.statistics, fake.detach(), code)
@@ -89,7 +99,9 @@ def _update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def _update_generator(optimizer: torch.optim.Optimizer, players: Players, fake: Tensor, code: Tensor, beta: float) -> None:
+def _update_generator(
+    optimizer: torch.optim.Optimizer, players: Players, fake: Tensor, code: Tensor, beta: float
+) -> None:
     """Both gradients of the whole generator first, then the clip, then one step."""
     parameters = list(players.generator.parameters())
     aims = real_loss(players.discriminator(fake))
@@ -98,14 +110,19 @@ def _update_generator(optimizer: torch.optim.Optimizer, players: Players, fake: 
     if players.statistics is not None:
         information = DonskerVaradhan(1.0).value(*scores_of(players.statistics, fake, code)).sum()
         informative = torch.autograd.grad(-information, parameters)
-        total = [g + beta * extra for g, extra in zip(total, adaptively_clipped(adversarial, informative))]
+        total = [
+            g + beta * extra
+            for g, extra in zip(total, adaptively_clipped(adversarial, informative))
+        ]
     for parameter, gradient in zip(parameters, total):
         parameter.grad = gradient
     optimizer.step()
 
 
 @torch.no_grad()
-def generate(network: nn.Module, count: int, recipe: GanRecipe, generator: Generator, device: torch.device) -> Tensor:
+def generate(
+    network: nn.Module, count: int, recipe: GanRecipe, generator: Generator, device: torch.device
+) -> Tensor:
     """Samples in evaluation mode (running batch-norm statistics)."""
     network.eval()
     latent = draw_prior(count, recipe.noise + recipe.code, recipe.prior, generator, device)

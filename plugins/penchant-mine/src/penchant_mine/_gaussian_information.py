@@ -26,7 +26,9 @@ def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
     """
     samples, (p, q) = len(x), (_rank(x), _rank(z))
     if samples <= p + q + 1:
-        raise ValueError(f"expected more pairs than both dimensions together ({p} + {q}) plus one, found {samples}")
+        raise ValueError(
+            f"expected more pairs than both dimensions together ({p} + {q}) plus one, found {samples}"
+        )
     correlations = canonical_correlations(x, z)
     squares = correlations.square().clamp(max=1 - 1e-15)
     bias = 0.5 * (_digammas(samples, p) + _digammas(samples, q) - _digammas(samples, p + q))
@@ -60,7 +62,9 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     left, values, _ = torch.linalg.svd(columns - columns.mean(0), full_matrices=False)
     left = left[:, values > 1e-10 * values[0]]
     rank = left.shape[1]
-    together = (left.square().sum(1).square().sum() * samples - rank * (rank + 2)) * math.sqrt(samples / (8 * rank * (rank + 2)))
+    together = (left.square().sum(1).square().sum() * samples - rank * (rank + 2)) * math.sqrt(
+        samples / (8 * rank * (rank + 2))
+    )
     level = 0.01 / (4 * size + 2)
     limit = -float(torch.special.ndtri(torch.tensor(level, device="cpu", dtype=torch.float64)))
     return bool((torch.cat([skewness, kurtosis, together[None]]).abs() > max(limit, 5.0)).any())

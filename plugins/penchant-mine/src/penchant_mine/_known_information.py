@@ -57,23 +57,36 @@ def sign_plus_noise(sigma: float) -> float:
 
 
 def _two_bumps(y: Tensor, sigma: float) -> Tensor:
-    bumps = torch.exp(-((y - 1) ** 2) / (2 * sigma**2)) + torch.exp(-((y + 1) ** 2) / (2 * sigma**2))
+    bumps = torch.exp(-((y - 1) ** 2) / (2 * sigma**2)) + torch.exp(
+        -((y + 1) ** 2) / (2 * sigma**2)
+    )
     return bumps / (2 * math.sqrt(2 * math.pi) * sigma)
 
 
 def shared_sign(sigma: float) -> float:
     """I(S + sigma e; S + sigma e') for one S = +-1 and independent noises: a mixture of two normal pairs."""
     y, weights = legendre(-1 - 10 * sigma, 1 + 10 * sigma, 4, 200)
-    above, below = (torch.exp(-((y - s) ** 2) / (2 * sigma**2)) / (math.sqrt(2 * math.pi) * sigma) for s in (1, -1))
+    above, below = (
+        torch.exp(-((y - s) ** 2) / (2 * sigma**2)) / (math.sqrt(2 * math.pi) * sigma)
+        for s in (1, -1)
+    )
     joint = 0.5 * (above[:, None] * above + below[:, None] * below)
     alone = 0.5 * (above + below)
-    ratio = torch.log(joint.clamp(min=1e-300)) - torch.log(alone.clamp(min=1e-300))[:, None] - torch.log(alone.clamp(min=1e-300))
+    ratio = (
+        torch.log(joint.clamp(min=1e-300))
+        - torch.log(alone.clamp(min=1e-300))[:, None]
+        - torch.log(alone.clamp(min=1e-300))
+    )
     return float((weights[:, None] * weights * joint * ratio).sum())
 
 
 def student(dimension: int, rho: float, freedom: float) -> float:
     """Both halves of a Student t vector of 2d components: the normal value, and what the shared scale adds even at rho = 0."""
-    return correlated_gaussians(dimension, rho) + 2 * _student_entropy(freedom, dimension) - _student_entropy(freedom, 2 * dimension)
+    return (
+        correlated_gaussians(dimension, rho)
+        + 2 * _student_entropy(freedom, dimension)
+        - _student_entropy(freedom, 2 * dimension)
+    )
 
 
 def _student_entropy(freedom: float, dimension: int) -> float:

@@ -13,14 +13,18 @@ import math
 import torch
 from torch import Tensor
 
-TREES_UP_TO = 6  # dimensions of a pair: below it trees are faster than blocks of distances (`make bench`)
+TREES_UP_TO = (
+    6  # dimensions of a pair: below it trees are faster than blocks of distances (`make bench`)
+)
 BLOCK_VALUES = 2**22  # distances held at once
 
 
 def kraskov(x: Tensor, z: Tensor, neighbours: int) -> Tensor:
     """Every sample's contribution (samples,) to the information; its mean is the estimate."""
     if len(x) <= neighbours:
-        raise ValueError(f"expected more than {neighbours} pairs for {neighbours} neighbours, found {len(x)}")
+        raise ValueError(
+            f"expected more than {neighbours} pairs for {neighbours} neighbours, found {len(x)}"
+        )
     x, z = x.to(torch.float64), z.to(torch.float64)
     small = x.shape[1] + z.shape[1] <= TREES_UP_TO
     in_x, in_z = counts_by_trees(x, z, neighbours) if small else counts_by_blocks(x, z, neighbours)
@@ -55,7 +59,10 @@ def counts_by_trees(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tens
     joint = np.concatenate(points, 1)
     radius = cKDTree(joint).query(joint, neighbours + 1, p=np.inf)[0][:, -1]
     inside = np.nextafter(radius, 0)  # strictly nearer
-    found = [cKDTree(each).query_ball_point(each, inside, p=np.inf, return_length=True) for each in points]
+    found = [
+        cKDTree(each).query_ball_point(each, inside, p=np.inf, return_length=True)
+        for each in points
+    ]
     none = radius == 0  # copies of one pair: nothing is strictly nearer
     in_x, in_z = (torch.from_numpy(np.where(none, 0, each - 1)).to(x.device) for each in found)
     return in_x, in_z

@@ -22,10 +22,16 @@ def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     means, roots, log_dets = [], [], []
     for mode in range(modes):
         own = flat[labels == mode]
-        covariance = torch.cov(own.T).reshape(size, size) + 1e-9 * torch.eye(size, device=flat.device, dtype=flat.dtype)
+        covariance = torch.cov(own.T).reshape(size, size) + 1e-9 * torch.eye(
+            size, device=flat.device, dtype=flat.dtype
+        )
         factor = torch.linalg.cholesky(covariance)
         means.append(own.mean(0))
-        roots.append(torch.linalg.solve_triangular(factor, torch.eye(size, device=flat.device, dtype=flat.dtype), upper=False))
+        roots.append(
+            torch.linalg.solve_triangular(
+                factor, torch.eye(size, device=flat.device, dtype=flat.dtype), upper=False
+            )
+        )
         log_dets.append(factor.diagonal().log().sum())
     mean, root, log_det = torch.stack(means), torch.stack(roots), torch.stack(log_dets)
 
@@ -39,16 +45,28 @@ def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     return judge
 
 
-def digit_judge(inputs: Tensor, labels: Tensor, *, steps: int, channels: tuple[int, ...], generator: Generator) -> tuple[Judge, float]:
+def digit_judge(
+    inputs: Tensor, labels: Tensor, *, steps: int, channels: tuple[int, ...], generator: Generator
+) -> tuple[Judge, float]:
     """For stacked digits: a small convolutional classifier of single channels, and its accuracy on samples kept from training."""
     count, depth = inputs.shape[:2]
-    digits = torch.stack([labels // 10 ** (depth - 1 - place) % 10 for place in range(depth)], 1)  # (samples, channels)
+    digits = torch.stack(
+        [labels // 10 ** (depth - 1 - place) % 10 for place in range(depth)], 1
+    )  # (samples, channels)
     kept = max(1, count // 10)
-    network = seeded(generator.initial_seed(), lambda: Downwards((1, *inputs.shape[2:]), channels, 10), inputs.device)
+    network = seeded(
+        generator.initial_seed(),
+        lambda: Downwards((1, *inputs.shape[2:]), channels, 10),
+        inputs.device,
+    )
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
-        rows = torch.randint(kept, count, (64,), generator=generator, device="cpu").to(inputs.device)
-        loss = functional.cross_entropy(network(inputs[rows].flatten(0, 1)[:, None]), digits[rows].flatten())
+        rows = torch.randint(kept, count, (64,), generator=generator, device="cpu").to(
+            inputs.device
+        )
+        loss = functional.cross_entropy(
+            network(inputs[rows].flatten(0, 1)[:, None]), digits[rows].flatten()
+        )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -56,7 +74,12 @@ def digit_judge(inputs: Tensor, labels: Tensor, *, steps: int, channels: tuple[i
 
     @torch.no_grad()
     def judge(samples: Tensor) -> Tensor:
-        found = torch.cat([network(part.flatten(0, 1)[:, None]).argmax(1).reshape(-1, depth) for part in samples.split(500)])
+        found = torch.cat(
+            [
+                network(part.flatten(0, 1)[:, None]).argmax(1).reshape(-1, depth)
+                for part in samples.split(500)
+            ]
+        )
         place = 10 ** torch.arange(depth - 1, -1, -1, device=found.device)
         return (found * place).sum(1)
 

@@ -25,7 +25,9 @@ def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]
     """Similarity (images,) of images (images, channels, height, width) whose values have this span, and the number of scales."""
     scales = scales_for(min(first.shape[2:]))
     if not scales:
-        raise ValueError(f"expected images of at least {WINDOW} x {WINDOW}, found {first.shape[2]} x {first.shape[3]}")
+        raise ValueError(
+            f"expected images of at least {WINDOW} x {WINDOW}, found {first.shape[2]} x {first.shape[3]}"
+        )
     weights = torch.tensor(WEIGHTS[:scales], device=first.device, dtype=first.dtype)
     weights = weights / weights.sum()
     result = torch.ones(len(first), device=first.device, dtype=first.dtype)

@@ -42,7 +42,9 @@ def prepare(x: Tensor, z: Tensor, *, scaling: str = "standard", at_least: int = 
             raise ValueError(f"{name} has {bad} of {values.numel()} values that are not finite")
         scaled, constant = _scaled(values, scaling)
         if constant:
-            warnings.append(f"{constant} of {values.shape[1]} columns of {name} are constant and carry no information")
+            warnings.append(
+                f"{constant} of {values.shape[1]} columns of {name} are constant and carry no information"
+            )
         ready.append(scaled)
     return Pairs(ready[0], ready[1], tuple(warnings))
 
@@ -54,7 +56,9 @@ def _scaled(values: Tensor, scaling: str) -> tuple[Tensor, int]:
     if scaling == "rank":
         centred[:, varies] = normal_scores(centred[:, varies])
     spread = centred.std(0)
-    scale = spread.square().mean().sqrt() if scaling == "whole" else torch.where(varies, spread, 1.0)
+    scale = (
+        spread.square().mean().sqrt() if scaling == "whole" else torch.where(varies, spread, 1.0)
+    )
     return (centred / torch.where(scale > 0, scale, 1.0)).to(values.dtype), int((~varies).sum())
 
 
@@ -85,7 +89,13 @@ def looks_deterministic(x: Tensor, z: Tensor) -> bool:
     x, z = x[:NEIGHBOURS_OF].to(torch.float64), z[:NEIGHBOURS_OF].to(torch.float64)
     with_one = torch.cat([x, torch.ones_like(x[:, :1])], 1)
     if with_one.shape[1] < len(x) // 2:
-        residual = z - with_one @ torch.linalg.lstsq(with_one, z, driver="gelsd" if z.device.type == "cpu" else None).solution
+        residual = (
+            z
+            - with_one
+            @ torch.linalg.lstsq(
+                with_one, z, driver="gelsd" if z.device.type == "cpu" else None
+            ).solution
+        )
         if float(residual.square().sum() / z.square().sum()) < 1e-6:
             return True
     dense, sparse = _neighbour_difference(x, z), _neighbour_difference(x[::4], z[::4])

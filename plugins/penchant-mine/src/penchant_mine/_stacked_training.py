@@ -72,13 +72,23 @@ class Split:
 
 def split(samples: int, networks: int, recipe: Recipe, order: Tensor) -> Split:
     """Blocks of one random order, a network's moved on from the one before, so that test blocks are disjoint where they fit."""
-    test, stopping = max(2, round(recipe.held_out * samples)), max(2, round(recipe.stopping * samples))
+    test, stopping = (
+        max(2, round(recipe.held_out * samples)),
+        max(2, round(recipe.stopping * samples)),
+    )
     step = samples // max(1, networks)
     rows = torch.stack([order.roll(-number * step) for number in range(networks)])
     return Split(rows[:, :test], rows[:, test : test + stopping], rows[:, test + stopping :])
 
 
-def train(stack: StatisticsStack, bound: Bound, recipe: Recipe, pairing: Pairing, rows: Split, generator: Generator) -> Trained:
+def train(
+    stack: StatisticsStack,
+    bound: Bound,
+    recipe: Recipe,
+    pairing: Pairing,
+    rows: Split,
+    generator: Generator,
+) -> Trained:
     """Train every network on its own rows of its own pairs, until none of them gains or the steps are used up."""
     loop = _Loop(stack, bound, recipe, pairing, rows, generator)
     checks = [loop.check(0)]
@@ -92,18 +102,39 @@ def train(stack: StatisticsStack, bound: Bound, recipe: Recipe, pairing: Pairing
 
 
 class _Loop:
-    def __init__(self, stack: StatisticsStack, bound: Bound, recipe: Recipe, pairing: Pairing, rows: Split, generator: Generator) -> None:
-        self.stack, self.bound, self.recipe, self.pairing, self.rows, self.generator = stack, bound, recipe, pairing, rows, generator
+    def __init__(
+        self,
+        stack: StatisticsStack,
+        bound: Bound,
+        recipe: Recipe,
+        pairing: Pairing,
+        rows: Split,
+        generator: Generator,
+    ) -> None:
+        self.stack, self.bound, self.recipe, self.pairing, self.rows, self.generator = (
+            stack,
+            bound,
+            recipe,
+            pairing,
+            rows,
+            generator,
+        )
         self.device = pairing.x.device
         trainable = {name for name, _ in stack.module.named_parameters()}
         own = {name: tensor for name, tensor in stack.state.items() if name in trainable}
-        self.buffers = {name: tensor for name, tensor in stack.state.items() if name not in trainable}  # stay as they were drawn
+        self.buffers = {
+            name: tensor for name, tensor in stack.state.items() if name not in trainable
+        }  # stay as they were drawn
         self.parameters = {name: tensor.clone().requires_grad_() for name, tensor in own.items()}
         self.averaged = {name: tensor.clone() for name, tensor in own.items()}
         self.best = {name: tensor.clone() for name, tensor in own.items()}
         fused = self.device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(list(self.parameters.values()), lr=recipe.learning_rate, fused=fused)
-        self.best_value = torch.full((len(stack),), -math.inf, device=self.device, dtype=torch.float64)
+        self.optimizer = torch.optim.Adam(
+            list(self.parameters.values()), lr=recipe.learning_rate, fused=fused
+        )
+        self.best_value = torch.full(
+            (len(stack),), -math.inf, device=self.device, dtype=torch.float64
+        )
         self.best_step = torch.zeros(len(stack), device=self.device, dtype=torch.int64)
         self.diverged = torch.zeros(len(stack), device=self.device, dtype=torch.bool)
         self.since_best = 0
@@ -115,19 +146,29 @@ class _Loop:
 
     def advance(self) -> None:
         """One step of all networks; the sum of their losses keeps their gradients apart."""
-        scores = self.stack.scores(*self.pairing.pick(self._next_batch()), self.shifts, state={**self.buffers, **self.parameters})
+        scores = self.stack.scores(
+            *self.pairing.pick(self._next_batch()),
+            self.shifts,
+            state={**self.buffers, **self.parameters},
+        )
         loss = self.bound.loss(scores[:, 0], scores[:, 1:])
         self.optimizer.zero_grad(set_to_none=True)
         torch.where(torch.isfinite(loss), loss, 0.0).sum().backward()
         self.optimizer.step()
         self._averages += 1
-        weight = 1 - min(self.recipe.average, self._averages / (self._averages + 9))  # young averages forget their start faster
-        torch._foreach_lerp_(list(self.averaged.values()), [p.detach() for p in self.parameters.values()], weight)
+        weight = 1 - min(
+            self.recipe.average, self._averages / (self._averages + 9)
+        )  # young averages forget their start faster
+        torch._foreach_lerp_(
+            list(self.averaged.values()), [p.detach() for p in self.parameters.values()], weight
+        )
 
     def _next_batch(self) -> Tensor:
         """Rows of the training part: every network walks through its own random order, a pass after another."""
         if self._order is None or self._position + self.batch > self._order.shape[1]:
-            keys = torch.rand(self.rows.training.shape, generator=self.generator, device="cpu").to(self.device)
+            keys = torch.rand(self.rows.training.shape, generator=self.generator, device="cpu").to(
+                self.device
+            )
             self._order, self._position = self.rows.training.gather(1, keys.argsort(1)), 0
         chosen = self._order[:, self._position : self._position + self.batch]
         self._position += self.batch
@@ -149,7 +190,9 @@ class _Loop:
         return self.bound.value(*self._scores(state, rows, shifts_for(rows.shape[1], marginals)))
 
     def _scores(self, state: State, rows: Tensor, shifts: Sequence[int]) -> tuple[Tensor, Tensor]:
-        return held_out_scores(self.stack, {**self.buffers, **state}, *self.pairing.pick(rows), shifts)
+        return held_out_scores(
+            self.stack, {**self.buffers, **state}, *self.pairing.pick(rows), shifts
+        )
 
     def finish(self, steps: int, curve: Tensor) -> Trained:
         """Value, error and training value of the kept states."""

@@ -15,7 +15,17 @@ from torch import Tensor, nn
 
 ROWS_TOGETHER = 256  # rows a network that are multiplied at once (`make bench`)
 ROWS_SCORED = 2048  # rows of all networks that are scored at once: activations of 128 units then fit into a cache
-ELEMENTWISE = (nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Softplus, nn.Sigmoid, nn.Identity)
+ELEMENTWISE = (
+    nn.ReLU,
+    nn.ELU,
+    nn.LeakyReLU,
+    nn.Tanh,
+    nn.GELU,
+    nn.SiLU,
+    nn.Softplus,
+    nn.Sigmoid,
+    nn.Identity,
+)
 
 
 class StatisticsStack:
@@ -28,7 +38,9 @@ class StatisticsStack:
     def __len__(self) -> int:
         return len(next(iter(self.state.values())))
 
-    def scores(self, x: Tensor, z: Tensor, shifts: Sequence[int] = (), *, state: State | None = None) -> Tensor:
+    def scores(
+        self, x: Tensor, z: Tensor, shifts: Sequence[int] = (), *, state: State | None = None
+    ) -> Tensor:
         """Scores (networks, 1 + shifts, samples) of x (networks, samples, size) with z as it is and moved on by each shift."""
         state = self.state if state is None else state
         if self._layers is not None:
@@ -37,7 +49,9 @@ class StatisticsStack:
         pairs = torch.cat([x[:, None].expand(-1, moved.shape[1], -1, -1), moved], -1)
 
         def one(own: State, rows: Tensor) -> Tensor:
-            return torch.func.functional_call(self.module, own, (rows.flatten(0, 1),)).reshape(rows.shape[:2])
+            return torch.func.functional_call(self.module, own, (rows.flatten(0, 1),)).reshape(
+                rows.shape[:2]
+            )
 
         return torch.vmap(one, randomness="error")(state, pairs)
 
@@ -45,7 +59,9 @@ class StatisticsStack:
         """A few shifts at a time, so that activations stay in the caches."""
         assert self._layers is not None
         (first, _), *_ = self._layers
-        weight = state[f"{first}.weight"].transpose(1, 2)  # (networks, size of x + size of z, width)
+        weight = state[f"{first}.weight"].transpose(
+            1, 2
+        )  # (networks, size of x + size of z, width)
         samples, size = x.shape[1:]
         from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
         moved, together = (0, *shifts), max(1, ROWS_TOGETHER // samples)
@@ -53,7 +69,11 @@ class StatisticsStack:
         for start in range(0, len(moved), together):
             chosen = moved[start : start + together]
             rows = z if chosen == (0,) else torch.cat([z.roll(-shift, 1) for shift in chosen], 1)
-            hidden = torch.baddbmm(from_x if len(chosen) == 1 else from_x.repeat(1, len(chosen), 1), rows, weight[:, size:])
+            hidden = torch.baddbmm(
+                from_x if len(chosen) == 1 else from_x.repeat(1, len(chosen), 1),
+                rows,
+                weight[:, size:],
+            )
             scored.append(self._after_first(state, hidden).reshape(len(x), len(chosen), samples))
         return torch.cat(scored, 1)
 
@@ -61,8 +81,12 @@ class StatisticsStack:
         assert self._layers is not None
         for number, (name, function) in enumerate(self._layers):
             if number:
-                hidden = torch.baddbmm(state[f"{name}.bias"][:, None], hidden, state[f"{name}.weight"].transpose(1, 2))
-            if function is not None:  # in place where it may be: the product before it does not need its result again
+                hidden = torch.baddbmm(
+                    state[f"{name}.bias"][:, None], hidden, state[f"{name}.weight"].transpose(1, 2)
+                )
+            if (
+                function is not None
+            ):  # in place where it may be: the product before it does not need its result again
                 hidden = hidden.relu_() if isinstance(function, nn.ReLU) else function(hidden)
         return hidden
 
@@ -83,13 +107,18 @@ def plain_layers(module: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor
 
 
 @torch.no_grad()
-def held_out_scores(stack: StatisticsStack, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]) -> tuple[Tensor, Tensor]:
+def held_out_scores(
+    stack: StatisticsStack, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]
+) -> tuple[Tensor, Tensor]:
     """Joint (networks, samples) and marginal scores (networks, shifts, samples) in float64, in pieces of a fixed size."""
     samples = x.shape[1]
     rows = max(1, ROWS_SCORED // len(x))
     scored = []
     for shift in (0, *shifts):
         moved = z.roll(-shift, 1) if shift else z
-        pieces = [stack.scores(x[:, a : a + rows], moved[:, a : a + rows], state=state)[:, 0] for a in range(0, samples, rows)]
+        pieces = [
+            stack.scores(x[:, a : a + rows], moved[:, a : a + rows], state=state)[:, 0]
+            for a in range(0, samples, rows)
+        ]
         scored.append(torch.cat(pieces, 1).to(torch.float64))
     return scored[0], torch.stack(scored[1:], 1)

@@ -27,9 +27,21 @@ def errors(result: penchant.Result) -> Figure:
     places = np.arange(len(names))
     values = [result.quantities[f"error-{name}"] for name in names]
     axes.errorbar(
-        [100 * q.value for q in values], places, xerr=[200 * (q.stderr or 0) for q in values], fmt="o", color="#2b5c8a", capsize=3
+        [100 * q.value for q in values],
+        places,
+        xerr=[200 * (q.stderr or 0) for q in values],
+        fmt="o",
+        color="#2b5c8a",
+        capsize=3,
     )
-    axes.plot([PUBLISHED[name] for name in names], places, "|", color="#d9822b", markersize=10, label="published (full scale)")
+    axes.plot(
+        [PUBLISHED[name] for name in names],
+        places,
+        "|",
+        color="#d9822b",
+        markersize=10,
+        label="published (full scale)",
+    )
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.set(xlabel="misclassified, % (two standard errors)", xlim=(0, None))
@@ -45,9 +57,22 @@ def sweep(result: penchant.Result) -> Figure:
         ("information-by-beta", "estimated", "#2b5c8a"),
         ("density-by-beta", "from the encoder's density", "#4f8a5b"),
     ):
-        left.errorbar(beta, result.arrays[name], 2 * result.arrays[f"{name}-stderr"], fmt="o-", capsize=2, color=colour, label=label)
+        left.errorbar(
+            beta,
+            result.arrays[name],
+            2 * result.arrays[f"{name}-stderr"],
+            fmt="o-",
+            capsize=2,
+            color=colour,
+            label=label,
+        )
     right.errorbar(
-        beta, 100 * result.arrays["error-by-beta"], 200 * result.arrays["error-by-beta-stderr"], fmt="o-", capsize=2, color="#a23b52"
+        beta,
+        100 * result.arrays["error-by-beta"],
+        200 * result.arrays["error-by-beta-stderr"],
+        fmt="o-",
+        capsize=2,
+        color="#a23b52",
     )
     positive = beta[beta > 0]
     for axes in (left, right):

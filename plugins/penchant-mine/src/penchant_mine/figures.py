@@ -11,7 +11,11 @@ COLOURS = ("#2b5c8a", "#d9822b", "#4f8a5b", "#a23b52", "#7a5ea8", "#3a9a9a", "#8
 
 def names_in(result: penchant.Result, prefix: str) -> list[str]:
     """Estimators that have an array with this prefix, in their order."""
-    return [name.removeprefix(prefix) for name in result.arrays if name.startswith(prefix) and not name.endswith("-stderr")]
+    return [
+        name.removeprefix(prefix)
+        for name in result.arrays
+        if name.startswith(prefix) and not name.endswith("-stderr")
+    ]
 
 
 def information(result: penchant.Result) -> Figure:
@@ -20,7 +24,10 @@ def information(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()
     for number, name in enumerate(names):
-        values, errors = result.arrays[f"information-{name}"], 2 * result.arrays[f"information-{name}-stderr"]
+        values, errors = (
+            result.arrays[f"information-{name}"],
+            2 * result.arrays[f"information-{name}-stderr"],
+        )
         null = result.arrays[f"null-{name}"]
         colour = COLOURS[number % len(COLOURS)]
         if len(steps) > 1:
@@ -43,14 +50,27 @@ def information(result: penchant.Result) -> Figure:
 
 def benchmark(result: penchant.Result) -> Figure:
     """Truth and estimates over the grid, and below it the errors."""
-    grid, truth, names = result.arrays["parameter"], result.arrays["truth"], names_in(result, "estimate-")
+    grid, truth, names = (
+        result.arrays["parameter"],
+        result.arrays["truth"],
+        names_in(result, "estimate-"),
+    )
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     order = np.argsort(grid)
     above.plot(grid[order], truth[order], color="black", linewidth=1.2, label="truth")
     for number, name in enumerate(names):
-        values, errors = result.arrays[f"estimate-{name}"], 2 * result.arrays[f"estimate-{name}-stderr"]
-        style = {"fmt": "o-", "color": COLOURS[number % len(COLOURS)], "capsize": 2, "markersize": 4, "linewidth": 0.9}
+        values, errors = (
+            result.arrays[f"estimate-{name}"],
+            2 * result.arrays[f"estimate-{name}-stderr"],
+        )
+        style = {
+            "fmt": "o-",
+            "color": COLOURS[number % len(COLOURS)],
+            "capsize": 2,
+            "markersize": 4,
+            "linewidth": 0.9,
+        }
         above.errorbar(grid[order], values[order], errors[order], label=name, **style)
         below.errorbar(grid[order], (values - truth)[order], errors[order], **style)
     below.axhline(0, color="black", linewidth=0.8)

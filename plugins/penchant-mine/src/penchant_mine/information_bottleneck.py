@@ -29,10 +29,16 @@ def run(options: Any, context: Any) -> penchant.Result:
     if not context.data.classes:
         raise penchant.Error("information-bottleneck needs a dataset with classes")
     shared = attrs.asdict(options)
-    cells = [(name, options.beta_mine) for name in options.rows] + [(SWEPT, beta) for beta in options.betas]
-    items = [[name, beta, repeat, shared] for name, beta in cells for repeat in range(options.repeats)]
+    cells = [(name, options.beta_mine) for name in options.rows] + [
+        (SWEPT, beta) for beta in options.betas
+    ]
+    items = [
+        [name, beta, repeat, shared] for name, beta in cells for repeat in range(options.repeats)
+    ]
     found = list(context.map(measure, items))
-    groups = [found[start : start + options.repeats] for start in range(0, len(found), options.repeats)]
+    groups = [
+        found[start : start + options.repeats] for start in range(0, len(found), options.repeats)
+    ]
     quantities: dict[str, penchant.Quantity] = {}
     for name, rows in zip(options.rows, groups):
         quantities |= _quantities(name, rows, context.data.test.labels)
@@ -40,31 +46,49 @@ def run(options: Any, context: Any) -> penchant.Result:
         "I(X; Z) between test inputs, seen by neither training nor stopping of the classifier, and their representation; "
         "density: of the Gaussian encoder over these inputs, at most the log of their number"
     )
-    context.conventions["scale"] = f"{len(context.data.train.labels)} training samples, {options.epochs} epochs, widths {options.widths}"
+    context.conventions["scale"] = (
+        f"{len(context.data.train.labels)} training samples, {options.epochs} epochs, widths {options.widths}"
+    )
     swept = groups[len(options.rows) :]
-    return penchant.Result(quantities, _sweep(options, swept, len(context.data.test.labels)) if options.betas else {})
+    return penchant.Result(
+        quantities, _sweep(options, swept, len(context.data.test.labels)) if options.betas else {}
+    )
 
 
 def measure(context: Any, item: Any) -> dict[str, float]:
     """Train one row once; its test error and the information its representation has about test inputs."""
     name, beta, repeat, options = item
     row, data = ROWS[name], context.data
-    x, test = (2 * part.inputs.flatten(1) - 1 for part in (data.train, data.test))  # pixels in [-1, 1], as published
-    values = {key: options[key] for key in BottleneckRecipe.__dataclass_fields__} | {"beta_mine": beta}
+    x, test = (
+        2 * part.inputs.flatten(1) - 1 for part in (data.train, data.test)
+    )  # pixels in [-1, 1], as published
+    values = {key: options[key] for key in BottleneckRecipe.__dataclass_fields__} | {
+        "beta_mine": beta
+    }
     recipe, generator = BottleneckRecipe(**values), context.generator("training", repeat)
     size, code, seed = x.shape[1], options["code"], generator.initial_seed()
     classifier = seeded(
-        seed, lambda: Classifier(row, size, options["widths"], code, data.classes, extra=options["propagated"]), context.device
+        seed,
+        lambda: Classifier(
+            row, size, options["widths"], code, data.classes, extra=options["propagated"]
+        ),
+        context.device,
     )
-    statistics = seeded(seed + 1, lambda: NoisyStatistics(size + code, options["statistics"]), context.device)
+    statistics = seeded(
+        seed + 1, lambda: NoisyStatistics(size + code, options["statistics"]), context.device
+    )
     used = statistics if row.regulariser == "mine" and beta > 0 else None
     train_row(classifier, used, x, data.train.labels, recipe, generator)
     judged = context.generator("judged", repeat)
-    found = {"error": error_rate(classifier, test, data.test.labels, recipe, options["draws"], judged)}
+    found = {
+        "error": error_rate(classifier, test, data.test.labels, recipe, options["draws"], judged)
+    }
     return {**found, **_information(context, classifier, test, recipe, judged)}
 
 
-def _information(context: Any, classifier: Classifier, test: Any, recipe: BottleneckRecipe, generator: Any) -> dict[str, float]:
+def _information(
+    context: Any, classifier: Classifier, test: Any, recipe: BottleneckRecipe, generator: Any
+) -> dict[str, float]:
     """By the chosen estimator for every noisy encoder, and from its density for a Gaussian one without noise on the input."""
     import torch
 
@@ -86,17 +110,35 @@ def _information(context: Any, classifier: Classifier, test: Any, recipe: Bottle
     return found
 
 
-def _quantities(name: str, rows: list[dict[str, float]], labels: Any) -> dict[str, penchant.Quantity]:
+def _quantities(
+    name: str, rows: list[dict[str, float]], labels: Any
+) -> dict[str, penchant.Quantity]:
     error, stderr = _misclassified(rows, len(labels))
-    over = {"count": len(rows), "over": "independent trainings; at least binomial over test samples"}
+    over = {
+        "count": len(rows),
+        "over": "independent trainings; at least binomial over test samples",
+    }
     commonest = float(labels.bincount().max()) / len(labels)
-    quantities = {f"error-{name}": penchant.Quantity(error, stderr=stderr, null=1 - commonest, **over)}
+    quantities = {
+        f"error-{name}": penchant.Quantity(error, stderr=stderr, null=1 - commonest, **over)
+    }
     for key, stated in (("information", "stderr"), ("density", "density-stderr")):
         if key in rows[0]:
             value, error = _with_error(rows, key, stated)
-            null = {"null": float(np.mean([row["null"] for row in rows]))} if key == "information" else {}
+            null = (
+                {"null": float(np.mean([row["null"] for row in rows]))}
+                if key == "information"
+                else {}
+            )
             label = f"information-{name}" if key == "information" else f"information-density-{name}"
-            quantities[label] = penchant.Quantity(value, stderr=error, over="independent trainings", count=len(rows), unit="nats", **null)
+            quantities[label] = penchant.Quantity(
+                value,
+                stderr=error,
+                over="independent trainings",
+                count=len(rows),
+                unit="nats",
+                **null,
+            )
     return quantities
 
 

@@ -22,7 +22,11 @@ CALIBRATIONS = 5  # estimates for normal pairs, at most
 
 def run(options: Any, context: Any) -> penchant.Result:
     """Every estimator at every step, one shard each."""
-    layers = [each.partition(":")[2] for each in (options.first, options.second) if each.startswith("layer:")]
+    layers = [
+        each.partition(":")[2]
+        for each in (options.first, options.second)
+        if each.startswith("layer:")
+    ]
     for each in (options.first, options.second):
         if each not in ("input", "label") and not each.startswith("layer:"):
             raise penchant.Error(f"a variable must be input, label or layer:NAME, found {each!r}")
@@ -33,7 +37,10 @@ def run(options: Any, context: Any) -> penchant.Result:
     found = list(context.map(measure, items))
     if layers:
         _note_noise(options, context)
-    table = {name: found[number * len(steps) : (number + 1) * len(steps)] for number, name in enumerate(names)}
+    table = {
+        name: found[number * len(steps) : (number + 1) * len(steps)]
+        for number, name in enumerate(names)
+    }
     arrays: dict[str, Any] = {"step": np.array([step or 0 for step in steps])}
     for name, rows in table.items():
         arrays[f"information-{name}"] = np.array([row["value"] for row in rows])
@@ -53,9 +60,13 @@ def _steps(options: Any, context: Any, layers: list[str]) -> list[int | None]:
 
 
 def _note_noise(options: Any, context: Any) -> None:
-    context.conventions["noise on layers"] = f"normal, {options.noise:g} standard deviations of the layer's activations"
+    context.conventions["noise on layers"] = (
+        f"normal, {options.noise:g} standard deviations of the layer's activations"
+    )
     if options.noise == 0 and "label" not in (options.first, options.second):
-        context.warn("without noise a layer is a function of the input: the true information is infinite, and the values say little")
+        context.warn(
+            "without noise a layer is a function of the input: the true information is infinite, and the values say little"
+        )
 
 
 def measure(context: Any, item: Any) -> dict[str, float]:
@@ -66,29 +77,46 @@ def measure(context: Any, item: Any) -> dict[str, float]:
     estimate = estimator(x, z)
     for warning in estimate.warnings:
         context.warn(warning if step is None else f"step {step}: {warning}")
-    found = {name: float(getattr(estimate, name)) for name in ("value", "training", "stderr", "null", "null_stderr", "count")}
+    found = {
+        name: float(getattr(estimate, name))
+        for name in ("value", "training", "stderr", "null", "null_stderr", "count")
+    }
     context.conventions[f"standard error of {estimator.name}"] = estimate.over
-    return {**found, **(calibration(context, estimator, x, z, estimate.value) if options["calibrate"] else {})}
+    return {
+        **found,
+        **(calibration(context, estimator, x, z, estimate.value) if options["calibrate"] else {}),
+    }
 
 
-def calibration(context: Any, estimator: Any, x: Tensor, z: Tensor, value: float) -> dict[str, float]:
+def calibration(
+    context: Any, estimator: Any, x: Tensor, z: Tensor, value: float
+) -> dict[str, float]:
     """The estimator's error for normal pairs of the same sizes for which it gives about this value, and its standard error.
 
     Which pairs these are is found by the secant method, from pairs with as much information as the value says.
     """
     sizes = [math.prod(each.shape[1:]) for each in (x, z)]
     most = LARGEST_SHARE * math.log(len(x))
-    known: list[tuple[float, float]] = []  # information of normal pairs, and what the estimator makes of it
+    known: list[
+        tuple[float, float]
+    ] = []  # information of normal pairs, and what the estimator makes of it
     wanted = min(max(0.0, value), most)
     for turn in range(CALIBRATIONS):
-        drawn = correlated(Setting(*sizes), correlation_for(wanted, min(sizes)), len(x), context.generator("calibration", turn))
+        drawn = correlated(
+            Setting(*sizes),
+            correlation_for(wanted, min(sizes)),
+            len(x),
+            context.generator("calibration", turn),
+        )
         estimate = estimator(*(each.to(x.device, x.dtype) for each in drawn))
         known.append((wanted, float(estimate.value)))
         following = min(max(0.0, _secant(known, value)), most)
         if abs(estimate.value - value) <= 2 * estimate.stderr or following == wanted:
             return {"bias": known[-1][1] - wanted, "bias-stderr": float(estimate.stderr)}
         wanted = following
-    context.warn(f"no normal pairs were found for which the estimator gives {value:.3g}; its bias is that for {known[-1][1]:.3g}")
+    context.warn(
+        f"no normal pairs were found for which the estimator gives {value:.3g}; its bias is that for {known[-1][1]:.3g}"
+    )
     return {"bias": known[-1][1] - known[-1][0], "bias-stderr": float(estimate.stderr)}
 
 
@@ -110,10 +138,16 @@ def variable(context: Any, name: str, step: int | None, options: Any) -> Tensor:
     if name == "label":
         labels = samples.labels[:count]
         classes = context.data.classes
-        return nn.functional.one_hot(labels, classes).to(context.dtype) if classes else labels.reshape(len(labels), -1)
+        return (
+            nn.functional.one_hot(labels, classes).to(context.dtype)
+            if classes
+            else labels.reshape(len(labels), -1)
+        )
     network = next(network for _, network in context.trained([step]))
     values = activations(network, name.partition(":")[2], samples.inputs[:count])
-    noise = torch.randn(values.shape, generator=context.generator("noise", name), device="cpu").to(values)
+    noise = torch.randn(values.shape, generator=context.generator("noise", name), device="cpu").to(
+        values
+    )
     return values + options["noise"] * values.std() * noise
 
 
@@ -140,17 +174,33 @@ def activations(network: nn.Module, layer: str, inputs: Tensor) -> Tensor:
 def _rows(out: Any, layer: str, count: int) -> Tensor:
     """One row a sample, of the last call of a layer that is called several times."""
     if not isinstance(out, Tensor) or out.ndim == 0 or len(out) != count:
-        found = "was not called" if out is None else f"gives {tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}"
-        raise penchant.Error(f"layer {layer!r} {found} for {count} samples, expected a tensor with a row for each")
+        found = (
+            "was not called"
+            if out is None
+            else f"gives {tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__}"
+        )
+        raise penchant.Error(
+            f"layer {layer!r} {found} for {count} samples, expected a tensor with a row for each"
+        )
     return out.reshape(count, -1)
 
 
 def _quantities(name: str, row: dict[str, float]) -> dict[str, penchant.Quantity]:
     null = {"null": row["null"], "null_stderr": row["null_stderr"]}
-    error = {"stderr": row["stderr"], "over": "see conventions", "count": int(row["count"]), "unit": "nats"}
-    quantities = {name: penchant.Quantity(row["value"], **error, **null), f"{name}-train": penchant.Quantity(row["training"], **error)}
+    error = {
+        "stderr": row["stderr"],
+        "over": "see conventions",
+        "count": int(row["count"]),
+        "unit": "nats",
+    }
+    quantities = {
+        name: penchant.Quantity(row["value"], **error, **null),
+        f"{name}-train": penchant.Quantity(row["training"], **error),
+    }
     if "bias" in row:
-        quantities[f"{name}-bias"] = penchant.Quantity(row["bias"], **{**error, "stderr": row["bias-stderr"]})
+        quantities[f"{name}-bias"] = penchant.Quantity(
+            row["bias"], **{**error, "stderr": row["bias-stderr"]}
+        )
     return quantities
 
 

@@ -28,9 +28,16 @@ def load(options: Any, generator: Generator) -> Data:
         images = read(find(options, f"{prefix}-images-idx3-ubyte"), axes=3)
         digits = read(find(options, f"{prefix}-labels-idx1-ubyte"), axes=1).to(torch.int64)
         if len(images) != len(digits):
-            raise penchant.Error(f"stacked-mnist: {len(images)} {part} images and {len(digits)} labels, expected as many")
-        stacked[part] = stack(images, digits, counts[part], torch.Generator(device="cpu").manual_seed(seed))
-    conventions = {"modes": "digits of the channels read as a number, first channel first", "pixels": "0 to 1"}
+            raise penchant.Error(
+                f"stacked-mnist: {len(images)} {part} images and {len(digits)} labels, expected as many"
+            )
+        stacked[part] = stack(
+            images, digits, counts[part], torch.Generator(device="cpu").manual_seed(seed)
+        )
+    conventions = {
+        "modes": "digits of the channels read as a number, first channel first",
+        "pixels": "0 to 1",
+    }
     return Data(stacked["train"], stacked["test"], classes=1000, conventions=conventions)
 
 
@@ -45,12 +52,20 @@ def find(options: Any, name: str) -> Path:
     """A file of MNIST, gzipped or plain, under `root` or PENCHANT_DATA."""
     chosen = options.root or os.environ.get("PENCHANT_DATA")
     if not chosen:
-        raise penchant.Error("stacked-mnist: set PENCHANT_DATA or root to the folder that holds the folder of MNIST")
-    wanted = [Path(chosen).expanduser() / folder / f"{name}{suffix}" for folder in FOLDERS for suffix in ("", ".gz")]
+        raise penchant.Error(
+            "stacked-mnist: set PENCHANT_DATA or root to the folder that holds the folder of MNIST"
+        )
+    wanted = [
+        Path(chosen).expanduser() / folder / f"{name}{suffix}"
+        for folder in FOLDERS
+        for suffix in ("", ".gz")
+    ]
     for path in wanted:
         if path.is_file():
             return path
-    raise penchant.Error(f"stacked-mnist: the file {name} is not there; looked for{''.join(f'{chr(10)}  {path}' for path in wanted)}")
+    raise penchant.Error(
+        f"stacked-mnist: the file {name} is not there; looked for{''.join(f'{chr(10)}  {path}' for path in wanted)}"
+    )
 
 
 def read(path: Path, *, axes: int) -> Tensor:
@@ -61,8 +76,12 @@ def read(path: Path, *, axes: int) -> Tensor:
         raise penchant.Error(f"{path} cannot be read: {error}") from error
     start = 4 + 4 * axes
     if len(raw) < start or raw[:4] != bytes((0, 0, 8, axes)):
-        raise penchant.Error(f"{path}: found the header {raw[:4].hex()}, expected {bytes((0, 0, 8, axes)).hex()} (IDX, unsigned bytes)")
+        raise penchant.Error(
+            f"{path}: found the header {raw[:4].hex()}, expected {bytes((0, 0, 8, axes)).hex()} (IDX, unsigned bytes)"
+        )
     shape = struct.unpack(f">{axes}I", raw[4:start])
     if len(raw) - start != math.prod(shape):
-        raise penchant.Error(f"{path}: found {len(raw) - start} values, expected {math.prod(shape)}, as its header says {list(shape)}")
+        raise penchant.Error(
+            f"{path}: found {len(raw) - start} values, expected {math.prod(shape)}, as its header says {list(shape)}"
+        )
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8, offset=start).reshape(shape)

@@ -40,5 +40,10 @@ def build_convolutional(options: Any, shape: tuple[int, ...], outputs: int) -> n
             f"statistics-conv: image is {list(image)}, {math.prod(image)} values, and a pair has {math.prod(shape)}; expected more, for z"
         )
     return ConditionedConvolutions(
-        image, condition, channels=options.channels, hidden=options.hidden, activation=options.activation, outputs=outputs
+        image,
+        condition,
+        channels=options.channels,
+        hidden=options.hidden,
+        activation=options.activation,
+        outputs=outputs,
     )

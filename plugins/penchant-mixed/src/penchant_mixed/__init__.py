@@ -30,9 +30,13 @@ class MixedDerivative(penchant.Estimator):
     step: float = penchant.option(100.0, "step h of the finite differences", above=0)
     point: str = penchant.option("gaussian", "where M is taken", choices=("gaussian", "zero"))
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
-    leading: int | None = penchant.option(None, "pairs to find without the matrix; nothing: the whole matrix", at_least=1)
+    leading: int | None = penchant.option(
+        None, "pairs to find without the matrix; nothing: the whole matrix", at_least=1
+    )
     iterations: int = penchant.option(12, "most passes over the networks, with leading", at_least=1)
-    tolerance: float = penchant.option(1e-3, "largest residual, relative to the first eigenvalue, with leading", above=0)
+    tolerance: float = penchant.option(
+        1e-3, "largest residual, relative to the first eigenvalue, with leading", above=0
+    )
 
 
 @penchant.hookimpl

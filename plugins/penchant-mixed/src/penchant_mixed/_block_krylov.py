@@ -29,7 +29,13 @@ class Pairs(NamedTuple):
 
 
 def leading_pairs(
-    product: Callable[[Tensor], Tensor], size: int, count: int, *, generator: Generator, passes: int, tolerance: float
+    product: Callable[[Tensor], Tensor],
+    size: int,
+    count: int,
+    *,
+    generator: Generator,
+    passes: int,
+    tolerance: float,
 ) -> Pairs:
     """The `count` leading pairs of the operator; `product` maps rows (block, D) to rows.
 
@@ -39,7 +45,13 @@ def leading_pairs(
     >>> pairs.eigenvalues.round(decimals=6).tolist()
     [49.0, 48.0]
     """
-    start = torch.randn(min(count + _OVERSAMPLING, size), size, generator=generator, dtype=torch.float64, device="cpu")
+    start = torch.randn(
+        min(count + _OVERSAMPLING, size),
+        size,
+        generator=generator,
+        dtype=torch.float64,
+        device="cpu",
+    )
     block = torch.linalg.qr(start.T).Q.T
     basis, images = block[:0], block[:0]
     for number in range(1, passes + 1):
@@ -59,7 +71,13 @@ def _ritz_pairs(basis: Tensor, images: Tensor, count: int, passes: int, toleranc
     vectors = weights @ basis
     residuals = (weights @ images - values[:, None] * vectors).norm(dim=1)
     enough = len(values) == count
-    return Pairs(values, vectors, residuals, passes, enough and bool((residuals <= tolerance * values[0]).all()))
+    return Pairs(
+        values,
+        vectors,
+        residuals,
+        passes,
+        enough and bool((residuals <= tolerance * values[0]).all()),
+    )
 
 
 def _beyond(basis: Tensor, image: Tensor) -> Tensor:

@@ -26,12 +26,18 @@ def estimate(options: Any, context: Any, *, samples: int) -> Directions:
     architecture = context.architecture
     size = math.prod(architecture.shape)
     if architecture.outputs > 2:
-        raise penchant.Error(f"mixed-derivative needs one output or two logits, found {architecture.outputs} outputs")
+        raise penchant.Error(
+            f"mixed-derivative needs one output or two logits, found {architecture.outputs} outputs"
+        )
     if options.leading is None and size > LARGEST_MATRIX:
         need = f"{8 * size**2 / 2**30:.1f} GiB"
-        raise penchant.Error(f"the whole matrix of {size} inputs takes {need}: set leading = k for the first k directions")
+        raise penchant.Error(
+            f"the whole matrix of {size} inputs takes {need}: set leading = k for the first k directions"
+        )
     if options.leading is not None and options.leading > size:
-        raise penchant.Error(f"leading must be at most {size}, the number of inputs, found {options.leading}")
+        raise penchant.Error(
+            f"leading must be at most {size}, the number of inputs, found {options.leading}"
+        )
     items = _items(options, context, samples)
     find = _whole if options.leading is None else _leading
     return find(options, context, items, size)
@@ -41,20 +47,31 @@ def _items(options: Any, context: Any, samples: int) -> list[dict[str, Any]]:
     """At least four networks a shard and at most 64 shards: each keeps a matrix on the disk until the job is done."""
     point = torch.zeros(context.architecture.shape, device="cpu")
     if options.point == "gaussian":
-        point = options.point_scale * torch.randn(point.shape, generator=context.generator("point"), device="cpu")
+        point = options.point_scale * torch.randn(
+            point.shape, generator=context.generator("point"), device="cpu"
+        )
     shard = max(4, math.ceil(samples / 64))
     step = options.step if options.method == "finite-difference" else None
     shared = {"point": point.flatten().tolist(), "step": step}
-    return [{**shared, "first": first, "last": min(first + shard, samples)} for first in range(0, samples, shard)]
+    return [
+        {**shared, "first": first, "last": min(first + shard, samples)}
+        for first in range(0, samples, shard)
+    ]
 
 
 def _conventions(options: Any, context: Any) -> dict[str, str]:
-    where = "at zero" if options.point == "zero" else f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
+    where = (
+        "at zero"
+        if options.point == "zero"
+        else f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
+    )
     how = "exact" if options.method == "exact" else f"finite differences of step {options.step:g}"
     return {
         "second moment": "E[M^T M], M = d^2 f / d theta d x, all parameters",
         "mixed derivative": f"{how} {where}",
-        "output": "the only one" if context.architecture.outputs == 1 else "second logit minus first",
+        "output": "the only one"
+        if context.architecture.outputs == 1
+        else "second logit minus first",
         "batch-norm": "running statistics",
     }
 
@@ -63,7 +80,13 @@ def _whole(options: Any, context: Any, items: list[dict[str, Any]], size: int) -
     groups = GroupedMoment(size, device=context.device)
     for number, shard in enumerate(context.map(gram_sum, items)):
         part = groups.parts[number % len(groups.parts)]
-        part.merge({"outer": shard["gram"], "total": torch.zeros_like(part.total), "squared-norms": shard["traces"]})
+        part.merge(
+            {
+                "outer": shard["gram"],
+                "total": torch.zeros_like(part.total),
+                "squared-norms": shard["traces"],
+            }
+        )
     moment = groups.whole()
     matrix, traces = moment.matrix(), moment.norms()
     eigenvalues, vectors = descending_eigh(matrix)
@@ -81,7 +104,12 @@ def _whole(options: Any, context: Any, items: list[dict[str, Any]], size: int) -
 
 def _leading(options: Any, context: Any, items: list[dict[str, Any]], size: int) -> Directions:
     samples = items[-1]["last"]
-    traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in context.map(trace_estimates, items)])
+    traces = torch.cat(
+        [
+            torch.as_tensor(shard["traces"], device="cpu")
+            for shard in context.map(trace_estimates, items)
+        ]
+    )
 
     def mean_product(vectors: Tensor) -> Tensor:
         sent = as_text(vectors)
@@ -89,7 +117,12 @@ def _leading(options: Any, context: Any, items: list[dict[str, Any]], size: int)
         return sum(torch.as_tensor(shard["products"], device="cpu") for shard in shards) / samples
 
     pairs = leading_pairs(
-        mean_product, size, options.leading, generator=context.generator("start"), passes=options.iterations, tolerance=options.tolerance
+        mean_product,
+        size,
+        options.leading,
+        generator=context.generator("start"),
+        passes=options.iterations,
+        tolerance=options.tolerance,
     )
     worst = float(pairs.residuals.max() / pairs.eigenvalues[0])
     warnings = () if pairs.converged else (_not_converged(options, pairs.passes, worst),)
@@ -100,7 +133,10 @@ def _leading(options: Any, context: Any, items: list[dict[str, Any]], size: int)
         trace_stderr=_stderr(traces),
         samples=samples,
         residuals=pairs.residuals,
-        conventions={**_conventions(options, context), "pairs": f"block Krylov, {pairs.passes} passes"},
+        conventions={
+            **_conventions(options, context),
+            "pairs": f"block Krylov, {pairs.passes} passes",
+        },
         warnings=warnings,
     )
 
@@ -118,9 +154,16 @@ def _stderr(values: Tensor) -> float | None:
 
 def _networks(context: Any, item: dict[str, Any]) -> tuple[MixedDerivative, Iterator[State]]:
     """The operator of an architecture, and the states of a shard's networks."""
-    networks = draw(context.architecture, range(item["first"], item["last"]), prepare=safe).to(context.device, context.dtype)
-    point = torch.tensor(item["point"], device=context.device, dtype=context.dtype).reshape(context.architecture.shape)
-    states = ({name: stacked[number] for name, stacked in networks.state.items()} for number in range(len(networks)))
+    networks = draw(context.architecture, range(item["first"], item["last"]), prepare=safe).to(
+        context.device, context.dtype
+    )
+    point = torch.tensor(item["point"], device=context.device, dtype=context.dtype).reshape(
+        context.architecture.shape
+    )
+    states = (
+        {name: stacked[number] for name, stacked in networks.state.items()}
+        for number in range(len(networks))
+    )
     return MixedDerivative(networks.module, point, step=item["step"]), states
 
 
@@ -151,7 +194,9 @@ def trace_estimates(context: Any, item: dict[str, Any]) -> dict[str, Tensor]:
     mixed, states = _networks(context, item)
     traces = []
     for index, state in enumerate(states, item["first"]):
-        signs = torch.randint(2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu")
+        signs = torch.randint(
+            2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"
+        )
         images = mixed.apply(state, (2 * signs - 1).to(context.device, context.dtype))
         traces.append(sum(image.double().square().sum() for image in images.values()) / PROBES)
     return {"traces": torch.stack(traces)}
@@ -164,4 +209,6 @@ def as_text(vectors: Tensor) -> str:
 
 def from_text(text: str, size: int) -> Tensor:
     """What `as_text` wrote."""
-    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float64).reshape(-1, size)
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float64).reshape(
+        -1, size
+    )

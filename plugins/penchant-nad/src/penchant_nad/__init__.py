@@ -10,11 +10,23 @@ RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
 TWENTY = {**RECIPE, "epochs": 20}
 
 # Recipe of its experiments on CIFAR-10.
-IMAGES = {"batch": 128, "learning_rate": 0.21, "schedule": "linear", "momentum": 0.9, "weight_decay": 5e-4}
+IMAGES = {
+    "batch": 128,
+    "learning_rate": 0.21,
+    "schedule": "linear",
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+}
 
 # Like methods: the derivative at a point, and the coarse differences of the paper.
-LOCAL = [{"name": "gradient-covariance", "method": "autograd"}, {"name": "mixed-derivative", "method": "exact"}]
-COARSE = [{"name": "gradient-covariance"}, {"name": "mixed-derivative", "method": "finite-difference"}]
+LOCAL = [
+    {"name": "gradient-covariance", "method": "autograd"},
+    {"name": "mixed-derivative", "method": "exact"},
+]
+COARSE = [
+    {"name": "gradient-covariance"},
+    {"name": "mixed-derivative", "method": "finite-difference"},
+]
 BASES = ("dft-cosine", "dft-sine", "random", "canonical", "nad")
 
 
@@ -34,9 +46,15 @@ class GradientCovariance(penchant.Estimator):
     role = "directions"
     target = "penchant_nad.gradient_covariance:estimate"
 
-    method: str = penchant.option("finite-difference", "how gradients are taken", choices=("finite-difference", "impulse", "autograd"))
+    method: str = penchant.option(
+        "finite-difference",
+        "how gradients are taken",
+        choices=("finite-difference", "impulse", "autograd"),
+    )
     step: float = penchant.option(100.0, "step h of the finite differences", above=0)
-    point: str = penchant.option("gaussian", "where gradients are taken", choices=("gaussian", "zero"))
+    point: str = penchant.option(
+        "gaussian", "where gradients are taken", choices=("gaussian", "zero")
+    )
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
     centred: bool = penchant.option(False, "subtract the mean gradient")
 
@@ -115,7 +133,13 @@ class DirectionalAccuracy(penchant.Probe):
         "eigenvalue": "of each direction, for the basis nad",
     }
     presets = {
-        "quick": {"every": 40, "samples": 200, "train": 4000, "test": 2000, "training": {**RECIPE, "epochs": 5}},
+        "quick": {
+            "every": 40,
+            "samples": 200,
+            "train": 4000,
+            "test": 2000,
+            "training": {**RECIPE, "epochs": 5},
+        },
         "fig-1": {"basis": "dft-cosine", "every": 1, "sigma": 3.0, "training": TWENTY},
         "fig-2": {"basis": "dft-cosine", "every": 1, "sigma": 0.5, "training": TWENTY},
         "fig-3": {"basis": "dft-cosine", "every": 1, "sigma": 3.0, "training": TWENTY},
@@ -125,8 +149,21 @@ class DirectionalAccuracy(penchant.Probe):
         "fig-s3b": {"basis": "dft-cosine", "every": 1, "sigma": 1.0, "training": TWENTY},
         "fig-s3c": {"basis": "dft-cosine", "every": 1, "sigma": 3.0, "training": TWENTY},
         "fig-s4": {"basis": "random", "every": 10, "sigma": 3.0, "training": TWENTY},
-        "fig-s12": {"basis": "nad", "every": 10, "samples": 10000, "sigma": 3.0, "training": TWENTY},
-        "fig-s13": {"basis": "nad", "indices": (0, 100, 500, 1000), "samples": 10000, "sigma": 1.0, "repeats": 5, "training": TWENTY},
+        "fig-s12": {
+            "basis": "nad",
+            "every": 10,
+            "samples": 10000,
+            "sigma": 3.0,
+            "training": TWENTY,
+        },
+        "fig-s13": {
+            "basis": "nad",
+            "indices": (0, 100, 500, 1000),
+            "samples": 10000,
+            "sigma": 1.0,
+            "repeats": 5,
+            "training": TWENTY,
+        },
         "fig-s14": {
             "basis": "nad",
             "indices": (0, 10, 50, 100, 500, 1000),
@@ -138,17 +175,29 @@ class DirectionalAccuracy(penchant.Probe):
     }
 
     basis: str = penchant.option("nad", "which directions", choices=BASES)
-    indices: tuple[int, ...] = penchant.option((), "which of the basis; none: every so many", at_least=0)
+    indices: tuple[int, ...] = penchant.option(
+        (), "which of the basis; none: every so many", at_least=0
+    )
     every: int = penchant.option(64, "take every so manieth direction, from the first", at_least=1)
     samples: int = penchant.option(2000, "networks drawn for the basis nad", at_least=2)
-    directions: Any = penchant.option(None, "stored directions (rows) instead of drawing networks for the basis nad", array=True)
-    epsilon: float = penchant.option(1.0, "distance of the classes from the plane between them", above=0)
-    margin: str = penchant.option("paper", "paper: +-epsilon, code: +-epsilon / 2", choices=("paper", "code"))
-    sigma: float = penchant.option(1.0, "standard deviation of the noise orthogonal to the direction", at_least=0)
+    directions: Any = penchant.option(
+        None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
+    )
+    epsilon: float = penchant.option(
+        1.0, "distance of the classes from the plane between them", above=0
+    )
+    margin: str = penchant.option(
+        "paper", "paper: +-epsilon, code: +-epsilon / 2", choices=("paper", "code")
+    )
+    sigma: float = penchant.option(
+        1.0, "standard deviation of the noise orthogonal to the direction", at_least=0
+    )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)
     loss_target: float = penchant.option(0.01, "the small training loss of steps-to-loss", above=0)
-    train_sizes: tuple[int, ...] = penchant.option((), "further numbers of training samples, for accuracy-by-size", at_least=2)
+    train_sizes: tuple[int, ...] = penchant.option(
+        (), "further numbers of training samples, for accuracy-by-size", at_least=2
+    )
     repeats: int = penchant.option(1, "networks trained for each direction", at_least=1)
 
 
@@ -178,14 +227,27 @@ class PoisonedAccuracy(penchant.Probe):
         "eigenvalue": "of the carrier's first NAD, where NADs were computed",
     }
     presets = {
-        "quick": {"carriers": (0, 40, 200), "samples": 300, "epsilon": 0.5, "training": {**IMAGES, "epochs": 40, "learning_rate": 0.05}},
-        "fig-7": {"carriers": tuple(range(0, 1000, 50)), "samples": 10000, "training": {**IMAGES, "epochs": 50}},
+        "quick": {
+            "carriers": (0, 40, 200),
+            "samples": 300,
+            "epsilon": 0.5,
+            "training": {**IMAGES, "epochs": 40, "learning_rate": 0.05},
+        },
+        "fig-7": {
+            "carriers": tuple(range(0, 1000, 50)),
+            "samples": 10000,
+            "training": {**IMAGES, "epochs": 50},
+        },
     }
 
-    carriers: tuple[int, ...] = penchant.option((0, 100, 500, 900), "indices of the first NAD that carries the class", at_least=0)
+    carriers: tuple[int, ...] = penchant.option(
+        (0, 100, 500, 900), "indices of the first NAD that carries the class", at_least=0
+    )
     epsilon: float = penchant.option(0.05, "size of the carrier; pixels are in [0, 1]", above=0)
     samples: int = penchant.option(2000, "networks drawn for the NADs", at_least=2)
-    directions: Any = penchant.option(None, "stored single-channel NADs (rows) instead of drawing networks", array=True)
+    directions: Any = penchant.option(
+        None, "stored single-channel NADs (rows) instead of drawing networks", array=True
+    )
     repeats: int = penchant.option(1, "networks trained for each carrier", at_least=1)
 
 
@@ -215,8 +277,14 @@ class FlippedAccuracy(penchant.Probe):
         "fig-8": {"samples": 10000, "training": {**IMAGES, "epochs": 50}},
     }
 
-    samples: int = penchant.option(2000, "networks drawn for the NADs; at least as many as pixels", at_least=2)
-    directions: Any = penchant.option(None, "stored single-channel NADs (rows), all of them, instead of drawing networks", array=True)
+    samples: int = penchant.option(
+        2000, "networks drawn for the NADs; at least as many as pixels", at_least=2
+    )
+    directions: Any = penchant.option(
+        None,
+        "stored single-channel NADs (rows), all of them, instead of drawing networks",
+        array=True,
+    )
     repeats: int = penchant.option(1, "networks trained for each representation", at_least=1)
 
 
@@ -282,17 +350,26 @@ class Dipole(penchant.Probe):
         "markov-bound": "v^T C v / eta",
         "eigenvalue": "of each direction, for the basis nad",
     }
-    presets = {"quick": {"every": 32, "networks": 64}, "lemma-2": {"basis": "nad", "every": 8, "samples": 10000, "networks": 1000}}
+    presets = {
+        "quick": {"every": 32, "networks": 64},
+        "lemma-2": {"basis": "nad", "every": 8, "samples": 10000, "networks": 1000},
+    }
 
     basis: str = penchant.option("dft-cosine", "which directions", choices=BASES)
-    indices: tuple[int, ...] = penchant.option((), "which of the basis; none: every so many", at_least=0)
+    indices: tuple[int, ...] = penchant.option(
+        (), "which of the basis; none: every so many", at_least=0
+    )
     every: int = penchant.option(32, "take every so manieth direction, from the first", at_least=1)
     samples: int = penchant.option(2000, "networks drawn for the basis nad", at_least=2)
-    directions: Any = penchant.option(None, "stored directions (rows) instead of drawing networks for the basis nad", array=True)
+    directions: Any = penchant.option(
+        None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
+    )
     networks: int = penchant.option(64, "networks measured, half of them for the bound", at_least=8)
     alpha: float = penchant.option(2.0, "alpha of g(t) = alpha t^2/2 + beta t", at_least=0)
     beta: float = penchant.option(0.0, "beta of g", at_least=0)
-    eta: float = penchant.option(1.0, "threshold of the Markov bound, in means of v^T C v over the directions", above=0)
+    eta: float = penchant.option(
+        1.0, "threshold of the Markov bound, in means of v^T C v over the directions", above=0
+    )
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point x", above=0)
 
 
@@ -332,22 +409,35 @@ class PoolingTheory(penchant.Probe):
         "curve-frequency": "frequencies of the loss curves",
         "loss-curves": "training loss, (frequencies, steps)",
     }
-    presets = {"quick": {"every": 2}, "fig-4": {"draws": 100000, "curves": 12, "steps": 2000, "networks": 32}}
+    presets = {
+        "quick": {"every": 2},
+        "fig-4": {"draws": 100000, "curves": 12, "steps": 2000, "networks": 32},
+    }
 
     size: int = penchant.option(128, "inputs D", at_least=8)
     stride: int = penchant.option(4, "subsampling S", at_least=2)
-    prefilter: str = penchant.option("average", "filter before subsampling", choices=("none", "average", "low-pass"))
-    epsilon: float = penchant.option(1.0, "distance of the classes from the plane between them", above=0)
+    prefilter: str = penchant.option(
+        "average", "filter before subsampling", choices=("none", "average", "low-pass")
+    )
+    epsilon: float = penchant.option(
+        1.0, "distance of the classes from the plane between them", above=0
+    )
     sigma: float = penchant.option(1.0, "standard deviation of the noise", above=0)
     every: int = penchant.option(1, "take every so manieth frequency", at_least=1)
-    draws: int = penchant.option(10000, "samples (and networks) simulated at each frequency", at_least=100)
+    draws: int = penchant.option(
+        10000, "samples (and networks) simulated at each frequency", at_least=100
+    )
     curves: int = penchant.option(5, "frequencies whose training is followed", at_least=1)
-    curve_sigma: float = penchant.option(0.3, "standard deviation of the noise while training", above=0)
+    curve_sigma: float = penchant.option(
+        0.3, "standard deviation of the noise while training", above=0
+    )
     networks: int = penchant.option(4, "networks trained at each of them", at_least=2)
     steps: int = penchant.option(300, "steps of training", at_least=1)
     batch: int = penchant.option(64, "samples a step", at_least=1)
     learning_rate: float = penchant.option(0.1, "of SGD", above=0)
-    weight_std: float = penchant.option(0.5, "standard deviation of theta and phi before training", above=0)
+    weight_std: float = penchant.option(
+        0.5, "standard deviation of theta and phi before training", above=0
+    )
 
 
 @penchant.hookimpl
@@ -357,4 +447,12 @@ def penchant_estimators() -> list[type[penchant.Estimator]]:
 
 @penchant.hookimpl
 def penchant_probes() -> list[type[penchant.Probe]]:
-    return [Nad, DirectionalAccuracy, NadAgreement, PoolingTheory, Dipole, PoisonedAccuracy, FlippedAccuracy]
+    return [
+        Nad,
+        DirectionalAccuracy,
+        NadAgreement,
+        PoolingTheory,
+        Dipole,
+        PoisonedAccuracy,
+        FlippedAccuracy,
+    ]

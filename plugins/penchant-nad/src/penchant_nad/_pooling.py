@@ -66,12 +66,22 @@ def bayes_accuracies(taps: Tensor, stride: int, chosen: list[int], ratio: float)
 def pooling_matrix(taps: Tensor, stride: int) -> Tensor:
     """Circular convolution and subsampling as a matrix (M, D)."""
     size = len(taps)
-    row, column = torch.arange(0, size, stride, device="cpu")[:, None], torch.arange(size, device="cpu")
+    row, column = (
+        torch.arange(0, size, stride, device="cpu")[:, None],
+        torch.arange(size, device="cpu"),
+    )
     return taps[(row - column) % size]
 
 
 def simulated_accuracy(
-    taps: Tensor, stride: int, frequency: int, *, epsilon: float, sigma: float, draws: int, generator: Generator
+    taps: Tensor,
+    stride: int,
+    frequency: int,
+    *,
+    epsilon: float,
+    sigma: float,
+    draws: int,
+    generator: Generator,
 ) -> float:
     """Share of pooled samples that the exact Gaussian discriminant of their two classes gets right."""
     size = len(taps)
@@ -103,7 +113,9 @@ class Curvature(NamedTuple):
     theta_stderr: float
 
 
-def curvature_law(response: Tensor, stride: int, chosen: list[int], *, epsilon: float, sigma: float) -> tuple[Tensor, Tensor]:
+def curvature_law(
+    response: Tensor, stride: int, chosen: list[int], *, epsilon: float, sigma: float
+) -> tuple[Tensor, Tensor]:
     """Lemma 1 along phi_l and along theta_(l mod M), for unit variances of theta and phi."""
     power = response.square()
     index = torch.tensor(chosen, device="cpu")
@@ -115,11 +127,20 @@ def curvature_law(response: Tensor, stride: int, chosen: list[int], *, epsilon: 
 
 
 def measured_curvature(
-    response: Tensor, stride: int, frequency: int, *, epsilon: float, sigma: float, draws: int, generator: Generator
+    response: Tensor,
+    stride: int,
+    frequency: int,
+    *,
+    epsilon: float,
+    sigma: float,
+    draws: int,
+    generator: Generator,
 ) -> Curvature:
     """Second differences of the loss over fresh networks and samples; the loss is quadratic in each, so they are exact."""
     size, folded = len(response), len(response) // stride
-    theta, phi, x = (torch.randn(draws, count, generator=generator, **HOST) for count in (folded, size, size))
+    theta, phi, x = (
+        torch.randn(draws, count, generator=generator, **HOST) for count in (folded, size, size)
+    )
     y = 2.0 * torch.randint(2, (draws,), generator=generator, device="cpu") - 1
     x = sigma * x
     x[:, frequency] += epsilon * y
@@ -131,7 +152,10 @@ def measured_curvature(
     for along in ("phi", "theta"):
         step = torch.zeros(size if along == "phi" else folded, **HOST)
         step[frequency % len(step)] = 1
-        sides = [loss(theta, phi + sign * step) if along == "phi" else loss(theta + sign * step, phi) for sign in (-1, 0, 1)]
+        sides = [
+            loss(theta, phi + sign * step) if along == "phi" else loss(theta + sign * step, phi)
+            for sign in (-1, 0, 1)
+        ]
         second = sides[0] - 2 * sides[1] + sides[2]
         found += [float(second.mean()), float(second.std() / math.sqrt(draws))]
     return Curvature(*found)
@@ -154,19 +178,35 @@ class Descent(NamedTuple):
 
 
 def loss_curves(
-    response: Tensor, stride: int, frequency: int, descent: Descent, *, epsilon: float, sigma: float, generator: Generator
+    response: Tensor,
+    stride: int,
+    frequency: int,
+    descent: Descent,
+    *,
+    epsilon: float,
+    sigma: float,
+    generator: Generator,
 ) -> Tensor:
     """Training losses (networks, steps) of the squared error under SGD, every step on fresh samples."""
     size, folded = len(response), len(response) // stride
-    theta, phi = (descent.std * torch.randn(descent.networks, 1, count, generator=generator, **HOST) for count in (folded, size))
+    theta, phi = (
+        descent.std * torch.randn(descent.networks, 1, count, generator=generator, **HOST)
+        for count in (folded, size)
+    )
     losses = []
     for _ in range(descent.steps):
         x = sigma * torch.randn(descent.networks, descent.batch, size, generator=generator, **HOST)
-        y = 2.0 * torch.randint(2, (descent.networks, descent.batch), generator=generator, device="cpu") - 1
+        y = (
+            2.0
+            * torch.randint(2, (descent.networks, descent.batch), generator=generator, device="cpu")
+            - 1
+        )
         x[..., frequency] += epsilon * y
         theta, phi = theta.requires_grad_(), phi.requires_grad_()
         loss = (y - pooled_output(theta, phi, response, x, stride)).square().mean(1)
         slopes = torch.autograd.grad(loss.sum(), (theta, phi))
-        theta, phi = ((value - descent.rate * slope).detach() for value, slope in zip((theta, phi), slopes))
+        theta, phi = (
+            (value - descent.rate * slope).detach() for value, slope in zip((theta, phi), slopes)
+        )
         losses.append(loss.detach())
     return torch.stack(losses, dim=1)

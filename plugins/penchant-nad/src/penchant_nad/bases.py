@@ -27,7 +27,9 @@ def named_basis(options: Any, context: Any) -> Basis:
     if options.basis == "canonical":
         return Basis(torch.eye(size, dtype=torch.float64, device="cpu"))
     if options.basis == "random":
-        noise = torch.randn(size, size, generator=context.generator("basis"), dtype=torch.float64, device="cpu")
+        noise = torch.randn(
+            size, size, generator=context.generator("basis"), dtype=torch.float64, device="cpu"
+        )
         return Basis(torch.linalg.qr(noise).Q.T)
     family = cosine_family if options.basis == "dft-cosine" else sine_family
     waves = family(_plane(shape), device="cpu", dtype=torch.float64)
@@ -45,7 +47,9 @@ def nad_basis(options: Any, context: Any, size: int) -> Basis:
     if options.directions is not None:
         vectors = torch.as_tensor(options.directions, dtype=torch.float64, device="cpu")
         if vectors.ndim != 2 or vectors.shape[1] != size:
-            raise penchant.Error(f"directions must be rows of {size} numbers, found an array of shape {list(vectors.shape)}")
+            raise penchant.Error(
+                f"directions must be rows of {size} numbers, found an array of shape {list(vectors.shape)}"
+            )
         return Basis(vectors / vectors.norm(dim=1, keepdim=True))
     found = context.estimator("directions")(samples=options.samples)
     context.conventions.update(found.conventions)
@@ -57,8 +61,14 @@ def chosen_indices(options: Any, basis: Basis) -> list[int]:
     count = len(basis.vectors)
     indices = list(options.indices) or list(range(0, count, options.every))
     if max(indices) >= count:
-        need = f"; samples must be at least {max(indices) + 1}" if options.basis == "nad" and options.directions is None else ""
-        raise penchant.Error(f"the basis {options.basis} has {count} directions, found index {max(indices)}{need}")
+        need = (
+            f"; samples must be at least {max(indices) + 1}"
+            if options.basis == "nad" and options.directions is None
+            else ""
+        )
+        raise penchant.Error(
+            f"the basis {options.basis} has {count} directions, found index {max(indices)}{need}"
+        )
     if len(set(indices)) < len(indices):
         raise penchant.Error(f"indices must differ, found {indices}")
     return indices

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import penchant
-from penchant_numerics.training import Trainer, evaluate
+from penchant_numerics.trainer import Trainer, evaluate
 
 from penchant_nad.bases import chosen_indices, named_basis
 
@@ -21,10 +21,19 @@ def run(options: Any, context: Any) -> penchant.Result:
         _check_before_drawing(options, math.prod(context.architecture.shape))
     basis = named_basis(options, context)
     indices = chosen_indices(options, basis)
-    data = {name: getattr(options, name) for name in ("epsilon", "margin", "sigma", "test", "loss_target")}
+    data = {
+        name: getattr(options, name)
+        for name in ("epsilon", "margin", "sigma", "test", "loss_target")
+    }
     sizes = [options.train, *(size for size in options.train_sizes if size != options.train)]
     items = [
-        {"index": index, "repeat": repeat, "direction": basis.vectors[index].tolist(), "train": size, **data}
+        {
+            "index": index,
+            "repeat": repeat,
+            "direction": basis.vectors[index].tolist(),
+            "train": size,
+            **data,
+        }
         for size in sizes
         for index in indices
         for repeat in range(options.repeats)
@@ -44,8 +53,12 @@ def run(options: Any, context: Any) -> penchant.Result:
         "outputs": "two logits",
         "steps to loss": f"first step at which the mean loss of the last {WINDOW} batches is below {options.loss_target:g}",
     }
-    missing = ("steps-to-loss", "steps-to-loss-stderr") if np.isnan(arrays["steps-to-loss"]).any() else ()
-    return penchant.Result(_quantities(arrays, rows[:first]), arrays, conventions=conventions, missing=missing)
+    missing = (
+        ("steps-to-loss", "steps-to-loss-stderr") if np.isnan(arrays["steps-to-loss"]).any() else ()
+    )
+    return penchant.Result(
+        _quantities(arrays, rows[:first]), arrays, conventions=conventions, missing=missing
+    )
 
 
 def _by_repeat(rows: list[dict[str, Any]], name: str, options: Any) -> np.ndarray:
@@ -59,7 +72,9 @@ def _learned(rows: list[dict[str, Any]], options: Any) -> dict[str, np.ndarray]:
     arrays = {}
     for part, count in (("train", options.train), ("test", options.test)):
         values = _by_repeat(rows, f"{part}-accuracy", options)
-        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(values, count)
+        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(
+            values, count
+        )
     for name in ("final-loss", "loss-curves", "steps-to-loss"):
         values = _by_repeat(rows, name, options)
         arrays[name] = values.mean(1)
@@ -73,7 +88,11 @@ def _by_size(rows: list[dict[str, Any]], sizes: list[int], options: Any) -> dict
     found = _by_repeat(rows, "test-accuracy", options).reshape(len(sizes), -1, options.repeats)
     order = np.argsort(sizes)
     mean, stderr = mean_and_stderr(found[order], options.test)
-    return {"train-sizes": np.array(sizes)[order], "accuracy-by-size": mean, "accuracy-by-size-stderr": stderr}
+    return {
+        "train-sizes": np.array(sizes)[order],
+        "accuracy-by-size": mean,
+        "accuracy-by-size-stderr": stderr,
+    }
 
 
 def mean_and_stderr(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,10 +118,20 @@ def _check_before_drawing(options: Any, size: int) -> None:
 def trained_accuracy(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     """Accuracies and losses of one network trained on the data of one direction."""
     data = {name: item[name] for name in ("epsilon", "margin", "sigma", "train", "test")}
-    loaded = context.dataset("linearly-separable", direction=item["direction"], size=list(context.architecture.shape), **data)
+    loaded = context.dataset(
+        "linearly-separable",
+        direction=item["direction"],
+        size=list(context.architecture.shape),
+        **data,
+    )
     number = item["index"] + _FURTHER * item["repeat"]
     network = context.network(number, outputs=2)
-    trainer = Trainer(network, loaded.train, context.training, seed=context.generator("training", number).initial_seed())
+    trainer = Trainer(
+        network,
+        loaded.train,
+        context.training,
+        seed=context.generator("training", number).initial_seed(),
+    )
     losses = np.zeros(trainer.total, np.float32)
 
     def keep(step: int, loss: float) -> None:
@@ -110,8 +139,16 @@ def trained_accuracy(context: Any, item: dict[str, Any]) -> dict[str, Any]:
 
     trainer.run(observe=keep)
     loss, train = evaluate(network, loaded.train, loss=context.training.loss)
-    found = {"train-accuracy": train, "test-accuracy": evaluate(network, loaded.test)[1], "final-loss": loss}
-    return {**found, "loss-curves": losses, "steps-to-loss": steps_to_loss(losses, item["loss_target"])}
+    found = {
+        "train-accuracy": train,
+        "test-accuracy": evaluate(network, loaded.test)[1],
+        "final-loss": loss,
+    }
+    return {
+        **found,
+        "loss-curves": losses,
+        "steps-to-loss": steps_to_loss(losses, item["loss_target"]),
+    }
 
 
 def steps_to_loss(losses: np.ndarray, target: float, window: int = WINDOW) -> float:
@@ -143,15 +180,23 @@ def _quantities(arrays: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str,
 
     test, count = arrays["test-accuracy"], len(arrays["index"])
     stderr = float(test.std(ddof=1) / math.sqrt(count)) if count > 1 else None
-    found = {"mean-accuracy": penchant.Quantity(float(test.mean()), stderr=stderr, over="directions", count=count, null=0.5)}
+    found = {
+        "mean-accuracy": penchant.Quantity(
+            float(test.mean()), stderr=stderr, over="directions", count=count, null=0.5
+        )
+    }
     reached = np.isfinite([row["steps-to-loss"] for row in rows])
     spread = float(binomial_stderr(np.array(reached.mean()), len(reached)))
-    found["reached"] = penchant.Quantity(float(reached.mean()), stderr=spread, over="trainings", count=len(reached))
+    found["reached"] = penchant.Quantity(
+        float(reached.mean()), stderr=spread, over="trainings", count=len(reached)
+    )
     if count > 2 and np.ptp(test) > 0:
         correlation = float(spearmanr(test, -arrays["index"]).statistic)
         spread = math.sqrt((1 - correlation**2) / (count - 2))
         chance = {"null": 0.0, "null_stderr": 1 / math.sqrt(count - 1)}
-        found["rank-correlation"] = penchant.Quantity(correlation, stderr=spread, over="directions", count=count, **chance)
+        found["rank-correlation"] = penchant.Quantity(
+            correlation, stderr=spread, over="directions", count=count, **chance
+        )
     return found
 
 
@@ -167,9 +212,15 @@ def plot(result: penchant.Result) -> dict[str, Any]:
     if "accuracy-by-size" in result.arrays:
         drawn["accuracy-by-size"] = training_figures.accuracy_by_size(result)
     if "frequency" in result.arrays:
-        accuracies = {"values": result.arrays["test-accuracy"], "label": "test accuracy", "limits": (0.5, 1.0)}
+        accuracies = {
+            "values": result.arrays["test-accuracy"],
+            "label": "test accuracy",
+            "limits": (0.5, 1.0),
+        }
         drawn["frequency-map"] = training_figures.frequency_map(result, **accuracies)
         steps = result.arrays["steps-to-loss"]
         if np.isfinite(steps).any():
-            drawn["steps-map"] = training_figures.frequency_map(result, values=steps, label="steps to the loss asked for")
+            drawn["steps-map"] = training_figures.frequency_map(
+                result, values=steps, label="steps to the loss asked for"
+            )
     return drawn

@@ -24,12 +24,18 @@ def run(options: Any, context: Any) -> penchant.Result:
     image_shape(context)
     size = plane_size(context)
     if options.directions is None and options.samples < size:
-        raise penchant.Error(f"flipping needs all {size} NADs: samples must be at least {size}, found {options.samples}")
+        raise penchant.Error(
+            f"flipping needs all {size} NADs: samples must be at least {size}, found {options.samples}"
+        )
     basis = nad_basis(options, view(context, plane=True), size).vectors
     if len(basis) < size:
         raise penchant.Error(f"flipping needs all {size} NADs, found {len(basis)}")
     matrix = flip_matrix(orthonormal(basis))
-    items = [{"matrix": sent, "repeat": repeat} for sent in (None, as_text(matrix)) for repeat in range(options.repeats)]
+    items = [
+        {"matrix": sent, "repeat": repeat}
+        for sent in (None, as_text(matrix))
+        for repeat in range(options.repeats)
+    ]
     found = list(context.map(flipped_training, items))
     return _result(options, context, found)
 
@@ -68,9 +74,16 @@ def _result(options: Any, context: Any, found: list[dict[str, float]]) -> pencha
         values = np.array([each[f"{part}-accuracy"] for each in found]).reshape(2, options.repeats)
         count = len(samples.labels)
         names = ("original", "flipped") if part == "test" else ("original-train", "flipped-train")
-        quantities |= {name: accuracy(row, count, null=1 / context.data.classes) for name, row in zip(names, values)}
-        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(values, count)
-    conventions = {"flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike"}
+        quantities |= {
+            name: accuracy(row, count, null=1 / context.data.classes)
+            for name, row in zip(names, values)
+        }
+        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(
+            values, count
+        )
+    conventions = {
+        "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike"
+    }
     return penchant.Result(quantities, arrays, conventions=conventions)
 
 

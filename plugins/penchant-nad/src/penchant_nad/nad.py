@@ -17,7 +17,9 @@ def run(options: Any, context: Any) -> penchant.Result:
         context.warn(warning)
     size = found.vectors.shape[1]
     if found.samples < size and found.squared_norms is not None:
-        context.warn(f"{found.samples} networks for {size} inputs: only the first {len(found.eigenvalues)} directions mean anything")
+        context.warn(
+            f"{found.samples} networks for {size} inputs: only the first {len(found.eigenvalues)} directions mean anything"
+        )
     arrays = {"eigenvalues": found.eigenvalues, "directions": found.vectors}
     if found.jackknife is not None:
         arrays["eigenvalues-stderr"] = jackknife_spread(found.jackknife)
@@ -28,7 +30,9 @@ def run(options: Any, context: Any) -> penchant.Result:
         arrays["null-edges"] = torch.stack([null[:, -1].mean(), null[:, 0].mean()])
     if options.keep_matrix:
         if found.matrix is None:
-            raise penchant.Error("keep_matrix needs an estimator that has the whole matrix, found leading pairs only")
+            raise penchant.Error(
+                "keep_matrix needs an estimator that has the whole matrix, found leading pairs only"
+            )
         arrays["second-moment"] = found.matrix
     return penchant.Result(_quantities(found, null), arrays, conventions=dict(found.conventions))
 
@@ -38,20 +42,32 @@ def _null(found: Directions, context: Any) -> torch.Tensor | None:
     if found.squared_norms is None:
         return None
     size = found.vectors.shape[1]
-    return isotropic_spectra(found.squared_norms, size, generator=context.generator("null"))[:, : len(found.eigenvalues)]
+    return isotropic_spectra(found.squared_norms, size, generator=context.generator("null"))[
+        :, : len(found.eigenvalues)
+    ]
 
 
 def _quantities(found: Directions, null: torch.Tensor | None) -> dict[str, penchant.Quantity]:
-    trace = penchant.Quantity(found.trace, stderr=found.trace_stderr, over="networks", count=found.samples)
+    trace = penchant.Quantity(
+        found.trace, stderr=found.trace_stderr, over="networks", count=found.samples
+    )
     quantities = {"trace": trace}
     if found.residuals is not None:  # a few pairs say nothing about the whole spectrum
         return quantities
     for name, statistic in (("effective-rank", effective_rank), ("directions-90", directions_90)):
-        nothing = {} if null is None else _mean_and_spread([statistic(spectrum) for spectrum in null])
-        stderr = None if found.jackknife is None else jackknife_stderr([statistic(spectrum) for spectrum in found.jackknife])
+        nothing = (
+            {} if null is None else _mean_and_spread([statistic(spectrum) for spectrum in null])
+        )
+        stderr = (
+            None
+            if found.jackknife is None
+            else jackknife_stderr([statistic(spectrum) for spectrum in found.jackknife])
+        )
         over = "" if stderr is None else "networks (jackknife over groups)"
         count = None if stderr is None else found.samples
-        quantities[name] = penchant.Quantity(statistic(found.eigenvalues), stderr=stderr, over=over, count=count, **nothing)
+        quantities[name] = penchant.Quantity(
+            statistic(found.eigenvalues), stderr=stderr, over=over, count=count, **nothing
+        )
     return quantities
 
 
@@ -81,7 +97,9 @@ def plot(result: penchant.Result) -> dict[str, Any]:
     from penchant_nad import figures
 
     drawn = {"eigenvalues": figures.spectrum(result)}
-    if (side := math.isqrt(result.arrays["directions"].shape[1])) ** 2 == result.arrays["directions"].shape[1] and side > 1:
+    if (side := math.isqrt(result.arrays["directions"].shape[1])) ** 2 == result.arrays[
+        "directions"
+    ].shape[1] and side > 1:
         drawn["directions"] = figures.directions(result, side)
         if len(result.arrays["directions"]) >= figures.MANY:
             drawn["directions-further"] = figures.further_directions(result, side)

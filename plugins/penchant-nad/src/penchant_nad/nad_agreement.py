@@ -22,17 +22,25 @@ def run(options: Any, context: Any) -> penchant.Result:
     """Estimate both moments group by group and compare them."""
     estimators = context.estimators("directions")
     if len(estimators) != 2:
-        raise penchant.Error(f"nad-agreement compares two estimators of the role directions, found {len(estimators)}")
+        raise penchant.Error(
+            f"nad-agreement compares two estimators of the role directions, found {len(estimators)}"
+        )
     size = math.prod(context.architecture.shape)
     count = math.ceil(options.samples / options.groups)
     moments, vectors_a_network = [], False
     for number in range(len(estimators)):
-        groups = [_moment(context, options, number, group, count) for group in range(options.groups)]
+        groups = [
+            _moment(context, options, number, group, count) for group in range(options.groups)
+        ]
         moments.append(torch.stack([each.matrix for each in groups]))  # (groups, D, D)
-        vectors_a_network = vectors_a_network or any(each.squared_norms is not None for each in groups)
+        vectors_a_network = vectors_a_network or any(
+            each.squared_norms is not None for each in groups
+        )
     rank = min(size, count * options.groups) if vectors_a_network else size
     if rank < size:
-        context.warn(f"{count * options.groups} networks for {size} inputs: only the first {rank} directions mean anything")
+        context.warn(
+            f"{count * options.groups} networks for {size} inputs: only the first {rank} directions mean anything"
+        )
     return _compared(moments, rank, [each.name for each in estimators], context.conventions)
 
 
@@ -41,23 +49,36 @@ def _moment(context: Any, options: Any, number: int, group: int, count: int) -> 
     other = view(context, first=(number * options.groups + group) * count)
     found: Directions = other.estimators("directions")[number](samples=count)
     if found.matrix is None:
-        raise penchant.Error("nad-agreement needs estimators that give the whole matrix, found leading pairs only")
-    context.conventions.update({f"estimator {number}: {name}": text for name, text in found.conventions.items()})
+        raise penchant.Error(
+            "nad-agreement needs estimators that give the whole matrix, found leading pairs only"
+        )
+    context.conventions.update(
+        {f"estimator {number}: {name}": text for name, text in found.conventions.items()}
+    )
     return found
 
 
-def _compared(moments: list[Tensor], rank: int, names: list[str], conventions: dict[str, str]) -> penchant.Result:
+def _compared(
+    moments: list[Tensor], rank: int, names: list[str], conventions: dict[str, str]
+) -> penchant.Result:
     groups, size = len(moments[0]), moments[0].shape[-1]
     spectra = [descending_eigh(each.mean(0)) for each in moments]
     curve = overlap(spectra[0][1], spectra[1][1])[:rank]
     left_out = [[_without(each, group) for each in moments] for group in range(groups)]
-    curves = torch.stack([overlap(*(descending_eigh(each.mean(0))[1] for each in pair))[:rank] for pair in left_out])
+    curves = torch.stack(
+        [overlap(*(descending_eigh(each.mean(0))[1] for each in pair))[:rank] for pair in left_out]
+    )
     spread = float(jackknife_spread(torch.stack([corr(*pair) for pair in left_out])))
     networks = {"over": "networks (jackknife over groups)", "count": groups}
     quantities = {
-        "corr": penchant.Quantity(float(corr(*moments)), stderr=spread, null=float(rotated_corr(*moments)), **networks),
+        "corr": penchant.Quantity(
+            float(corr(*moments)), stderr=spread, null=float(rotated_corr(*moments)), **networks
+        ),
         "mean-overlap": penchant.Quantity(
-            float(curve.mean()), stderr=float(jackknife_spread(curves.mean(1))), null=float((rank + 1) / (2 * size)), **networks
+            float(curve.mean()),
+            stderr=float(jackknife_spread(curves.mean(1))),
+            null=float((rank + 1) / (2 * size)),
+            **networks,
         ),
     }
     arrays = {
@@ -66,7 +87,10 @@ def _compared(moments: list[Tensor], rank: int, names: list[str], conventions: d
         "overlap-null": torch.arange(1, rank + 1, device="cpu", dtype=torch.float64) / size,
         "eigenvalues": torch.stack([values for values, _ in spectra]),
     }
-    compared = {"estimators": " and ".join(names), "networks": "each estimator and group has its own"}
+    compared = {
+        "estimators": " and ".join(names),
+        "networks": "each estimator and group has its own",
+    }
     return penchant.Result(quantities, arrays, conventions={**conventions, **compared})
 
 

@@ -31,16 +31,23 @@ def run(options: Any, context: Any) -> penchant.Result:
         for repeat in range(options.repeats)
     ]
     found = list(context.map(poisoned_training, items))
-    train, test = (np.array([each[f"{part}-accuracy"] for each in found]).reshape(-1, options.repeats) for part in ("train", "test"))
+    train, test = (
+        np.array([each[f"{part}-accuracy"] for each in found]).reshape(-1, options.repeats)
+        for part in ("train", "test")
+    )
     return _result(options, context, train, test, basis)
 
 
 def _check_carriers(options: Any, needed: int, available: int) -> None:
     if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
-        raise penchant.Error(f"carriers must be indices that differ, found {list(options.carriers)}")
+        raise penchant.Error(
+            f"carriers must be indices that differ, found {list(options.carriers)}"
+        )
     last = max(options.carriers) + needed - 1
     if last >= available:
-        raise penchant.Error(f"the carrier at {max(options.carriers)} takes NADs up to {last}, but there are {available}")
+        raise penchant.Error(
+            f"the carrier at {max(options.carriers)} takes NADs up to {last}, but there are {available}"
+        )
     if options.directions is None and last >= options.samples:
         raise penchant.Error(
             f"the carrier at {max(options.carriers)} needs at least {last + 1} networks, found samples = {options.samples}"
@@ -52,15 +59,21 @@ def poisoned_training(context: Any, item: dict[str, Any]) -> dict[str, float]:
     train, test = context.data.train, context.data.test
     if item["directions"] is not None:
         directions = torch.tensor(item["directions"], device=context.device, dtype=torch.float64)
-        train = Samples(poisoned(train.inputs, train.labels, directions, epsilon=item["epsilon"]), train.labels)
+        train = Samples(
+            poisoned(train.inputs, train.labels, directions, epsilon=item["epsilon"]), train.labels
+        )
     return train_and_test(context, train, test, item["repeat"])
 
 
-def _result(options: Any, context: Any, train: np.ndarray, test: np.ndarray, basis: Any) -> penchant.Result:
+def _result(
+    options: Any, context: Any, train: np.ndarray, test: np.ndarray, basis: Any
+) -> penchant.Result:
     counts = {"train": len(context.data.train.labels), "test": len(context.data.test.labels)}
     arrays: dict[str, Any] = {"carrier": np.array(options.carriers)}
     for part, values in (("train", train), ("test", test)):
-        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(values[1:], counts[part])
+        arrays[f"{part}-accuracy"], arrays[f"{part}-accuracy-stderr"] = mean_and_stderr(
+            values[1:], counts[part]
+        )
     if basis.eigenvalues is not None:
         arrays["eigenvalue"] = basis.eigenvalues[list(options.carriers)]
     chance = 1 / context.data.classes

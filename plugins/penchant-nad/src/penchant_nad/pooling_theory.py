@@ -18,13 +18,21 @@ SHARD = 8  # frequencies
 def run(options: Any, context: Any) -> penchant.Result:
     """Simulate at every frequency and compare with the corrected theorem and lemma."""
     if options.size % options.stride or options.size < 4 * options.stride:
-        raise penchant.Error(f"size must be a multiple of stride and at least four times it, found {options.size} and {options.stride}")
+        raise penchant.Error(
+            f"size must be a multiple of stride and at least four times it, found {options.size} and {options.stride}"
+        )
     chosen = _pooling.frequencies(options.size, options.stride)[:: options.every]
     names = ("size", "stride", "prefilter", "epsilon", "sigma", "draws")
     shared = {name: getattr(options, name) for name in names}
-    items = [{**shared, "frequencies": chosen[start : start + SHARD]} for start in range(0, len(chosen), SHARD)]
+    items = [
+        {**shared, "frequencies": chosen[start : start + SHARD]}
+        for start in range(0, len(chosen), SHARD)
+    ]
     rows = list(context.map(simulated, items))
-    arrays = {"frequency": np.array(chosen), **{name: np.concatenate([row[name] for row in rows]) for name in rows[0]}}
+    arrays = {
+        "frequency": np.array(chosen),
+        **{name: np.concatenate([row[name] for row in rows]) for name in rows[0]},
+    }
     arrays |= _theory(options, chosen)
     arrays["simulation-stderr"] = binomial_stderr(arrays["theory"], options.draws)
     arrays |= _curves(options, context, chosen)
@@ -39,9 +47,15 @@ def run(options: Any, context: Any) -> penchant.Result:
 def _theory(options: Any, chosen: list[int]) -> dict[str, Any]:
     taps = _pooling.window(options.size, options.stride, options.prefilter)
     response = torch.fft.fft(taps).abs()
-    accuracies = _pooling.bayes_accuracies(taps, options.stride, chosen, options.epsilon / options.sigma)
-    phi, theta = _pooling.curvature_law(response, options.stride, chosen, epsilon=options.epsilon, sigma=options.sigma)
-    zeta = (options.epsilon / options.sigma) ** 2 * response[chosen].square() / response.max().square()
+    accuracies = _pooling.bayes_accuracies(
+        taps, options.stride, chosen, options.epsilon / options.sigma
+    )
+    phi, theta = _pooling.curvature_law(
+        response, options.stride, chosen, epsilon=options.epsilon, sigma=options.sigma
+    )
+    zeta = (
+        (options.epsilon / options.sigma) ** 2 * response[chosen].square() / response.max().square()
+    )
     return {
         "theory": accuracies.corrected.numpy(),
         "theory-text": accuracies.text.numpy(),
@@ -61,29 +75,57 @@ def simulated(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     accuracies, curvatures = [], []
     for each in item["frequencies"]:
         noise = context.generator("noise", each)
-        accuracies.append(_pooling.simulated_accuracy(taps, item["stride"], each, generator=noise, **known))
+        accuracies.append(
+            _pooling.simulated_accuracy(taps, item["stride"], each, generator=noise, **known)
+        )
         networks = context.generator("networks", each)
-        curvatures.append(_pooling.measured_curvature(response, item["stride"], each, generator=networks, **known))
+        curvatures.append(
+            _pooling.measured_curvature(response, item["stride"], each, generator=networks, **known)
+        )
     phi, phi_stderr, theta, theta_stderr = np.array(curvatures).T
-    found = {"curvature": phi, "curvature-stderr": phi_stderr, "theta-curvature": theta, "theta-curvature-stderr": theta_stderr}
+    found = {
+        "curvature": phi,
+        "curvature-stderr": phi_stderr,
+        "theta-curvature": theta,
+        "theta-curvature-stderr": theta_stderr,
+    }
     return {"simulation": np.array(accuracies), **found}
 
 
 def _curves(options: Any, context: Any, chosen: list[int]) -> dict[str, Any]:
     """Loss curves at a few frequencies from the lowest to the highest."""
     picked = sorted({chosen[round(at)] for at in np.linspace(0, len(chosen) - 1, options.curves)})
-    names = ("size", "stride", "prefilter", "epsilon", "curve_sigma", "steps", "batch", "learning_rate", "weight_std", "networks")
-    items = [{"frequency": each, **{name: getattr(options, name) for name in names}} for each in picked]
+    names = (
+        "size",
+        "stride",
+        "prefilter",
+        "epsilon",
+        "curve_sigma",
+        "steps",
+        "batch",
+        "learning_rate",
+        "weight_std",
+        "networks",
+    )
+    items = [
+        {"frequency": each, **{name: getattr(options, name) for name in names}} for each in picked
+    ]
     rows = list(context.map(trained, items))
     losses = np.stack([row["losses"] for row in rows])  # (frequencies, networks, steps)
     stderr = losses.std(1, ddof=1) / math.sqrt(options.networks)
-    return {"curve-frequency": np.array(picked), "loss-curves": losses.mean(1), "loss-curves-stderr": stderr}
+    return {
+        "curve-frequency": np.array(picked),
+        "loss-curves": losses.mean(1),
+        "loss-curves-stderr": stderr,
+    }
 
 
 def trained(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     """Loss curves of the linear model of pooling with the signal at one frequency."""
     response = torch.fft.fft(_pooling.window(item["size"], item["stride"], item["prefilter"])).abs()
-    descent = _pooling.Descent(item["steps"], item["batch"], item["learning_rate"], item["weight_std"], item["networks"])
+    descent = _pooling.Descent(
+        item["steps"], item["batch"], item["learning_rate"], item["weight_std"], item["networks"]
+    )
     generator = context.generator("training")  # the same networks and noise for every frequency
     known = {"epsilon": item["epsilon"], "sigma": item["curve_sigma"], "generator": generator}
     losses = _pooling.loss_curves(response, item["stride"], item["frequency"], descent, **known)
@@ -102,14 +144,25 @@ def _deviation(found: np.ndarray, expected: np.ndarray, stderr: np.ndarray) -> f
 def _quantities(options: Any, arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
     from scipy.stats import norm, spearmanr
 
-    limit = {"null": float(norm.isf(0.005 / len(arrays["frequency"]))), "unit": "standard errors"}  # corrected two-sided 1 % point
+    limit = {
+        "null": float(norm.isf(0.005 / len(arrays["frequency"]))),
+        "unit": "standard errors",
+    }  # corrected two-sided 1 % point
     quantities = {}
-    for name, version in (("deviation", "theory"), ("text-deviation", "theory-text"), ("supplement-deviation", "theory-supplement")):
+    for name, version in (
+        ("deviation", "theory"),
+        ("text-deviation", "theory-text"),
+        ("supplement-deviation", "theory-supplement"),
+    ):
         stderr = binomial_stderr(arrays[version], options.draws)
-        quantities[name] = penchant.Quantity(_deviation(arrays["simulation"], arrays[version], stderr), **limit)
+        quantities[name] = penchant.Quantity(
+            _deviation(arrays["simulation"], arrays[version], stderr), **limit
+        )
     for name in ("curvature", "theta-curvature"):
         moved = arrays[f"{name}-stderr"] > 0  # no curvature at zeros of the filter
-        value = _deviation(arrays[name][moved], arrays[f"{name}-theory"][moved], arrays[f"{name}-stderr"][moved])
+        value = _deviation(
+            arrays[name][moved], arrays[f"{name}-theory"][moved], arrays[f"{name}-stderr"][moved]
+        )
         quantities[f"{name}-deviation"] = penchant.Quantity(value, **limit)
     places = np.searchsorted(arrays["frequency"], arrays["curve-frequency"])
     effort = arrays["loss-curves"].mean(1)
@@ -117,7 +170,9 @@ def _quantities(options: Any, arrays: dict[str, Any]) -> dict[str, penchant.Quan
         correlation = float(spearmanr(effort, -arrays["zeta"][places]).statistic)
         chance = {"null": 0.0, "null_stderr": 1 / math.sqrt(len(places) - 1)}
         spread = math.sqrt(max(0.0, 1 - correlation**2) / (len(places) - 2))
-        quantities["loss-zeta-correlation"] = penchant.Quantity(correlation, stderr=spread, over="frequencies", count=len(places), **chance)
+        quantities["loss-zeta-correlation"] = penchant.Quantity(
+            correlation, stderr=spread, over="frequencies", count=len(places), **chance
+        )
     return quantities
 
 

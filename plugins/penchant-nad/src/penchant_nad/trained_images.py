@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
-from penchant_numerics.training import Trainer, evaluate
+from penchant_numerics.trainer import Trainer, evaluate
 
 from penchant_nad.directional_accuracy import mean_and_stderr
 
@@ -18,7 +18,10 @@ def train_and_test(context: Any, train: Samples, test: Samples, repeat: int) -> 
     network = context.network(repeat)
     seed = context.generator("training", repeat).initial_seed()
     Trainer(network, train, context.training, seed=seed).run()
-    return {"train-accuracy": evaluate(network, train)[1], "test-accuracy": evaluate(network, test)[1]}
+    return {
+        "train-accuracy": evaluate(network, train)[1],
+        "test-accuracy": evaluate(network, test)[1],
+    }
 
 
 def accuracy(values: np.ndarray, count: int, *, null: float | None = None) -> penchant.Quantity:
@@ -31,7 +34,9 @@ def accuracy(values: np.ndarray, count: int, *, null: float | None = None) -> pe
 def check_classes(context: Any) -> None:
     """Refuse data without classes before anything is drawn."""
     if not context.data.classes:
-        raise penchant.Error("this probe needs a dataset with classes, found one whose labels are numbers")
+        raise penchant.Error(
+            "this probe needs a dataset with classes, found one whose labels are numbers"
+        )
 
 
 def plane_size(context: Any) -> int:

@@ -49,11 +49,15 @@ def image_shape(context: Any) -> tuple[int, int, int]:
     """Channels, height and width of the inputs; anything else is refused."""
     shape = context.architecture.shape
     if len(shape) != 3:
-        raise penchant.Error(f"this probe needs images (channels x height x width), found inputs of shape {list(shape)}")
+        raise penchant.Error(
+            f"this probe needs images (channels x height x width), found inputs of shape {list(shape)}"
+        )
     return shape
 
 
-def _map(context: Any, seen: dict[str, Any], function: Callable[..., Any], items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _map(
+    context: Any, seen: dict[str, Any], function: Callable[..., Any], items: Sequence[Any]
+) -> Iterator[dict[str, Any]]:
     target = f"{function.__module__}:{function.__qualname__}"
     return context.map(in_view, [{"target": target, "view": seen, "item": item} for item in items])
 

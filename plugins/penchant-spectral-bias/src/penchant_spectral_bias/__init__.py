@@ -2,8 +2,18 @@
 
 import penchant
 
-from penchant_spectral_bias.declared_curves import FrequencyLearning, FrequencyRobustness, ManifoldAccuracy, PeakAblation
-from penchant_spectral_bias.declared_images import ClassPaths, KernelSpectrum, NoiseOnManifold, TargetNoise
+from penchant_spectral_bias.declared_curves import (
+    FrequencyLearning,
+    FrequencyRobustness,
+    ManifoldAccuracy,
+    PeakAblation,
+)
+from penchant_spectral_bias.declared_images import (
+    ClassPaths,
+    KernelSpectrum,
+    NoiseOnManifold,
+    TargetNoise,
+)
 from penchant_spectral_bias.declared_theory import ExactSpectrum
 
 

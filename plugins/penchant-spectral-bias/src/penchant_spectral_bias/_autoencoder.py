@@ -7,7 +7,15 @@ from torch import Generator, Tensor, nn
 
 
 def reconstructions(
-    inputs: Tensor, *, features: int, width: int, noise: float, steps: int, batch: int, learning_rate: float, generator: Generator
+    inputs: Tensor,
+    *,
+    features: int,
+    width: int,
+    noise: float,
+    steps: int,
+    batch: int,
+    learning_rate: float,
+    generator: Generator,
 ) -> tuple[Tensor, float]:
     """Reconstructions (samples, *shape) by an autoencoder with so many features, and their mean squared error.
 
@@ -18,9 +26,13 @@ def reconstructions(
     network = _drawn(flat.shape[1], features, width, generator).to(flat.device, flat.dtype)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
     for _ in range(steps):
-        rows = torch.randint(len(flat), (min(batch, len(flat)),), generator=generator, device="cpu").to(flat.device)
+        rows = torch.randint(
+            len(flat), (min(batch, len(flat)),), generator=generator, device="cpu"
+        ).to(flat.device)
         clean = flat[rows]
-        disturbed = clean + noise * torch.randn(clean.shape, generator=generator, device="cpu").to(clean.device, clean.dtype)
+        disturbed = clean + noise * torch.randn(clean.shape, generator=generator, device="cpu").to(
+            clean.device, clean.dtype
+        )
         optimizer.zero_grad(set_to_none=True)
         (network(disturbed) - clean).square().mean().backward()
         optimizer.step()

@@ -62,7 +62,9 @@ def bend(
 def first_connected(first: Paths, second: Paths) -> Paths:
     """Path by path the first, or the second where only that is connected; both have as many pivots."""
     other = second.connected & ~first.connected
-    parts = [torch.where(other.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(first, second)]
+    parts = [
+        torch.where(other.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(first, second)
+    ]
     return Paths(*parts)
 
 
@@ -89,12 +91,16 @@ def _spread(path: Tensor) -> Tensor:
     at = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (paths, pivots)
     count = path.shape[1]
     wanted = at[:, -1:] * torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
-    piece = (torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True) - 1).clamp(0, count - 2)
+    piece = (torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True) - 1).clamp(
+        0, count - 2
+    )
     share = (wanted - at.gather(1, piece)) / pieces.gather(1, piece).clamp(min=1e-12)
     index = piece[..., None].expand(-1, -1, path.shape[2])
     first, second = path.gather(1, index), path.gather(1, index + 1)
     moved = first + share[..., None] * (second - first)
-    return torch.cat([path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1)  # ends stay exactly where they are
+    return torch.cat(
+        [path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1
+    )  # ends stay exactly where they are
 
 
 def _doubled(path: Tensor) -> Tensor:
@@ -111,7 +117,9 @@ def dense(path: Tensor, resolution: int) -> Tensor:
 
 
 @torch.no_grad()
-def classified(network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int) -> tuple[Tensor, Tensor]:
+def classified(
+    network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int
+) -> tuple[Tensor, Tensor]:
     """Does the network give points (paths, points, D) this class, and with which softmax probability? Both (paths, points)."""
     rows = points.reshape(-1, *shape)
     logits = torch.cat([network(part) for part in rows.split(CHUNK)])
@@ -120,7 +128,13 @@ def classified(network: nn.Module, points: Tensor, shape: torch.Size | tuple[int
 
 
 def adversarial(
-    network: nn.Module, inputs: Tensor, label: int, *, step: float, steps: int, certainty: float = 0.0
+    network: nn.Module,
+    inputs: Tensor,
+    label: int,
+    *,
+    step: float,
+    steps: int,
+    certainty: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Inputs moved until the network gives them a class, and which of them got there.
 

@@ -10,7 +10,10 @@ from torch import Tensor
 def kernel_matrix(points: Tensor, sigma: float) -> Tensor:
     """exp(-|x - y|^2 / sigma^2) between all points (points, dimensions), in double precision."""
     points = points.double()
-    return torch.exp(-torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist").square() / sigma**2)
+    return torch.exp(
+        -torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist").square()
+        / sigma**2
+    )
 
 
 def eigenvectors(points: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
@@ -43,4 +46,7 @@ def learnt_share(coefficients: Tensor, wanted: Tensor, bins: int) -> Tensor:
     """
     edges = torch.linspace(0, len(wanted), bins + 1, device="cpu").round().long().tolist()
     pairs = list(zip(edges[:-1], edges[1:]))
-    return torch.stack([(coefficients[..., a:b] @ wanted[a:b]) / wanted[a:b].square().sum() for a, b in pairs], dim=-1)
+    return torch.stack(
+        [(coefficients[..., a:b] @ wanted[a:b]) / wanted[a:b].square().sum() for a, b in pairs],
+        dim=-1,
+    )

@@ -10,10 +10,14 @@ from torch import Generator, Tensor, nn
 
 def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
     """A uniformly random unit vector in parameter space, by name; drawn on the CPU, the same for every device."""
-    parts = {name: torch.randn(each.shape, generator=generator, device="cpu") for name, each in network.named_parameters()}
+    parts = {
+        name: torch.randn(each.shape, generator=generator, device="cpu")
+        for name, each in network.named_parameters()
+    }
     length = torch.stack([part.double().square().sum() for part in parts.values()]).sum().sqrt()
     return {
-        name: (part.double() / length).to(each.device, each.dtype) for (name, each), part in zip(network.named_parameters(), parts.values())
+        name: (part.double() / length).to(each.device, each.dtype)
+        for (name, each), part in zip(network.named_parameters(), parts.values())
     }
 
 
@@ -46,8 +50,16 @@ def perturbed_outputs(
 
     blocks = []
     for start in range(0, count, chunk):
-        drawn = [unit_vector(network, directions(index)) for index in range(start, min(start + chunk, count))]
+        drawn = [
+            unit_vector(network, directions(index))
+            for index in range(start, min(start + chunk, count))
+        ]
         moves = {name: torch.stack([each[name] for each in drawn]) for name in named}
-        rows = [torch.vmap(output)({name: tensor + delta * moves[name] for name, tensor in named.items()}) for delta in deltas]
+        rows = [
+            torch.vmap(output)(
+                {name: tensor + delta * moves[name] for name, tensor in named.items()}
+            )
+            for delta in deltas
+        ]
         blocks.append(torch.stack(rows, dim=1))
     return torch.cat(blocks)

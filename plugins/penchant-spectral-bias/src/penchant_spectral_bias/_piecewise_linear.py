@@ -41,7 +41,9 @@ class PiecewiseLinear:
         """The function minus the straight line through its ends: zero at both, so that its spectrum is that of its bends."""
         first, last = self.knots[0], self.knots[-1]
         share = (self.knots - first) / (last - first)
-        return PiecewiseLinear(self.knots, self.values - self.values[0] * (1 - share) - self.values[-1] * share)
+        return PiecewiseLinear(
+            self.knots, self.values - self.values[0] * (1 - share) - self.values[-1] * share
+        )
 
 
 def chain_of(network: nn.Module) -> Chain | None:
@@ -52,11 +54,19 @@ def chain_of(network: nn.Module) -> Chain | None:
         return None
     kept = [layer for layer in layers if not isinstance(layer, (nn.Flatten, nn.Identity))]
     linear, between = kept[::2], kept[1::2]
-    if not all(isinstance(layer, nn.Linear) for layer in linear) or not all(isinstance(layer, nn.ReLU) for layer in between):
+    if not all(isinstance(layer, nn.Linear) for layer in linear) or not all(
+        isinstance(layer, nn.ReLU) for layer in between
+    ):
         return None
     if len(kept) % 2 == 0 or len({id(layer) for layer in linear}) != len(linear):
         return None
-    return [(layer.weight, layer.bias if layer.bias is not None else layer.weight.new_zeros(len(layer.weight))) for layer in linear]
+    return [
+        (
+            layer.weight,
+            layer.bias if layer.bias is not None else layer.weight.new_zeros(len(layer.weight)),
+        )
+        for layer in linear
+    ]
 
 
 def on_segment(chain: Chain, start: Tensor, end: Tensor, *, output: int = 0) -> PiecewiseLinear:
@@ -83,7 +93,9 @@ def _with_zeros(knots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     share = left[piece, unit] / (left[piece, unit] - right[piece, unit])
     zeros = knots[piece] + share * (knots[piece + 1] - knots[piece])
     at_zeros = left[piece] + share[:, None] * (right[piece] - left[piece])
-    at_zeros = at_zeros.scatter(1, unit[:, None], 0.0)  # exactly zero: rounding must not open a gap in the ReLU
+    at_zeros = at_zeros.scatter(
+        1, unit[:, None], 0.0
+    )  # exactly zero: rounding must not open a gap in the ReLU
     merged, order = torch.cat([knots, zeros]).sort(stable=True)
     kept = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
     kept[1:-1] = (merged[1:-1] > merged[:-2]) & (merged[1:-1] < merged[-1])
@@ -112,7 +124,9 @@ def transform(function: PiecewiseLinear, k: Tensor) -> Tensor:
     rise = function.values.diff() / 2  # slope times half width
     phase = torch.exp(-1j * k[:, None] * middle)
     x = k[:, None] * half
-    return (2 * half * phase * (mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x))).sum(1)
+    return (
+        2 * half * phase * (mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x))
+    ).sum(1)
 
 
 def lemma_sum(function: PiecewiseLinear, k: Tensor) -> Tensor:
@@ -153,7 +167,9 @@ def lipschitz(function: PiecewiseLinear) -> Tensor:
     return function.slopes().abs().max()
 
 
-def gradient_norms(chain: Chain, start: Tensor, end: Tensor, k: Tensor, *, straight: bool = True) -> Tensor:
+def gradient_norms(
+    chain: Chain, start: Tensor, end: Tensor, k: Tensor, *, straight: bool = True
+) -> Tensor:
     """|d f~(k) / d theta| over all parameters of a chain, (frequencies,), by differentiating the exact transform.
 
     With `straight`, f is taken without the line through its ends, as its spectrum is for bends.
@@ -163,8 +179,17 @@ def gradient_norms(chain: Chain, start: Tensor, end: Tensor, k: Tensor, *, strai
     values = transform(function.without_line() if straight else function, k)
     norms = []
     for number in range(len(k)):
-        parts = [torch.autograd.grad(each, leaves, retain_graph=True, allow_unused=True) for each in _both(values[number])]
-        norms.append(torch.stack([part.square().sum() for both in parts for part in both if part is not None]).sum().sqrt())
+        parts = [
+            torch.autograd.grad(each, leaves, retain_graph=True, allow_unused=True)
+            for each in _both(values[number])
+        ]
+        norms.append(
+            torch.stack(
+                [part.square().sum() for both in parts for part in both if part is not None]
+            )
+            .sum()
+            .sqrt()
+        )
     return torch.stack(norms).detach()
 
 
@@ -174,10 +199,21 @@ def _both(value: Tensor) -> tuple[Tensor, Tensor]:
 
 def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
     """Slope of log magnitude against log k, from root mean squares in windows of log k: oscillations average out."""
-    edges = torch.logspace(math.log10(float(k.min())), math.log10(float(k.max())), windows + 1, device=k.device, dtype=k.dtype)
+    edges = torch.logspace(
+        math.log10(float(k.min())),
+        math.log10(float(k.max())),
+        windows + 1,
+        device=k.device,
+        dtype=k.dtype,
+    )
     place = torch.bucketize(k, edges[1:-1])
     used: Sequence[int] = [number for number in range(windows) if (place == number).any()]
     x = torch.stack([k[place == number].log().mean() for number in used])
-    y = torch.stack([magnitude[place == number].square().mean().sqrt().clamp(min=1e-300).log() for number in used])
+    y = torch.stack(
+        [
+            magnitude[place == number].square().mean().sqrt().clamp(min=1e-300).log()
+            for number in used
+        ]
+    )
     x, y = x - x.mean(), y - y.mean()
     return float((x @ y) / (x @ x))

@@ -20,7 +20,10 @@ from torch import Tensor
 
 from penchant_spectral_bias._piecewise_linear import Chain, spherical_bessel
 
-_HOST = {"device": "cpu", "dtype": torch.float64}  # splitting polygons is a host step: a few numbers at a time, each depending on the last
+_HOST = {
+    "device": "cpu",
+    "dtype": torch.float64,
+}  # splitting polygons is a host step: a few numbers at a time, each depending on the last
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: 
     return Regions([corners for corners, _, _ in regions], slopes, offsets)
 
 
-def _split(region: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+def _split(
+    region: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tensor
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """The parts of one region between the zeros of a layer's units, with the affine map behind its ReLUs."""
     corners, matrix, offset = region
     matrix, offset = weight @ matrix, weight @ offset + bias
@@ -112,8 +117,13 @@ class _Edges:
 
 
 def _edges(regions: Regions) -> _Edges:
-    numbers = [torch.full((len(each),), index, device="cpu") for index, each in enumerate(regions.corners)]
-    first, second = torch.cat(regions.corners), torch.cat([each.roll(-1, 0) for each in regions.corners])
+    numbers = [
+        torch.full((len(each),), index, device="cpu") for index, each in enumerate(regions.corners)
+    ]
+    first, second = (
+        torch.cat(regions.corners),
+        torch.cat([each.roll(-1, 0) for each in regions.corners]),
+    )
     return _Edges(torch.cat(numbers), (first + second) / 2, second - first)
 
 
@@ -138,7 +148,9 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
     mean = (slopes * edges.middle).sum(1) + regions.offsets[edges.region]
     rise = (slopes * edges.vector).sum(1) / 2
     x = k @ edges.vector.T / 2
-    along = torch.exp(-1j * (k @ edges.middle.T)) * (mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x))
+    along = torch.exp(-1j * (k @ edges.middle.T)) * (
+        mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
+    )
     boundary = (1j * (k @ edges.normals().T) * along).sum(1) / k.square().sum(1)
     return boundary + lemma_sum(regions, k)
 

@@ -19,7 +19,9 @@ def radial_spectrum(values: Tensor, side: float) -> tuple[Tensor, Tensor]:
     grid = values.shape[-1]
     line = torch.hann_window(grid, periodic=True, device=values.device, dtype=torch.float64)
     window = line[:, None] * line
-    centred = values.double() - (values.double() * window).sum((-2, -1), keepdim=True) / window.sum()
+    centred = (
+        values.double() - (values.double() * window).sum((-2, -1), keepdim=True) / window.sum()
+    )
     size = torch.fft.fft2(centred * window).abs() * (side / grid) ** 2
     cycles = torch.fft.fftfreq(grid, d=1 / grid, device=values.device)  # whole cycles on the square
     ring = (cycles[:, None].square() + cycles.square()).sqrt().round().long()

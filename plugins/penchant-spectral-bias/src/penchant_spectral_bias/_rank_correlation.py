@@ -27,7 +27,9 @@ def spearman(x: Tensor, y: Tensor) -> float:
     return float(a @ b) / scale if scale else math.nan
 
 
-def permutation_null(x: Tensor, y: Tensor, *, generator: Generator, draws: int = 2000) -> tuple[float, float]:
+def permutation_null(
+    x: Tensor, y: Tensor, *, generator: Generator, draws: int = 2000
+) -> tuple[float, float]:
     """Mean and standard deviation of the rank correlation when y is permuted."""
     a, b = ((ranks(each) - (len(each) + 1) / 2).cpu() for each in (x, y))
     order = torch.rand(draws, len(b), generator=generator, device="cpu").argsort(1)
@@ -41,7 +43,9 @@ def jackknife(rows: Tensor, statistic: Callable[[Tensor], float]) -> float | Non
     if count < 2:
         return None
     total = rows.sum(0)
-    left_out = torch.tensor([statistic((total - row) / (count - 1)) for row in rows], device="cpu", dtype=torch.float64)
+    left_out = torch.tensor(
+        [statistic((total - row) / (count - 1)) for row in rows], device="cpu", dtype=torch.float64
+    )
     return float(((count - 1) / count * (left_out - left_out.mean()).square().sum()).sqrt())
 
 

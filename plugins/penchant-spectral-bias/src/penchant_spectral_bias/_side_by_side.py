@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.training import Trainer, decay, loss_function
+from penchant_numerics.trainer import Trainer, decay, loss_function
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
@@ -25,7 +25,13 @@ class OneByOne:
     """Networks with a trainer each. With `limit`, every parameter is clamped to [-limit, limit] after every step."""
 
     def __init__(
-        self, networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Any, *, seeds: Sequence[int], limit: float | None = None
+        self,
+        networks: Sequence[nn.Module],
+        samples: Sequence[Samples],
+        recipe: Any,
+        *,
+        seeds: Sequence[int],
+        limit: float | None = None,
     ) -> None:
         self.limit = limit
         parts = zip(networks, samples, seeds, strict=True)
@@ -39,12 +45,22 @@ class OneByOne:
     def run(self, until: int) -> None:
         """Train every network to this step."""
         for trainer in self.trainers:
-            trainer.run(until=until, observe=lambda step, loss, network=trainer.network: clamp(network.parameters(), self.limit))
+            trainer.run(
+                until=until,
+                observe=lambda step, loss, network=trainer.network: clamp(
+                    network.parameters(), self.limit
+                ),
+            )
 
     @torch.no_grad()
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""
-        return torch.stack([torch.cat([trainer.network(part) for part in inputs.split(CHUNK)]) for trainer in self.trainers])
+        return torch.stack(
+            [
+                torch.cat([trainer.network(part) for part in inputs.split(CHUNK)])
+                for trainer in self.trainers
+            ]
+        )
 
     def networks(self) -> list[nn.Module]:
         """The networks as they are now."""
@@ -53,7 +69,11 @@ class OneByOne:
     def weights(self) -> dict[str, Tensor]:
         """Stacked parameters with at least two axes, by name."""
         named = [dict(trainer.network.named_parameters()) for trainer in self.trainers]
-        return {name: torch.stack([each[name].detach() for each in named]) for name, first in named[0].items() if first.ndim > 1}
+        return {
+            name: torch.stack([each[name].detach() for each in named])
+            for name, first in named[0].items()
+            if first.ndim > 1
+        }
 
 
 class Stacked:
@@ -63,13 +83,22 @@ class Stacked:
     """
 
     def __init__(
-        self, networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Any, *, seeds: Sequence[int], limit: float | None = None
+        self,
+        networks: Sequence[nn.Module],
+        samples: Sequence[Samples],
+        recipe: Any,
+        *,
+        seeds: Sequence[int],
+        limit: float | None = None,
     ) -> None:
         self.module, self.recipe, self.limit = networks[0], recipe, limit
         self.inputs = torch.stack([part.inputs for part in samples])
         self.labels = torch.stack([part.labels for part in samples])
         self.parameters, self.buffers = torch.func.stack_module_state(list(networks))
-        self.parameters = {name: tensor.detach().clone().requires_grad_() for name, tensor in self.parameters.items()}
+        self.parameters = {
+            name: tensor.detach().clone().requires_grad_()
+            for name, tensor in self.parameters.items()
+        }
         self.total, self.step = recipe.total_steps(self.inputs.shape[1]), 0
         self.optimizer = _optimizer(list(self.parameters.values()), recipe)
         self.loss = loss_function(recipe.loss)
@@ -80,11 +109,15 @@ class Stacked:
             self._advance()
         losses = self._losses().detach()
         if not torch.isfinite(losses).all():
-            raise FloatingPointError(f"training diverged before step {self.step}; try a smaller learning rate")
+            raise FloatingPointError(
+                f"training diverged before step {self.step}; try a smaller learning rate"
+            )
 
     def _advance(self) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.learning_rate * decay(self.recipe.schedule, self.step, self.total)
+            group["lr"] = self.recipe.learning_rate * decay(
+                self.recipe.schedule, self.step, self.total
+            )
         self.optimizer.zero_grad(set_to_none=True)
         self._losses().sum().backward()  # the loss of one network does not depend on another's parameters
         self.optimizer.step()
@@ -92,8 +125,15 @@ class Stacked:
         self.step += 1
 
     def _losses(self) -> Tensor:
-        def loss(parameters: dict[str, Tensor], buffers: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-            return self.loss(torch.func.functional_call(self.module, (parameters, buffers), (inputs,)), labels)
+        def loss(
+            parameters: dict[str, Tensor],
+            buffers: dict[str, Tensor],
+            inputs: Tensor,
+            labels: Tensor,
+        ) -> Tensor:
+            return self.loss(
+                torch.func.functional_call(self.module, (parameters, buffers), (inputs,)), labels
+            )
 
         return torch.vmap(loss)(self.parameters, self.buffers, self.inputs, self.labels)
 
@@ -101,15 +141,23 @@ class Stacked:
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""
 
-        def output(parameters: dict[str, Tensor], buffers: dict[str, Tensor], part: Tensor) -> Tensor:
+        def output(
+            parameters: dict[str, Tensor], buffers: dict[str, Tensor], part: Tensor
+        ) -> Tensor:
             return torch.func.functional_call(self.module, (parameters, buffers), (part,))
 
-        parts = [torch.vmap(output, in_dims=(0, 0, None))(self.parameters, self.buffers, part) for part in inputs.split(CHUNK)]
+        parts = [
+            torch.vmap(output, in_dims=(0, 0, None))(self.parameters, self.buffers, part)
+            for part in inputs.split(CHUNK)
+        ]
         return torch.cat(parts, dim=1)
 
     def networks(self) -> list[nn.Module]:
         """Copies of the networks as they are now."""
-        stacked = {name: tensor.detach() for name, tensor in (*self.parameters.items(), *self.buffers.items())}
+        stacked = {
+            name: tensor.detach()
+            for name, tensor in (*self.parameters.items(), *self.buffers.items())
+        }
         copies = [copy.deepcopy(self.module) for _ in self.inputs]
         for number, network in enumerate(copies):
             network.load_state_dict({name: tensor[number] for name, tensor in stacked.items()})
@@ -117,12 +165,20 @@ class Stacked:
 
     def weights(self) -> dict[str, Tensor]:
         """Stacked parameters with at least two axes, by name."""
-        return {name: tensor.detach() for name, tensor in self.parameters.items() if tensor.ndim > 2}
+        return {
+            name: tensor.detach() for name, tensor in self.parameters.items() if tensor.ndim > 2
+        }
 
 
-def side_by_side(networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Any, **settings: Any) -> OneByOne | Stacked:
+def side_by_side(
+    networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Any, **settings: Any
+) -> OneByOne | Stacked:
     """Stacked where the rule for the device says so and the training allows it, else one by one."""
-    together = len(networks) > 1 and group_size(samples[0].inputs.device) > 1 and can_stack(networks[0], recipe)
+    together = (
+        len(networks) > 1
+        and group_size(samples[0].inputs.device) > 1
+        and can_stack(networks[0], recipe)
+    )
     return (Stacked if together else OneByOne)(networks, samples, recipe, **settings)
 
 
@@ -133,7 +189,9 @@ def group_size(device: torch.device) -> int:
 
 def can_stack(network: nn.Module, recipe: Any) -> bool:
     """Full batches and no clipping of the gradient, layers that neither draw nor count: then networks share every pass."""
-    stateless = not any(isinstance(module, (_BatchNorm, _DropoutNd)) for module in network.modules())
+    stateless = not any(
+        isinstance(module, (_BatchNorm, _DropoutNd)) for module in network.modules()
+    )
     return stateless and recipe.batch == 0 and recipe.clip is None and recipe.until_loss is None
 
 
@@ -158,5 +216,12 @@ def clamp(parameters: Any, limit: float | None) -> None:
 
 def _optimizer(parameters: list[Tensor], recipe: Any) -> torch.optim.Optimizer:
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(parameters, lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+        return torch.optim.Adam(
+            parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+        )
+    return torch.optim.SGD(
+        parameters,
+        lr=recipe.learning_rate,
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+    )

@@ -16,7 +16,9 @@ def spectral_norms(weights: dict[str, Tensor], *, like: Tensor) -> Tensor:
     """
     if not weights:
         return like.new_zeros(len(like), 0)
-    return torch.stack([torch.linalg.matrix_norm(each.flatten(2), ord=2) for each in weights.values()], dim=1)
+    return torch.stack(
+        [torch.linalg.matrix_norm(each.flatten(2), ord=2) for each in weights.values()], dim=1
+    )
 
 
 def lipschitz_bounds(weights: Sequence[Tensor]) -> tuple[float, float]:

@@ -29,10 +29,19 @@ def wave(context: Any, draw: int, item: dict[str, Any], **more: Any) -> Any:
 def check_regression(context: Any, name: str) -> None:
     """Waves are regressed: any other loss is refused before anything is trained."""
     if context.training.loss != "squared-error":
-        raise penchant.Error(f"{name} regresses numbers and needs training.loss = 'squared-error', found {context.training.loss!r}")
+        raise penchant.Error(
+            f"{name} regresses numbers and needs training.loss = 'squared-error', found {context.training.loss!r}"
+        )
 
 
-def learners(context: Any, draws: list[int], samples: list[Any], *, limit: float | None = None, outputs: int = 1) -> OneByOne | Stacked:
+def learners(
+    context: Any,
+    draws: list[int],
+    samples: list[Any],
+    *,
+    limit: float | None = None,
+    outputs: int = 1,
+) -> OneByOne | Stacked:
     """Network number `draw` for the samples of each draw, ready to be trained side by side."""
     networks = [context.network(draw, outputs=outputs) for draw in draws]
     note_batch_norm(context, networks[0])
@@ -43,7 +52,9 @@ def learners(context: Any, draws: list[int], samples: list[Any], *, limit: float
 def note_batch_norm(context: Any, network: Any) -> None:
     """Where there is batch normalisation, results say which statistics it used."""
     if any(isinstance(module, _BatchNorm) for module in network.modules()):
-        context.conventions["batch-norm"] = "batch statistics in training, running statistics when looked at"
+        context.conventions["batch-norm"] = (
+            "batch statistics in training, running statistics when looked at"
+        )
 
 
 def spectra(predictions: torch.Tensor, frequencies: Any) -> torch.Tensor:

@@ -17,13 +17,21 @@ AROUND = tuple(range(20, 201, 20))
 class _OnCurve(penchant.Probe):
     """What probes of a regressed wave share."""
 
-    frequencies: tuple[int, ...] = penchant.option((1, 2, 3, 4, 5, 6, 7, 8), "of the target: cycles along the curve", at_least=1)
-    amplitudes: tuple[float, ...] = penchant.option((), "of the target, one a frequency; none: all 1", above=0)
+    frequencies: tuple[int, ...] = penchant.option(
+        (1, 2, 3, 4, 5, 6, 7, 8), "of the target: cycles along the curve", at_least=1
+    )
+    amplitudes: tuple[float, ...] = penchant.option(
+        (), "of the target, one a frequency; none: all 1", above=0
+    )
     points: int = penchant.option(64, "training points along the curve", at_least=3)
     draws: int = penchant.option(5, "networks, each with phases of its own", at_least=1)
-    petals: int | None = penchant.option(None, "petals of the flower that the wave lies on; nothing: a straight line", at_least=0)
+    petals: int | None = penchant.option(
+        None, "petals of the flower that the wave lies on; nothing: a straight line", at_least=0
+    )
     embedding: str = penchant.option(
-        "random", "where the curve lies in a larger input: in random directions, or its first values", choices=("random", "coordinates")
+        "random",
+        "where the curve lies in a larger input: in random directions, or its first values",
+        choices=("random", "coordinates"),
     )
 
 
@@ -61,20 +69,41 @@ class FrequencyLearning(_OnCurve):
         "first-fit": "first recorded step at which the mean amplitude reached its share (frequencies); missing where it never did",
         "shuffled-amplitude": "amplitude where points are dealt at random (steps x frequencies)",
     }
-    _LINE = {"frequencies": FIRST, "points": 200, "draws": 10, "every": 100, "training": {**RECIPE, "steps": 80000}}
+    _LINE = {
+        "frequencies": FIRST,
+        "points": 200,
+        "draws": 10,
+        "every": 100,
+        "training": {**RECIPE, "steps": 80000},
+    }
     presets = {
         "quick": {"every": 25, "training": {**FAST, "steps": 1000}},
-        "rising": {"every": 25, "amplitudes": (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.9, 1.0), "training": {**FAST, "steps": 1000}},
+        "rising": {
+            "every": 25,
+            "amplitudes": (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.9, 1.0),
+            "training": {**FAST, "steps": 1000},
+        },
         "fig-3.1a": _LINE,
         "fig-3.1b": {**_LINE, "amplitudes": RISING},
         "fig-3.2": {**_LINE, "draws": 1},
         "fig-a.1": _LINE,
-        "fig-3.8": {"frequencies": AROUND, "petals": 0, "points": 1000, "draws": 10, "every": 100, "training": {**RECIPE, "steps": 50000}},
+        "fig-3.8": {
+            "frequencies": AROUND,
+            "petals": 0,
+            "points": 1000,
+            "draws": 10,
+            "every": 100,
+            "training": {**RECIPE, "steps": 50000},
+        },
     }
 
     every: int = penchant.option(25, "steps between two looks at the network", at_least=1)
-    reach: float = penchant.option(0.8, "share of its amplitude at which a frequency counts as learnt", above=0)
-    shuffled_draws: int = penchant.option(1, "draws of the null with points dealt at random", at_least=0)
+    reach: float = penchant.option(
+        0.8, "share of its amplitude at which a frequency counts as learnt", above=0
+    )
+    shuffled_draws: int = penchant.option(
+        1, "draws of the null with points dealt at random", at_least=0
+    )
 
 
 @attrs.frozen
@@ -117,7 +146,9 @@ class FrequencyRobustness(_OnCurve):
         },
     }
 
-    deltas: tuple[float, ...] = penchant.option((0.0, 1.0, 2.0, 3.0, 4.0, 5.0), "lengths of the moves in parameter space", at_least=0)
+    deltas: tuple[float, ...] = penchant.option(
+        (0.0, 1.0, 2.0, 3.0, 4.0, 5.0), "lengths of the moves in parameter space", at_least=0
+    )
     perturbations: int = penchant.option(30, "random unit vectors", at_least=2)
 
 
@@ -171,21 +202,35 @@ class ManifoldAccuracy(penchant.Probe):
         "quick": {"training": {**_TRAINING, "learning_rate": 1e-3, "steps": 300}},
         "fig-3.7": {**_GRID, "frequencies": (200,), "petal_counts": (20,), "draws": 2, "grid": 256},
         "fig-3.9": _GRID,
-        "fig-a.13": {**_GRID, "neighbours": (1, 5, 10, 20), "plane_frequency": 150, "plane_petals": 20, "grid": 256},
+        "fig-a.13": {
+            **_GRID,
+            "neighbours": (1, 5, 10, 20),
+            "plane_frequency": 150,
+            "plane_petals": 20,
+            "grid": 256,
+        },
     }
 
-    frequencies: tuple[int, ...] = penchant.option((20, 40), "of the wave, each on its own", at_least=1)
+    frequencies: tuple[int, ...] = penchant.option(
+        (20, 40), "of the wave, each on its own", at_least=1
+    )
     petal_counts: tuple[int, ...] = penchant.option((0, 8), "petals of the flowers", at_least=0)
     points: int = penchant.option(200, "training points around the flower", at_least=4)
     draws: int = penchant.option(3, "networks a cell, each with a phase of its own", at_least=1)
     threshold: float = penchant.option(0.0, "what the wave of class 1 is above")
-    neighbours: tuple[int, ...] = penchant.option((1, 5), "numbers K of nearest neighbours; none: no comparison", at_least=1)
-    plane_frequency: int | None = penchant.option(None, "frequency of the learnt functions in the plane; nothing: the highest", at_least=1)
+    neighbours: tuple[int, ...] = penchant.option(
+        (1, 5), "numbers K of nearest neighbours; none: no comparison", at_least=1
+    )
+    plane_frequency: int | None = penchant.option(
+        None, "frequency of the learnt functions in the plane; nothing: the highest", at_least=1
+    )
     plane_petals: int | None = penchant.option(None, "their petals; nothing: the most", at_least=0)
     plane_networks: int = penchant.option(2, "networks drawn in the plane", at_least=1)
     grid: int = penchant.option(96, "rows and columns of the plane", at_least=16)
     embedding: str = penchant.option(
-        "random", "where the curve lies in a larger input: in random directions, or its first values", choices=("random", "coordinates")
+        "random",
+        "where the curve lies in a larger input: in random directions, or its first values",
+        choices=("random", "coordinates"),
     )
 
 
@@ -232,9 +277,13 @@ class PeakAblation(penchant.Probe):
     }
 
     points: int = penchant.option(64, "training points on the line", at_least=4)
-    weight_clips: tuple[float, ...] = penchant.option((0.2, 2.0), "bounds on every parameter; 0: none", at_least=0)
+    weight_clips: tuple[float, ...] = penchant.option(
+        (0.2, 2.0), "bounds on every parameter; 0: none", at_least=0
+    )
     draws: int = penchant.option(3, "networks for every clip", at_least=1)
     every: int = penchant.option(50, "steps between two looks at the network", at_least=1)
     embedding: str = penchant.option(
-        "random", "where the line lies in a larger input: in a random direction, or its first value", choices=("random", "coordinates")
+        "random",
+        "where the line lies in a larger input: in a random direction, or its first value",
+        choices=("random", "coordinates"),
     )

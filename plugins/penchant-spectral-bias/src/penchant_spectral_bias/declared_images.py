@@ -57,16 +57,24 @@ class TargetNoise(penchant.Probe):
     }
 
     classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
-    frequencies: tuple[float, ...] = penchant.option((0.05, 0.5), "of the noise, cycles per unit of length", at_least=0)
+    frequencies: tuple[float, ...] = penchant.option(
+        (0.05, 0.5), "of the noise, cycles per unit of length", at_least=0
+    )
     amplitudes: tuple[float, ...] = penchant.option((1.0,), "of the noise", above=0)
-    samples: int | None = penchant.option(500, "training samples, both classes together; nothing: all", at_least=2)
-    validation: int | None = penchant.option(500, "test samples, both classes together; nothing: all", at_least=2)
+    samples: int | None = penchant.option(
+        500, "training samples, both classes together; nothing: all", at_least=2
+    )
+    validation: int | None = penchant.option(
+        500, "test samples, both classes together; nothing: all", at_least=2
+    )
     draws: int = penchant.option(5, "networks and choices of samples", at_least=1)
     every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
 
     def __attrs_post_init__(self) -> None:
         if not self.frequencies or not self.amplitudes:
-            raise penchant.Error("target-noise needs at least one frequency and one amplitude, found none")
+            raise penchant.Error(
+                "target-noise needs at least one frequency and one amplitude, found none"
+            )
 
 
 @attrs.frozen
@@ -112,7 +120,13 @@ class KernelSpectrum(penchant.Probe):
         "every": 50,
         "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 5000},
     }
-    _GRID = {"samples": 50, "draws": 1, "bins": 10, "every": 1, "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 1}}
+    _GRID = {
+        "samples": 50,
+        "draws": 1,
+        "bins": 10,
+        "every": 1,
+        "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 1},
+    }
     presets = {
         "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 200}},
         "fig-3.5": _NOISE,
@@ -127,9 +141,13 @@ class KernelSpectrum(penchant.Probe):
     noise: float = penchant.option(1.0, "factor of the noise", above=0)
     power: float = penchant.option(2.0, "the noise on eigenvector n is (n / N)^power", at_least=0)
     bins: int = penchant.option(20, "bins of eigenvectors", at_least=3)
-    draws: int = penchant.option(3, "networks, choices of samples and signs of the noise", at_least=1)
+    draws: int = penchant.option(
+        3, "networks, choices of samples and signs of the noise", at_least=1
+    )
     every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
-    grid_sigma: float = penchant.option(0.04, "width of the kernel on 50 equidistant points of [0, 1]", above=0)
+    grid_sigma: float = penchant.option(
+        0.04, "width of the kernel on 50 equidistant points of [0, 1]", above=0
+    )
 
 
 @attrs.frozen
@@ -170,15 +188,23 @@ class NoiseOnManifold(penchant.Probe):
     }
 
     samples: int = penchant.option(300, "training samples", at_least=2)
-    features: int = penchant.option(64, "features of the autoencoder, and dimensions of the plane", at_least=1)
+    features: int = penchant.option(
+        64, "features of the autoencoder, and dimensions of the plane", at_least=1
+    )
     draws: int = penchant.option(3, "runs: networks, samples, targets and autoencoders", at_least=1)
-    match_norms: bool = penchant.option(False, "scale the plane so that its inputs are as long as the images")
+    match_norms: bool = penchant.option(
+        False, "scale the plane so that its inputs are as long as the images"
+    )
     every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
     encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
-    encoder_noise: float = penchant.option(0.2, "standard deviation of the noise that the autoencoder takes off", at_least=0)
+    encoder_noise: float = penchant.option(
+        0.2, "standard deviation of the noise that the autoencoder takes off", at_least=0
+    )
     encoder_steps: int = penchant.option(300, "training steps of the autoencoder", at_least=1)
     encoder_batch: int = penchant.option(128, "samples a step of the autoencoder", at_least=1)
-    encoder_learning_rate: float = penchant.option(1e-3, "learning rate of the autoencoder (Adam)", above=0)
+    encoder_learning_rate: float = penchant.option(
+        1e-3, "learning rate of the autoencoder (Adam)", above=0
+    )
 
 
 @attrs.frozen
@@ -219,19 +245,32 @@ class ClassPaths(penchant.Probe):
         "images": 50,
         "adversarials": 50,
         "pairs": 4950,
-        "training": {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "batch": 128, "epochs": 160, "schedule": "thirds"},
+        "training": {
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+            "weight_decay": 1e-4,
+            "batch": 128,
+            "epochs": 160,
+            "schedule": "thirds",
+        },
     }
     presets = {
-        "quick": {"training": {"optimizer": "adam", "learning_rate": 1e-3, "batch": 64, "epochs": 5}},
+        "quick": {
+            "training": {"optimizer": "adam", "learning_rate": 1e-3, "batch": 64, "epochs": 5}
+        },
         "fig-a.11": _PATHS,
         "fig-a.12": _PATHS,
     }
 
-    classes: tuple[int, ...] = penchant.option((), "classes whose inputs are joined; none: all", at_least=0)
+    classes: tuple[int, ...] = penchant.option(
+        (), "classes whose inputs are joined; none: all", at_least=0
+    )
     images: int = penchant.option(6, "training images a class", at_least=1)
     adversarials: int = penchant.option(6, "inputs of other classes moved into a class", at_least=0)
     pairs: int = penchant.option(12, "pairs a class, drawn among all", at_least=1)
-    refinements: int = penchant.option(4, "times the path is bent; its pieces double in between", at_least=1)
+    refinements: int = penchant.option(
+        4, "times the path is bent; its pieces double in between", at_least=1
+    )
     steps: int = penchant.option(10, "steps a refinement", at_least=0)
     learning_rate: float = penchant.option(0.001, "of a step along the logit's gradient", above=0)
     momentum: float = penchant.option(0.9, "of the steps", at_least=0, below=1)
@@ -239,5 +278,7 @@ class ClassPaths(penchant.Probe):
     resolution: int = penchant.option(4, "points looked at on every piece", at_least=1)
     attack_step: float = penchant.option(0.05, "length of a step of an adversarial input", above=0)
     attack_steps: int = penchant.option(200, "largest number of these steps", at_least=1)
-    attack_certainty: float = penchant.option(0.95, "softmax probability at which an adversarial input stops", at_least=0, below=1)
+    attack_certainty: float = penchant.option(
+        0.95, "softmax probability at which an adversarial input stops", at_least=0, below=1
+    )
     kept: int = penchant.option(1, "paths stored a class", at_least=0)

@@ -51,9 +51,21 @@ class ExactSpectrum(penchant.Probe):
 
     networks: int = penchant.option(16, "networks drawn", at_least=1)
     cycles: int = penchant.option(400, "largest frequency, cycles on the segment", at_least=16)
-    gradients: int = penchant.option(24, "frequencies at which the parameter gradient is taken; 0: not", at_least=0)
-    regions: bool = penchant.option(False, "split the plane into linear regions (two inputs, small networks)")
-    box_draws: int = penchant.option(64, "sets of parameters drawn from the box; 0: none", at_least=0)
+    gradients: int = penchant.option(
+        24, "frequencies at which the parameter gradient is taken; 0: not", at_least=0
+    )
+    regions: bool = penchant.option(
+        False, "split the plane into linear regions (two inputs, small networks)"
+    )
+    box_draws: int = penchant.option(
+        64, "sets of parameters drawn from the box; 0: none", at_least=0
+    )
     clip: float = penchant.option(1.0, "the box: every parameter uniform in [-clip, clip]", above=0)
-    cutoff: int = penchant.option(10, "cycles at which an amplitude of such parameters counts as one of high frequency", at_least=1)
-    epsilon: float = penchant.option(0.01, "amplitude that counts, relative to the median largest one", above=0)
+    cutoff: int = penchant.option(
+        10,
+        "cycles at which an amplitude of such parameters counts as one of high frequency",
+        at_least=1,
+    )
+    epsilon: float = penchant.option(
+        0.01, "amplitude that counts, relative to the median largest one", above=0
+    )

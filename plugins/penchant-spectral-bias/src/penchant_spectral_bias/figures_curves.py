@@ -16,7 +16,9 @@ SHOWN = 6
 
 def robustness(result: penchant.Result) -> Figure:
     """Relative amplitude by perturbation and frequency, and as curves over the perturbation."""
-    frequencies, deltas, relative = (result.arrays[name] for name in ("frequencies", "perturbation", "relative-amplitude"))
+    frequencies, deltas, relative = (
+        result.arrays[name] for name in ("frequencies", "perturbation", "relative-amplitude")
+    )
     error, floor = result.arrays["relative-amplitude-stderr"], result.arrays["noise-floor"]
     figure = Figure(figsize=(9.5, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -25,7 +27,14 @@ def robustness(result: penchant.Result) -> Figure:
     figure.colorbar(drawn, ax=left, label="amplitude / unperturbed")
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(frequencies)))
     for number, frequency in enumerate(frequencies):
-        right.errorbar(deltas, relative[:, number], error[:, number], color=colours[number], capsize=2, label=f"{frequency:g}")
+        right.errorbar(
+            deltas,
+            relative[:, number],
+            error[:, number],
+            color=colours[number],
+            capsize=2,
+            label=f"{frequency:g}",
+        )
     right.plot(deltas, floor.mean(1), ":", color=GREY, label="chance")
     right.set(xlabel="perturbation", ylabel="amplitude / unperturbed", ylim=(0, None))
     right.legend(title="frequency", fontsize=7, title_fontsize=8, ncols=2, frameon=False)
@@ -35,17 +44,35 @@ def robustness(result: penchant.Result) -> Figure:
 def peak_spectra(result: penchant.Result) -> Figure:
     """Spectrum of the learnt function over training, one panel a clip."""
     spectrum, points = result.arrays["spectrum"], result.arrays["prediction"].shape[-1]
-    return _panels(result, spectrum, result.arrays["frequencies"], "frequency", "|DFT| / N", vmin=0, vmax=1.2 / points)
+    return _panels(
+        result,
+        spectrum,
+        result.arrays["frequencies"],
+        "frequency",
+        "|DFT| / N",
+        vmin=0,
+        vmax=1.2 / points,
+    )
 
 
 def peak_predictions(result: penchant.Result) -> Figure:
     """The learnt function over training, one panel a clip."""
     values = result.arrays["prediction"]
     places = np.round(np.arange(values.shape[-1]) / values.shape[-1], 2)
-    return _panels(result, values, places, "z", "prediction", vmin=min(0.0, float(values.min())), vmax=max(0.1, float(values.max())))
+    return _panels(
+        result,
+        values,
+        places,
+        "z",
+        "prediction",
+        vmin=min(0.0, float(values.min())),
+        vmax=max(0.1, float(values.max())),
+    )
 
 
-def _panels(result: penchant.Result, values: Any, columns: Any, xlabel: str, label: str, **limits: Any) -> Figure:
+def _panels(
+    result: penchant.Result, values: Any, columns: Any, xlabel: str, label: str, **limits: Any
+) -> Figure:
     clips, steps = result.arrays["weight-clips"], result.arrays["steps"]
     figure = Figure(figsize=(1.4 + 2.9 * len(clips), 3.3), layout="constrained")
     axes = figure.subplots(1, len(clips), squeeze=False, sharey=True)[0]
@@ -64,7 +91,9 @@ def accuracy(result: penchant.Result) -> Figure:
     frequencies, petals = result.arrays["frequencies"], result.arrays["petals"]
     maps = [("network", result.arrays["accuracy"])]
     if "neighbours" in result.arrays:
-        names = [f"{count} neighbour{'s' if count > 1 else ''}" for count in result.arrays["neighbours"]]
+        names = [
+            f"{count} neighbour{'s' if count > 1 else ''}" for count in result.arrays["neighbours"]
+        ]
         maps += list(zip(names, result.arrays["neighbour-accuracy"]))[:SHOWN]
     figure = Figure(figsize=(1.6 + 2.5 * len(maps), 3.2), layout="constrained")
     axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
@@ -83,7 +112,13 @@ def plane(result: penchant.Result) -> Figure:
     points, labels = result.arrays["plane-points"], result.arrays["plane-labels"]
     figure = Figure(figsize=(4.2 * len(logits), 4.2), layout="constrained")
     for panel, values in zip(figure.subplots(1, len(logits), squeeze=False)[0], logits):
-        panel.contourf(axis, axis, (values > 0).astype(float), levels=[-0.5, 0.5, 1.5], colors=["#c5d8ea", "#f3d3c4"])
+        panel.contourf(
+            axis,
+            axis,
+            (values > 0).astype(float),
+            levels=[-0.5, 0.5, 1.5],
+            colors=["#c5d8ea", "#f3d3c4"],
+        )
         panel.contour(axis, axis, np.abs(values), levels=6, colors="#666666", linewidths=0.4)
         panel.scatter(*points.T, c=labels, cmap="coolwarm", s=6, zorder=3)
         panel.set(aspect="equal", xlabel="x", ylabel="y")
@@ -99,7 +134,13 @@ def radial(result: penchant.Result) -> Figure:
     counts = result.arrays.get("neighbours", np.zeros(0))
     for number, (count, values) in enumerate(zip(counts, spectra[1:])):
         shade = matplotlib.colormaps["Oranges"](0.9 - 0.5 * number / max(1, len(counts)))
-        axes.loglog(frequency, values, color=shade, linewidth=1.2, label=f"{count} neighbour{'s' if count > 1 else ''}")
+        axes.loglog(
+            frequency,
+            values,
+            color=shade,
+            linewidth=1.2,
+            label=f"{count} neighbour{'s' if count > 1 else ''}",
+        )
     axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta")
     axes.legend(frameon=False, fontsize=8)
     return figure
@@ -113,16 +154,31 @@ def exact_spectrum(result: penchant.Result) -> Figure:
     axes = figure.subplots(1, 2 if both else 1, squeeze=False)[0]
     axes[0].loglog(frequency, spectrum, color=BLUE, linewidth=1, label="spectrum")
     middle = len(frequency) // 2
-    axes[0].loglog(frequency, spectrum[middle] * (frequency / frequency[middle]) ** -2, "--", color=BLUE, linewidth=0.8, label="k^-2")
+    axes[0].loglog(
+        frequency,
+        spectrum[middle] * (frequency / frequency[middle]) ** -2,
+        "--",
+        color=BLUE,
+        linewidth=0.8,
+        label="k^-2",
+    )
     if "gradient-norm" in result.arrays:
         places, norms = result.arrays["gradient-frequency"], result.arrays["gradient-norm"]
         axes[0].loglog(places, norms, "o-", color=ORANGE, markersize=3, label="parameter gradient")
-        axes[0].loglog(places, norms[-1] * places[-1] / places, "--", color=ORANGE, linewidth=0.8, label="k^-1")
+        axes[0].loglog(
+            places, norms[-1] * places[-1] / places, "--", color=ORANGE, linewidth=0.8, label="k^-1"
+        )
     axes[0].set(xlabel="cycles on the segment", ylabel="|f~|")
     axes[0].legend(frameon=False, fontsize=8)
     if both:
         share, error = result.arrays["share"], result.arrays["share-stderr"]
-        axes[1].fill_between(frequency, share - error, share + error, color=BLUE, alpha=0.25, linewidth=0)
+        axes[1].fill_between(
+            frequency, share - error, share + error, color=BLUE, alpha=0.25, linewidth=0
+        )
         axes[1].semilogx(frequency, share, color=BLUE)
-        axes[1].set(xlabel="cut-off (cycles)", ylabel="share of parameters above epsilon", ylim=(-0.03, 1.05))
+        axes[1].set(
+            xlabel="cut-off (cycles)",
+            ylabel="share of parameters above epsilon",
+            ylim=(-0.03, 1.05),
+        )
     return figure

@@ -22,9 +22,24 @@ def summary(result: penchant.Result) -> Figure:
     present = [number for number in range(len(KINDS)) if (kind == number).any()]
     for place, number in enumerate(present):
         members = kind == number
-        left.bar(place - 0.2, straight[members].mean(), 0.38, color=GREY, label="straight line" if not place else None)
-        left.bar(place + 0.2, connected[members].mean(), 0.38, color=BLUE, label="bent path" if not place else None)
-    names = [f"{KINDS[number].replace('-', '-' + chr(10), 1)}\n({int((kind == number).sum())})" for number in present]
+        left.bar(
+            place - 0.2,
+            straight[members].mean(),
+            0.38,
+            color=GREY,
+            label="straight line" if not place else None,
+        )
+        left.bar(
+            place + 0.2,
+            connected[members].mean(),
+            0.38,
+            color=BLUE,
+            label="bent path" if not place else None,
+        )
+    names = [
+        f"{KINDS[number].replace('-', '-' + chr(10), 1)}\n({int((kind == number).sum())})"
+        for number in present
+    ]
     left.set_xticks(range(len(present)), names, fontsize=8)
     left.set(ylabel="share of pairs that keep the class", ylim=(0, 1.18))
     left.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
@@ -37,10 +52,14 @@ def summary(result: penchant.Result) -> Figure:
 
 def pictures(result: penchant.Result) -> Figure:
     """A few stored paths, from one end to the other."""
-    paths, classes, connected = (result.arrays[name] for name in ("paths", "path-class", "path-connected"))
+    paths, classes, connected = (
+        result.arrays[name] for name in ("paths", "path-class", "path-connected")
+    )
     paths = paths[:SHOWN]
     columns = np.unique(np.linspace(0, paths.shape[1] - 1, 9).astype(int))
-    figure = Figure(figsize=(1.0 * len(columns) + 1.2, 1.05 * len(paths) + 0.2), layout="constrained")
+    figure = Figure(
+        figsize=(1.0 * len(columns) + 1.2, 1.05 * len(paths) + 0.2), layout="constrained"
+    )
     axes = figure.subplots(len(paths), len(columns), squeeze=False)
     for row, path in enumerate(paths):
         low, high = float(path.min()), float(path.max())
@@ -53,6 +72,8 @@ def pictures(result: penchant.Result) -> Figure:
 
 def _picture(axes: Any, values: Any, low: float, high: float) -> None:
     scaled = np.clip((values - low) / (high - low or 1.0), 0, 1)
-    axes.imshow(scaled.transpose(1, 2, 0) if len(values) == 3 else scaled[0], cmap="gray", vmin=0, vmax=1)
+    axes.imshow(
+        scaled.transpose(1, 2, 0) if len(values) == 3 else scaled[0], cmap="gray", vmin=0, vmax=1
+    )
     axes.set_xticks([])
     axes.set_yticks([])

@@ -9,10 +9,22 @@ import penchant
 import torch
 from torch import Tensor
 
-from penchant_spectral_bias._rank_correlation import jackknife, mean_and_error, permutation_null, spearman
+from penchant_spectral_bias._rank_correlation import (
+    jackknife,
+    mean_and_error,
+    permutation_null,
+    spearman,
+)
 from penchant_spectral_bias._side_by_side import groups, recorded_steps
 from penchant_spectral_bias._spectral_norms import spectral_norms
-from penchant_spectral_bias.curves import check_regression, curve_options, learners, spectra, target_amplitudes, wave
+from penchant_spectral_bias.curves import (
+    check_regression,
+    curve_options,
+    learners,
+    spectra,
+    target_amplitudes,
+    wave,
+)
 
 
 def run(options: Any, context: Any) -> penchant.Result:
@@ -20,9 +32,18 @@ def run(options: Any, context: Any) -> penchant.Result:
     check_regression(context, "frequency-learning")
     steps = recorded_steps(context.training.total_steps(options.points), options.every)
     base = {**curve_options(options), "steps": steps}
-    items = [{**base, "draws": group, "shuffled": False} for group in groups(options.draws, context.device)]
-    items += [{**base, "draws": group, "shuffled": True} for group in groups(options.shuffled_draws, context.device)]
-    rows = [{name: torch.as_tensor(value, device="cpu") for name, value in row.items()} for row in context.map(trained_draws, items)]
+    items = [
+        {**base, "draws": group, "shuffled": False}
+        for group in groups(options.draws, context.device)
+    ]
+    items += [
+        {**base, "draws": group, "shuffled": True}
+        for group in groups(options.shuffled_draws, context.device)
+    ]
+    rows = [
+        {name: torch.as_tensor(value, device="cpu") for name, value in row.items()}
+        for row in context.map(trained_draws, items)
+    ]
     learnt = _joined([row for row, item in zip(rows, items) if not item["shuffled"]])
     shuffled = _joined([row for row, item in zip(rows, items) if item["shuffled"]])
     return _result(options, context, steps, learnt, shuffled)
@@ -37,7 +58,9 @@ def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     samples = [wave(context, draw, item).train for draw in item["draws"]]
     inputs, order = samples[0].inputs, torch.arange(item["points"], device=context.device)
     if item["shuffled"]:
-        order = torch.randperm(item["points"], generator=context.generator("shuffle"), device="cpu").to(context.device)
+        order = torch.randperm(
+            item["points"], generator=context.generator("shuffle"), device="cpu"
+        ).to(context.device)
         inputs = inputs[order]  # the value that was at place j is now learnt at place order[j]
         samples = [part._replace(inputs=inputs) for part in samples]
     training = learners(context, item["draws"], samples)
@@ -62,11 +85,20 @@ def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
 def _joined(rows: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     if not rows:
         return {}
-    many = {name: torch.cat([row[name] for row in rows]) for name in ("amplitude", "loss", "spectral-norms")}
+    many = {
+        name: torch.cat([row[name] for row in rows])
+        for name in ("amplitude", "loss", "spectral-norms")
+    }
     return {**many, "prediction": rows[0]["prediction"], "target": rows[0]["target"]}
 
 
-def _result(options: Any, context: Any, steps: list[int], learnt: dict[str, Tensor], shuffled: dict[str, Tensor]) -> penchant.Result:
+def _result(
+    options: Any,
+    context: Any,
+    steps: list[int],
+    learnt: dict[str, Tensor],
+    shuffled: dict[str, Tensor],
+) -> penchant.Result:
     relative = learnt["amplitude"] / target_amplitudes(options)
     amplitude, amplitude_error = mean_and_error(relative)
     loss, loss_error = mean_and_error(learnt["loss"])
@@ -93,14 +125,18 @@ def _result(options: Any, context: Any, steps: list[int], learnt: dict[str, Tens
     missing = [name for name, quantity in quantities.items() if not math.isfinite(quantity.value)]
     if quantities["reached"].value < len(options.frequencies):
         found = f"{quantities['reached'].value:g} of {len(options.frequencies)}"
-        context.warn(f"{found} frequencies reached {options.reach:g} of their amplitude in {steps[-1]} steps")
+        context.warn(
+            f"{found} frequencies reached {options.reach:g} of their amplitude in {steps[-1]} steps"
+        )
     conventions = {
         "amplitude": "2 |DFT_k| / N over the amplitude of the target",
         "area": "under the amplitude clipped at 1, over recorded steps",
         "loss": "mean squared error on the training points",
         "spectral-norms": "largest singular value; a convolution as its (out, in x window) matrix",
     }
-    return penchant.Result(quantities, arrays, conventions=conventions, missing=("first-fit", *missing))
+    return penchant.Result(
+        quantities, arrays, conventions=conventions, missing=("first-fit", *missing)
+    )
 
 
 def area(amplitude: Tensor) -> Tensor:
@@ -116,17 +152,26 @@ def first_fit(amplitude: Tensor, steps: Tensor, reach: float) -> Tensor:
 
 
 def _quantities(
-    options: Any, context: Any, arrays: dict[str, Tensor], relative: Tensor, losses: Tensor, shuffled: dict[str, Tensor]
+    options: Any,
+    context: Any,
+    arrays: dict[str, Tensor],
+    relative: Tensor,
+    losses: Tensor,
+    shuffled: dict[str, Tensor],
 ) -> dict[str, penchant.Quantity]:
     frequencies, fit = arrays["frequencies"].double(), arrays["first-fit"]
     reached = fit.isfinite()
     found = {"reached": penchant.Quantity(float(reached.sum()), over="frequencies", count=len(fit))}
     found["order-correlation"] = _ordered(context, "order", frequencies, relative)
     if int(reached.sum()) > 2:
-        found["first-fit-correlation"] = _fit_correlation(options, context, arrays, relative, reached)
+        found["first-fit-correlation"] = _fit_correlation(
+            options, context, arrays, relative, reached
+        )
     found["final-loss"] = _final_loss(losses)
     if shuffled:
-        found["shuffled-correlation"] = _ordered(context, "shuffled", frequencies, shuffled["amplitude"] / target_amplitudes(options))
+        found["shuffled-correlation"] = _ordered(
+            context, "shuffled", frequencies, shuffled["amplitude"] / target_amplitudes(options)
+        )
     return found
 
 
@@ -135,14 +180,25 @@ def _ordered(context: Any, key: str, frequencies: Tensor, relative: Tensor) -> p
         return spearman(-area(mean), frequencies)
 
     areas = -area(relative.mean(0))
-    null = permutation_null(areas, frequencies, generator=context.generator("permutations", key)) if len(frequencies) > 2 else (None, None)
+    null = (
+        permutation_null(areas, frequencies, generator=context.generator("permutations", key))
+        if len(frequencies) > 2
+        else (None, None)
+    )
     error = jackknife(relative, correlation)
     return penchant.Quantity(
-        correlation(relative.mean(0)), stderr=error, over="phase draws", count=len(relative), null=null[0], null_stderr=null[1]
+        correlation(relative.mean(0)),
+        stderr=error,
+        over="phase draws",
+        count=len(relative),
+        null=null[0],
+        null_stderr=null[1],
     )
 
 
-def _fit_correlation(options: Any, context: Any, arrays: dict[str, Tensor], relative: Tensor, reached: Tensor) -> penchant.Quantity:
+def _fit_correlation(
+    options: Any, context: Any, arrays: dict[str, Tensor], relative: Tensor, reached: Tensor
+) -> penchant.Quantity:
     frequencies, fit = arrays["frequencies"].double()[reached], arrays["first-fit"][reached]
 
     def correlation(mean: Tensor) -> float:
@@ -155,17 +211,31 @@ def _fit_correlation(options: Any, context: Any, arrays: dict[str, Tensor], rela
     if error is not None and not math.isfinite(error):
         error = None  # without one of the draws too few frequencies are reached to rank them
     return penchant.Quantity(
-        spearman(fit, frequencies), stderr=error, over="phase draws", count=len(relative), null=null[0], null_stderr=null[1]
+        spearman(fit, frequencies),
+        stderr=error,
+        over="phase draws",
+        count=len(relative),
+        null=null[0],
+        null_stderr=null[1],
     )
 
 
 def _final_loss(losses: Tensor) -> penchant.Quantity:
     mean, error = mean_and_error(losses[:, -1])
-    return penchant.Quantity(float(mean), stderr=float(error) if len(losses) > 1 else None, over="phase draws", count=len(losses))
+    return penchant.Quantity(
+        float(mean),
+        stderr=float(error) if len(losses) > 1 else None,
+        over="phase draws",
+        count=len(losses),
+    )
 
 
 def plot(result: penchant.Result) -> dict[str, Any]:
     """Amplitudes over training, layer norms and loss, and the learnt function at a few steps."""
     from penchant_spectral_bias import figures_learning as figures
 
-    return {"amplitude": figures.amplitudes(result), "norms": figures.norms(result), "prediction": figures.predictions(result)}
+    return {
+        "amplitude": figures.amplitudes(result),
+        "norms": figures.norms(result),
+        "prediction": figures.predictions(result),
+    }

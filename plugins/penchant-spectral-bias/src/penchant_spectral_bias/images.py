@@ -8,7 +8,7 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.training import Trainer
+from penchant_numerics.trainer import Trainer
 from torch import Tensor
 
 from penchant_spectral_bias.curves import note_batch_norm
@@ -23,15 +23,28 @@ def check_classes(context: Any, classes: tuple[int, ...]) -> None:
         raise penchant.Error(f"classes must be two of 0..{found - 1}, found {list(classes)}")
 
 
-def two_classes(samples: Samples, classes: tuple[int, ...] | list[int], count: int | None, generator: Any) -> Samples:
+def two_classes(
+    samples: Samples, classes: tuple[int, ...] | list[int], count: int | None, generator: Any
+) -> Samples:
     """At most `count` samples of two classes in random order, with targets 0.0 and 1.0 instead of labels."""
-    members = torch.nonzero((samples.labels == classes[0]) | (samples.labels == classes[1])).flatten()
-    order = torch.randperm(len(members), generator=generator, device="cpu")[:count].to(members.device)
+    members = torch.nonzero(
+        (samples.labels == classes[0]) | (samples.labels == classes[1])
+    ).flatten()
+    order = torch.randperm(len(members), generator=generator, device="cpu")[:count].to(
+        members.device
+    )
     chosen = samples.select(members[order])
     return Samples(chosen.inputs, (chosen.labels == classes[1]).to(chosen.inputs.dtype))
 
 
-def followed(context: Any, network: Any, samples: Samples, steps: list[int], seed: int, look: Callable[[Any], None]) -> None:
+def followed(
+    context: Any,
+    network: Any,
+    samples: Samples,
+    steps: list[int],
+    seed: int,
+    look: Callable[[Any], None],
+) -> None:
     """Train a network and look at it at every one of these steps."""
     note_batch_norm(context, network)
     trainer = Trainer(network, samples, context.training, seed=seed)

@@ -27,20 +27,38 @@ def run(options: Any, context: Any) -> penchant.Result:
     steps = recorded_steps(context.training.total_steps(options.points), options.every)
     shared = groups(options.draws, context.device)
     base = {"points": options.points, "embedding": options.embedding, "steps": steps}
-    items = [{**base, "clip": clip, "draws": group} for clip in options.weight_clips for group in shared]
+    items = [
+        {**base, "clip": clip, "draws": group} for clip in options.weight_clips for group in shared
+    ]
     rows = list(context.map(trained_draws, items))
-    parts = [rows[start : start + len(shared)] for start in range(0, len(rows), len(shared))]  # a list of shards for every clip
+    parts = [
+        rows[start : start + len(shared)] for start in range(0, len(rows), len(shared))
+    ]  # a list of shards for every clip
     names = [name for name in rows[0] if name != "prediction"]
-    found = {name: torch.stack([torch.cat([torch.as_tensor(row[name], device="cpu") for row in part]) for part in parts]) for name in names}
-    found["prediction"] = torch.stack([torch.as_tensor(part[0]["prediction"], device="cpu") for part in parts])
+    found = {
+        name: torch.stack(
+            [
+                torch.cat([torch.as_tensor(row[name], device="cpu") for row in part])
+                for part in parts
+            ]
+        )
+        for name in names
+    }
+    found["prediction"] = torch.stack(
+        [torch.as_tensor(part[0]["prediction"], device="cpu") for part in parts]
+    )
     return _result(options, steps, found)
 
 
 def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     """Spectra (draws, steps, frequencies), losses and slopes of networks trained under one clip."""
     shape = list(context.architecture.shape)
-    samples = context.dataset("peak", points=item["points"], size=shape, embedding=item["embedding"]).train
-    training = learners(context, item["draws"], [samples] * len(item["draws"]), limit=item["clip"] or None)
+    samples = context.dataset(
+        "peak", points=item["points"], size=shape, embedding=item["embedding"]
+    ).train
+    training = learners(
+        context, item["draws"], [samples] * len(item["draws"]), limit=item["clip"] or None
+    )
     values = []
     for step in item["steps"]:
         training.run(step)
@@ -48,7 +66,12 @@ def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
     predictions = torch.stack(values, dim=1)  # (draws, steps, points)
     loss = (predictions - samples.labels).double().square().mean(-1)
     slopes = _slopes(context, training, samples.inputs, predictions[:, -1])
-    return {"spectrum": _two_sided(predictions), "loss": loss, "prediction": predictions[0], **slopes}
+    return {
+        "spectrum": _two_sided(predictions),
+        "loss": loss,
+        "prediction": predictions[0],
+        **slopes,
+    }
 
 
 def _two_sided(values: Tensor) -> Tensor:
@@ -61,9 +84,14 @@ def _two_sided(values: Tensor) -> Tensor:
 def _slopes(context: Any, training: Any, inputs: Tensor, final: Tensor) -> dict[str, Tensor]:
     """Slopes along the line at the end: exact for chains of linear layers and ReLUs, else between neighbouring points."""
     chains = [chain_of(network) for network in training.networks()]
-    start, end = inputs[0].flatten(), inputs[0].flatten() + (inputs[-1] - inputs[0]).flatten() * len(inputs) / (len(inputs) - 1)
+    start, end = (
+        inputs[0].flatten(),
+        inputs[0].flatten() + (inputs[-1] - inputs[0]).flatten() * len(inputs) / (len(inputs) - 1),
+    )
     if any(chain is None for chain in chains):
-        context.conventions["lipschitz"] = "largest difference of neighbouring points: a lower bound"
+        context.conventions["lipschitz"] = (
+            "largest difference of neighbouring points: a lower bound"
+        )
         length = (end - start).double().norm()
         slope = final.double().diff(dim=1).abs().amax(1) * final.shape[1] / length
         return {"lipschitz": slope}
@@ -73,7 +101,9 @@ def _slopes(context: Any, training: Any, inputs: Tensor, final: Tensor) -> dict[
     device = final.device
     return {
         "lipschitz": torch.stack([lipschitz(line) for line in lines]),
-        "pieces": torch.tensor([float(line.pieces()) for line in lines], device=device, dtype=torch.float64),
+        "pieces": torch.tensor(
+            [float(line.pieces()) for line in lines], device=device, dtype=torch.float64
+        ),
         "lipschitz-bound": torch.tensor(bounds, device=device, dtype=torch.float64),
     }
 
@@ -89,13 +119,18 @@ def _result(options: Any, steps: list[int], found: dict[str, Tensor]) -> penchan
         "prediction": found["prediction"],
     }
     slopes = [name for name in SLOPES if name in found]
-    for name, values in (("reach", reach), *((name, found[name]) for name in ("spectrum", "loss", *slopes))):
+    for name, values in (
+        ("reach", reach),
+        *((name, found[name]) for name in ("spectrum", "loss", *slopes)),
+    ):
         arrays[name], arrays[f"{name}-stderr"] = mean_and_error(values.transpose(0, 1))
     conventions = {
         "spectrum": "|DFT| / N, two-sided: the peak has 1 / N",
         "weight clip": "every parameter clamped after every step; 0: not",
     }
-    return penchant.Result(_quantities(options, reach, found["lipschitz"]), arrays, conventions=conventions)
+    return penchant.Result(
+        _quantities(options, reach, found["lipschitz"]), arrays, conventions=conventions
+    )
 
 
 def _quantities(options: Any, reach: Tensor, slopes: Tensor) -> dict[str, penchant.Quantity]:
@@ -105,7 +140,13 @@ def _quantities(options: Any, reach: Tensor, slopes: Tensor) -> dict[str, pencha
 
     def quantity(values: Tensor, **more: Any) -> penchant.Quantity:
         mean, error = mean_and_error(values)
-        return penchant.Quantity(float(mean), stderr=float(error) if draws > 1 else None, over="networks", count=draws, **more)
+        return penchant.Quantity(
+            float(mean),
+            stderr=float(error) if draws > 1 else None,
+            over="networks",
+            count=draws,
+            **more,
+        )
 
     found = {"reach": quantity(reach[loosest]), "lipschitz": quantity(slopes[loosest])}
     if loosest != tightest:
@@ -117,4 +158,7 @@ def plot(result: penchant.Result) -> dict[str, Any]:
     """Spectrum and prediction over training, one panel a clip."""
     from penchant_spectral_bias import figures_curves as figures
 
-    return {"spectrum": figures.peak_spectra(result), "prediction": figures.peak_predictions(result)}
+    return {
+        "spectrum": figures.peak_spectra(result),
+        "prediction": figures.peak_predictions(result),
+    }

@@ -28,14 +28,24 @@ class LinearlySeparable(penchant.Dataset):
     name = "linearly-separable"
     target = "penchant_synthetic.linearly_separable:load"
 
-    direction: Any = penchant.option(None, "the direction v, one number an input value; instead of basis and index", array=True)
-    basis: str = penchant.option("dft-cosine", "where v comes from if no direction is given", choices=BASES)
+    direction: Any = penchant.option(
+        None, "the direction v, one number an input value; instead of basis and index", array=True
+    )
+    basis: str = penchant.option(
+        "dft-cosine", "where v comes from if no direction is given", choices=BASES
+    )
     index: int = penchant.option(0, "which vector of the basis", at_least=0)
     channel: int = penchant.option(0, "the channel that a Fourier wave is in", at_least=0)
     epsilon: float = penchant.option(1.0, "distance of a class from the boundary", above=0)
-    sigma: float = penchant.option(1.0, "standard deviation of the noise in every other direction", at_least=0)
-    margin: str = penchant.option("paper", "paper: classes at +-epsilon; code: at +-epsilon/2", choices=("paper", "code"))
-    size: tuple[int, ...] = penchant.option((1, 32, 32), "shape of an input: one, two or three numbers, channels first", at_least=1)
+    sigma: float = penchant.option(
+        1.0, "standard deviation of the noise in every other direction", at_least=0
+    )
+    margin: str = penchant.option(
+        "paper", "paper: classes at +-epsilon; code: at +-epsilon/2", choices=("paper", "code")
+    )
+    size: tuple[int, ...] = penchant.option(
+        (1, 32, 32), "shape of an input: one, two or three numbers, channels first", at_least=1
+    )
     train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
     test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
 
@@ -43,9 +53,15 @@ class LinearlySeparable(penchant.Dataset):
         _check_size(self.size)
         _check_balance(self, 2)
         chosen = {name: getattr(self, name) for name in ("basis", "index", "channel")}
-        if self.direction is not None and chosen != {"basis": "dft-cosine", "index": 0, "channel": 0}:
+        if self.direction is not None and chosen != {
+            "basis": "dft-cosine",
+            "index": 0,
+            "channel": 0,
+        }:
             found = ", ".join(f"{name} = {value!r}" for name, value in chosen.items())
-            raise penchant.Error(f"linearly-separable takes a direction, or basis, index and channel; found a direction and {found}")
+            raise penchant.Error(
+                f"linearly-separable takes a direction, or basis, index and channel; found a direction and {found}"
+            )
 
 
 @attrs.frozen
@@ -61,10 +77,18 @@ class Gaussian(penchant.Dataset):
     name = "gaussian"
     target = "penchant_synthetic.gaussian:load"
 
-    covariance: Any = penchant.option(None, "covariance of the flattened input; nothing is the identity", array=True)
-    scale: float = penchant.option(1.0, "factor of the inputs (its square is a factor of the covariance)", above=0)
-    labels: str = penchant.option("random", "random: two classes, balanced, independent of the inputs", choices=("random",))
-    size: tuple[int, ...] = penchant.option((1, 32, 32), "shape of an input: one, two or three numbers, channels first", at_least=1)
+    covariance: Any = penchant.option(
+        None, "covariance of the flattened input; nothing is the identity", array=True
+    )
+    scale: float = penchant.option(
+        1.0, "factor of the inputs (its square is a factor of the covariance)", above=0
+    )
+    labels: str = penchant.option(
+        "random", "random: two classes, balanced, independent of the inputs", choices=("random",)
+    )
+    size: tuple[int, ...] = penchant.option(
+        (1, 32, 32), "shape of an input: one, two or three numbers, channels first", at_least=1
+    )
     train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
     test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
 
@@ -93,7 +117,9 @@ class GaussianMixture(penchant.Dataset):
 
     def __attrs_post_init__(self) -> None:
         if self.dimension < self.classes:
-            raise penchant.Error(f"dimension must be at least the number of classes, {self.classes}, found {self.dimension}")
+            raise penchant.Error(
+                f"dimension must be at least the number of classes, {self.classes}, found {self.dimension}"
+            )
         _check_balance(self, self.classes)
 
 
@@ -114,7 +140,9 @@ class Sinusoids(penchant.Dataset):
     name = "sinusoids"
     target = "penchant_synthetic.sinusoids:load"
 
-    frequencies: tuple[int, ...] = penchant.option((5, 10, 15, 20, 25, 30, 35, 40, 45, 50), "k, cycles on the line", at_least=1)
+    frequencies: tuple[int, ...] = penchant.option(
+        (5, 10, 15, 20, 25, 30, 35, 40, 45, 50), "k, cycles on the line", at_least=1
+    )
     amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
     points: int = penchant.option(200, "training samples N", at_least=3)
     draw: int = penchant.option(0, "which phases of the seed", at_least=0)
@@ -135,7 +163,9 @@ class Flower(penchant.Dataset):
     target = "penchant_synthetic.flower:load"
 
     petals: int = penchant.option(0, "L", at_least=0)
-    frequencies: tuple[int, ...] = penchant.option((20, 40, 60, 80, 100, 120, 140, 160, 180, 200), "k, cycles around", at_least=1)
+    frequencies: tuple[int, ...] = penchant.option(
+        (20, 40, 60, 80, 100, 120, 140, 160, 180, 200), "k, cycles around", at_least=1
+    )
     amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
     points: int = penchant.option(1000, "training samples N", at_least=3)
     draw: int = penchant.option(0, "which phases of the seed", at_least=0)
@@ -156,7 +186,9 @@ class Peak(penchant.Dataset):
     target = "penchant_synthetic.peak:load"
 
     points: int = penchant.option(200, "training samples N", at_least=2)
-    position: float = penchant.option(0.5, "where the peak is; moved to the nearest point", at_least=0, below=1)
+    position: float = penchant.option(
+        0.5, "where the peak is; moved to the nearest point", at_least=0, below=1
+    )
     height: float = penchant.option(1.0, "value at the peak; every frequency has height / N")
     size: tuple[int, ...] = penchant.option((1,), _SIZE, at_least=1)
     embedding: str = penchant.option("random", _EMBEDDING, choices=("random", "coordinates"))
@@ -172,7 +204,9 @@ def _check_size(size: tuple[int, ...]) -> None:
 def _check_balance(options: Gaussian | GaussianMixture | LinearlySeparable, classes: int) -> None:
     for part in ("train", "test"):
         if getattr(options, part) % classes:
-            raise penchant.Error(f"{part} must be a multiple of {classes}, as classes are balanced, found {getattr(options, part)}")
+            raise penchant.Error(
+                f"{part} must be a multiple of {classes}, as classes are balanced, found {getattr(options, part)}"
+            )
 
 
 @penchant.hookimpl

@@ -17,12 +17,19 @@ from penchant_synthetic.sinusoids import GRID, Wave, phases, positions
 def load(options: Flower, generator: Generator) -> Data:
     """Target of the dataset `flower`."""
     for_phases, for_embedding = streams(generator, 2)
-    wave = Wave(options.frequencies, options.amplitudes, options.points, phases(options.draw, for_phases))
+    wave = Wave(
+        options.frequencies, options.amplitudes, options.points, phases(options.draw, for_phases)
+    )
     places = positions(options.points)
-    inputs, placed = embed(curve(places, options.petals), options.size, options.embedding, for_embedding)
+    inputs, placed = embed(
+        curve(places, options.petals), options.size, options.embedding, for_embedding
+    )
     values = wave(places)
     labels = (values > options.threshold).long() if options.binary else values.float()
-    train, test = (Samples(inputs[part].float(), labels[part]) for part in (slice(None, None, 2), slice(1, None, 2)))
+    train, test = (
+        Samples(inputs[part].float(), labels[part])
+        for part in (slice(None, None, 2), slice(1, None, 2))
+    )
     conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed}
     if options.binary:
         conventions["labels"] = f"1 where the wave is above {options.threshold:g}"

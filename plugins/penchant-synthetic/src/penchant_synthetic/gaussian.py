@@ -22,14 +22,24 @@ def load(options: Gaussian, generator: Generator) -> Data:
         for count, stream in zip((options.train, options.test), streams(generator, 2))
     )
     covariance = "identity" if root is None else "given"
-    conventions = {"covariance": f"{covariance}, times the square of scale", "labels": "random, balanced"}
+    conventions = {
+        "covariance": f"{covariance}, times the square of scale",
+        "labels": "random, balanced",
+    }
     return Data(train, test, classes=2, conventions=conventions)
 
 
-def _draw(count: int, root: Tensor | None, scale: float, size: Sequence[int], generator: Generator) -> Samples:
+def _draw(
+    count: int, root: Tensor | None, scale: float, size: Sequence[int], generator: Generator
+) -> Samples:
     for_labels, for_inputs = streams(generator, 2)
     labels = balanced_labels(count, 2, for_labels)
-    inputs = normal_rows(count, math.prod(size), for_inputs, transform=lambda z: scale * (z if root is None else z @ root))
+    inputs = normal_rows(
+        count,
+        math.prod(size),
+        for_inputs,
+        transform=lambda z: scale * (z if root is None else z @ root),
+    )
     return Samples(inputs.to(torch.float32).reshape(count, *size), labels)
 
 
@@ -38,14 +48,20 @@ def _square_root(covariance: object, size: Sequence[int]) -> Tensor:
     matrix = torch.as_tensor(covariance, device="cpu", dtype=torch.float64)
     points = math.prod(size)
     if matrix.shape != (points, points):
-        raise penchant.Error(f"covariance must be {points} x {points}, as size is {list(size)}, found shape {list(matrix.shape)}")
+        raise penchant.Error(
+            f"covariance must be {points} x {points}, as size is {list(size)}, found shape {list(matrix.shape)}"
+        )
     largest = float(matrix.abs().max())
     asymmetry = float((matrix - matrix.T).abs().max())
     if not largest:
         raise penchant.Error("covariance must not be zero")
     if asymmetry > 1e-6 * largest:
-        raise penchant.Error(f"covariance must be symmetric, found entries that differ by {asymmetry:.3g}")
+        raise penchant.Error(
+            f"covariance must be symmetric, found entries that differ by {asymmetry:.3g}"
+        )
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
     if values[0] < -1e-6 * values.abs().max():
-        raise penchant.Error(f"covariance must be positive semi-definite, found the eigenvalue {float(values[0]):.3g}")
+        raise penchant.Error(
+            f"covariance must be positive semi-definite, found the eigenvalue {float(values[0]):.3g}"
+        )
     return vectors * values.clamp(min=0).sqrt() @ vectors.T

@@ -12,7 +12,10 @@ from penchant_synthetic._draws import balanced_labels, normal_rows, streams
 
 def load(options: GaussianMixture, generator: Generator) -> Data:
     """Target of the dataset `gaussian-mixture`."""
-    train, test = (_draw(count, options, stream) for count, stream in zip((options.train, options.test), streams(generator, 2)))
+    train, test = (
+        _draw(count, options, stream)
+        for count, stream in zip((options.train, options.test), streams(generator, 2))
+    )
     return Data(train, test, classes=options.classes)
 
 

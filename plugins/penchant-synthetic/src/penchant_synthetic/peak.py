@@ -17,5 +17,13 @@ def load(options: Peak, generator: Generator) -> Data:
     inputs, placed = embed(places[:, None], options.size, options.embedding, generator)
     labels = torch.zeros(2 * options.points, device="cpu")
     labels[2 * (round(options.position * options.points) % options.points)] = options.height
-    train, test = (Samples(inputs[part].float(), labels[part]) for part in (slice(None, None, 2), slice(1, None, 2)))
-    return Data(train, test, classes=0, conventions={"peak": "one point of the grid", "grid": GRID, "embedding": placed})
+    train, test = (
+        Samples(inputs[part].float(), labels[part])
+        for part in (slice(None, None, 2), slice(1, None, 2))
+    )
+    return Data(
+        train,
+        test,
+        classes=0,
+        conventions={"peak": "one point of the grid", "grid": GRID, "embedding": placed},
+    )

@@ -20,12 +20,22 @@ HOST = {"device": "cpu", "dtype": torch.float64}
 def load(options: Sinusoids, generator: Generator) -> Data:
     """Target of the dataset `sinusoids`."""
     for_phases, for_embedding = streams(generator, 2)
-    wave = Wave(options.frequencies, options.amplitudes, options.points, phases(options.draw, for_phases))
+    wave = Wave(
+        options.frequencies, options.amplitudes, options.points, phases(options.draw, for_phases)
+    )
     places = positions(options.points)
     inputs, placed = embed(places[:, None], options.size, options.embedding, for_embedding)
     labels = wave(places)
-    train, test = (Samples(inputs[part].float(), labels[part].float()) for part in (slice(None, None, 2), slice(1, None, 2)))
-    return Data(train, test, classes=0, conventions={"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed})
+    train, test = (
+        Samples(inputs[part].float(), labels[part].float())
+        for part in (slice(None, None, 2), slice(1, None, 2))
+    )
+    return Data(
+        train,
+        test,
+        classes=0,
+        conventions={"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed},
+    )
 
 
 GRID = "z = j/N, endpoint excluded; test samples half-way between"
@@ -45,13 +55,23 @@ def phases(draw: int, generator: Generator) -> Generator:
 class Wave:
     """The sum of sinusoids with phases from a stream; the first phases do not depend on how many there are."""
 
-    def __init__(self, frequencies: Sequence[int], amplitudes: Sequence[float], points: int, stream: Generator) -> None:
+    def __init__(
+        self,
+        frequencies: Sequence[int],
+        amplitudes: Sequence[float],
+        points: int,
+        stream: Generator,
+    ) -> None:
         if not frequencies:
             raise penchant.Error("frequencies must name at least one frequency, found none")
         if 2 * max(frequencies) >= points:
-            raise penchant.Error(f"frequencies must be below half the points, {points / 2:g}, found {max(frequencies)}")
+            raise penchant.Error(
+                f"frequencies must be below half the points, {points / 2:g}, found {max(frequencies)}"
+            )
         if amplitudes and len(amplitudes) != len(frequencies):
-            raise penchant.Error(f"amplitudes must be as many as frequencies, {len(frequencies)}, found {len(amplitudes)}")
+            raise penchant.Error(
+                f"amplitudes must be as many as frequencies, {len(frequencies)}, found {len(amplitudes)}"
+            )
         self.frequencies = torch.tensor(frequencies, **HOST)
         self.amplitudes = torch.tensor(amplitudes or [1.0] * len(frequencies), **HOST)
         turns = [float(torch.rand((), generator=stream, **HOST)) for _ in frequencies]
@@ -59,5 +79,7 @@ class Wave:
 
     def __call__(self, positions: Tensor) -> Tensor:
         """Values (points,) at positions (points,)."""
-        waves = torch.sin(2 * math.pi * self.frequencies * positions[:, None] + self.phases)  # (points, frequencies)
+        waves = torch.sin(
+            2 * math.pi * self.frequencies * positions[:, None] + self.phases
+        )  # (points, frequencies)
         return waves @ self.amplitudes

@@ -19,8 +19,12 @@ class Timm(penchant.Architecture):
     name = "timm"
     target = "penchant_timm.models:build"
 
-    model: str = penchant.option(help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag behind a dot chooses weights")
-    pretrained: bool = penchant.option(False, "load published weights, from the network unless they are cached")
+    model: str = penchant.option(
+        help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag behind a dot chooses weights"
+    )
+    pretrained: bool = penchant.option(
+        False, "load published weights, from the network unless they are cached"
+    )
     head: str = penchant.option(
         "drawn",
         "drawn: a last layer that timm sets to zero, as for mixers, is drawn as PyTorch does, because a constant network "

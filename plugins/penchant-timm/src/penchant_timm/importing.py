@@ -14,7 +14,9 @@ _SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-_declared: list[torch.library.Library] = []  # a library that is collected takes its declarations with it
+_declared: list[
+    torch.library.Library
+] = []  # a library that is collected takes its declarations with it
 
 
 def import_timm() -> ModuleType:

@@ -17,7 +17,9 @@ def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
     timm = import_timm()
     _check_name(timm, options.model)
     if len(shape) != 3:
-        raise penchant.Error(f"timm's models need images (channels x height x width), found the shape {_written(shape)}")
+        raise penchant.Error(
+            f"timm's models need images (channels x height x width), found the shape {_written(shape)}"
+        )
     network = _create(timm, options, shape, outputs)
     make_twice_differentiable(network)
     if options.head == "drawn":
@@ -34,8 +36,14 @@ def _check_name(timm: Any, model: str) -> None:
     if timm.is_model(name):
         return
     known = timm.list_models()
-    close = difflib.get_close_matches(name, known, n=3) or [each for each in known if name in each][:3]
-    hint = "did you mean " + " or ".join(map(repr, close)) + "?" if close else f"timm.list_models() names all {len(known)}"
+    close = (
+        difflib.get_close_matches(name, known, n=3) or [each for each in known if name in each][:3]
+    )
+    hint = (
+        "did you mean " + " or ".join(map(repr, close)) + "?"
+        if close
+        else f"timm.list_models() names all {len(known)}"
+    )
     raise penchant.Error(f"timm has no model {model!r}; {hint}")
 
 
@@ -49,7 +57,12 @@ def _create(timm: Any, options: Any, shape: tuple[int, ...], outputs: int) -> nn
         try:
             # no_jit: timm's own memory-saving activations cannot be differentiated twice
             return timm.create_model(
-                options.model, pretrained=options.pretrained, in_chans=channels, num_classes=outputs, no_jit=True, **size
+                options.model,
+                pretrained=options.pretrained,
+                in_chans=channels,
+                num_classes=outputs,
+                no_jit=True,
+                **size,
             )
         except Exception as error:  # what a download raises depends on the library that does it
             if not (size and isinstance(error, TypeError)):
@@ -59,8 +72,12 @@ def _create(timm: Any, options: Any, shape: tuple[int, ...], outputs: int) -> nn
 
 def _failure(options: Any, shape: tuple[int, ...], error: Exception) -> penchant.Error:
     if options.pretrained:
-        return penchant.Error(f"timm's {options.model} cannot be made with published weights (they may need a network): {_reason(error)}")
-    return penchant.Error(f"timm's {options.model} cannot be made for images of {_written(shape)}: {_reason(error)}")
+        return penchant.Error(
+            f"timm's {options.model} cannot be made with published weights (they may need a network): {_reason(error)}"
+        )
+    return penchant.Error(
+        f"timm's {options.model} cannot be made for images of {_written(shape)}: {_reason(error)}"
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -11,30 +11,54 @@ class Images(penchant.Dataset):
     """Options of every dataset of images. Pixels are in [0, 1], inputs are (channels, height, width)."""
 
     per_class: int | None = penchant.option(
-        None, "training samples of each class, chosen by the seed; nothing: all, in file order", at_least=1
+        None,
+        "training samples of each class, chosen by the seed; nothing: all, in file order",
+        at_least=1,
     )
     test_per_class: int | None = penchant.option(
-        None, "test samples of each class, chosen by the seed; nothing: all, in file order", at_least=1
+        None,
+        "test samples of each class, chosen by the seed; nothing: all, in file order",
+        at_least=1,
     )
-    resize: int | None = penchant.option(None, "side length that images are scaled to, bilinear with antialiasing", at_least=1)
+    resize: int | None = penchant.option(
+        None, "side length that images are scaled to, bilinear with antialiasing", at_least=1
+    )
     pad: int | None = penchant.option(
-        None, "side length that images are filled up to with zeros on all sides, instead of resize", at_least=1
+        None,
+        "side length that images are filled up to with zeros on all sides, instead of resize",
+        at_least=1,
     )
-    grayscale: bool = penchant.option(False, "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images stay as they are")
-    random_labels: float = penchant.option(0.0, "share of training labels drawn anew, uniformly over all classes", at_least=0, at_most=1)
-    standardize: bool = penchant.option(False, "subtract mean and divide by standard deviation, per channel, of the training samples")
+    grayscale: bool = penchant.option(
+        False, "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images stay as they are"
+    )
+    random_labels: float = penchant.option(
+        0.0,
+        "share of training labels drawn anew, uniformly over all classes",
+        at_least=0,
+        at_most=1,
+    )
+    standardize: bool = penchant.option(
+        False,
+        "subtract mean and divide by standard deviation, per channel, of the training samples",
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.resize is not None and self.pad is not None:
-            raise penchant.Error(f"{self.name} takes resize or pad, found both ({self.resize} and {self.pad})")
+            raise penchant.Error(
+                f"{self.name} takes resize or pad, found both ({self.resize} and {self.pad})"
+            )
 
 
 @attrs.frozen
 class StoredImages(Images):
     """Options of datasets that are read from files."""
 
-    root: str | None = penchant.option(None, "folder with the dataset's folder; nothing: PENCHANT_DATA, else the user's cache")
-    download: bool = penchant.option(False, "fetch the files into root from the official mirror if they are not there")
+    root: str | None = penchant.option(
+        None, "folder with the dataset's folder; nothing: PENCHANT_DATA, else the user's cache"
+    )
+    download: bool = penchant.option(
+        False, "fetch the files into root from the official mirror if they are not there"
+    )
 
 
 @attrs.frozen

@@ -35,4 +35,6 @@ def wrong_file(path: Path, found: str, expected: str) -> penchant.Error:
 
 def completeness(part: str, found: int, complete: int) -> tuple[str, list[str]]:
     """How many images are there, as a convention, and a warning where some are missing."""
-    return f"{found} of {complete}", [] if found == complete else [f"the files hold {found} of {complete} {part} images"]
+    return f"{found} of {complete}", [] if found == complete else [
+        f"the files hold {found} of {complete} {part} images"
+    ]

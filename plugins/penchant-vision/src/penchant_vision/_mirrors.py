@@ -49,11 +49,15 @@ MIRRORS: dict[str, Mirror] = {
     ),
     "cifar10": Mirror(
         "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+        {
+            "cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+        },
     ),
     "cifar100": Mirror(
         "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"},
+        {
+            "cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+        },
     ),
 }
 
@@ -87,7 +91,9 @@ def _locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
-        raise penchant.Error(f"{folder} cannot be written: {error}; set root or PENCHANT_DATA to another folder") from error
+        raise penchant.Error(
+            f"{folder} cannot be written: {error}; set root or PENCHANT_DATA to another folder"
+        ) from error
     try:
         yield
     finally:
@@ -102,7 +108,15 @@ def _download(dataset: str, name: str, folder: Path) -> Path:
     address = f"{base.rstrip('/')}/{dataset}/{name}" if base else mirror.address + name
     try:
         downloader = pooch.HTTPDownloader(timeout=60)
-        return Path(pooch.retrieve(address, f"sha256:{mirror.files[name]}", fname=name, path=folder, downloader=downloader))
+        return Path(
+            pooch.retrieve(
+                address,
+                f"sha256:{mirror.files[name]}",
+                fname=name,
+                path=folder,
+                downloader=downloader,
+            )
+        )
     except ValueError as error:  # what pooch raises for a wrong checksum
         raise penchant.Error(f"{address} is not the file that was expected: {error}") from error
     except OSError as error:  # requests' errors are among these
@@ -118,7 +132,9 @@ def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
             except KeyError:
                 stream = None
             if stream is None:
-                raise penchant.Error(f"{archive}: found no file {folder.name}/{member}, expected one")
+                raise penchant.Error(
+                    f"{archive}: found no file {folder.name}/{member}, expected one"
+                )
             partial = folder / f"{member}.partial"
             partial.write_bytes(stream.read())
             partial.replace(folder / member)

@@ -37,8 +37,12 @@ class Source(NamedTuple):
 def prepare(options: Images, source: Source, generator: Generator) -> Data:
     """The data that the options ask for. Every choice has a stream of its own, so that none changes another."""
     for_train, for_test, for_labels = _streams(generator, 3)
-    train = _choose(source.train, options.per_class, source.classes, for_train, "per_class", "training")
-    test = _choose(source.test, options.test_per_class, source.classes, for_test, "test_per_class", "test")
+    train = _choose(
+        source.train, options.per_class, source.classes, for_train, "per_class", "training"
+    )
+    test = _choose(
+        source.test, options.test_per_class, source.classes, for_test, "test_per_class", "test"
+    )
     labels = _randomize(train.labels, options.random_labels, source.classes, for_labels)
     inputs = [_as_inputs(part.images, options, source.white) for part in (train, test)]
     if options.standardize:
@@ -57,16 +61,28 @@ def _streams(generator: Generator, count: int) -> list[Generator]:
     return [torch.Generator(device="cpu").manual_seed(int(seed)) for seed in seeds]
 
 
-def _choose(pixels: Pixels, per_class: int | None, classes: int, generator: Generator, option: str, part: str) -> Pixels:
+def _choose(
+    pixels: Pixels,
+    per_class: int | None,
+    classes: int,
+    generator: Generator,
+    option: str,
+    part: str,
+) -> Pixels:
     """The first `per_class` of a shuffle of each class, class by class in turn: 20 of each begin with the 10 of each."""
     if per_class is None:
         return pixels
     counts = pixels.labels.bincount(minlength=classes)
     if per_class > counts.min():
         scarce = int(counts.argmin())
-        raise penchant.Error(f"{option} must be at most {int(counts.min())}, the {part} samples of class {scarce}, found {per_class}")
+        raise penchant.Error(
+            f"{option} must be at most {int(counts.min())}, the {part} samples of class {scarce}, found {per_class}"
+        )
     members = (torch.nonzero(pixels.labels == label).flatten() for label in range(classes))
-    shuffled = [each[torch.randperm(len(each), generator=generator, device="cpu")][:per_class] for each in members]
+    shuffled = [
+        each[torch.randperm(len(each), generator=generator, device="cpu")][:per_class]
+        for each in members
+    ]
     chosen = torch.stack(shuffled, dim=1).flatten()
     return Pixels(pixels.images[chosen], pixels.labels[chosen])
 
@@ -87,7 +103,9 @@ def _as_inputs(images: Tensor, options: Images, white: int) -> Tensor:
         inputs = torch.einsum("nchw,c->nhw", inputs, torch.tensor(LUMA, device="cpu"))[:, None]
     if options.resize is not None:
         size = (options.resize, options.resize)
-        return functional.interpolate(inputs, size, mode="bilinear", align_corners=False, antialias=True).clamp(0, 1)
+        return functional.interpolate(
+            inputs, size, mode="bilinear", align_corners=False, antialias=True
+        ).clamp(0, 1)
     return inputs if options.pad is None else _pad(inputs, options.pad)
 
 
@@ -95,7 +113,9 @@ def _pad(inputs: Tensor, side: int) -> Tensor:
     """Zeros on all sides; where their number is odd, one more at the right and the bottom."""
     height, width = inputs.shape[2:]
     if side < max(height, width):
-        raise penchant.Error(f"pad must be at least the side of the images, {max(height, width)}, found {side}")
+        raise penchant.Error(
+            f"pad must be at least the side of the images, {max(height, width)}, found {side}"
+        )
     left, top = (side - width) // 2, (side - height) // 2
     return functional.pad(inputs, (left, side - width - left, top, side - height - top))
 
@@ -108,9 +128,15 @@ def _standardize(train: Tensor, test: Tensor) -> list[Tensor]:
 
 
 def _conventions(options: Images) -> dict[str, str]:
-    found = {"pixels": "standardised per channel with the training samples" if options.standardize else "in [0, 1]"}
+    found = {
+        "pixels": "standardised per channel with the training samples"
+        if options.standardize
+        else "in [0, 1]"
+    }
     if options.random_labels:
-        found["random labels"] = f"{options.random_labels:g} of the training labels, drawn uniformly over all classes"
+        found["random labels"] = (
+            f"{options.random_labels:g} of the training labels, drawn uniformly over all classes"
+        )
     if options.resize is not None:
         found["resize"] = "bilinear, antialiased"
     if options.grayscale:

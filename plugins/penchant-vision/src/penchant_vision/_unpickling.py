@@ -22,10 +22,17 @@ def read_arrays(path: Path) -> dict[str, Any]:
         except penchant.Error as error:
             raise penchant.Error(f"{path}: {error}") from None
         except Exception as error:  # damaged pickles raise nearly anything
-            raise penchant.Error(f"{path}: found what is no whole pickle ({error}), expected a dictionary of arrays") from error
+            raise penchant.Error(
+                f"{path}: found what is no whole pickle ({error}), expected a dictionary of arrays"
+            ) from error
     if not isinstance(found, dict):
-        raise penchant.Error(f"{path}: found {type(found).__name__}, expected a dictionary of arrays")
-    return {_text(key): value.values if isinstance(value, _Array) else value for key, value in found.items()}
+        raise penchant.Error(
+            f"{path}: found {type(found).__name__}, expected a dictionary of arrays"
+        )
+    return {
+        _text(key): value.values if isinstance(value, _Array) else value
+        for key, value in found.items()
+    }
 
 
 class _Unpickler(pickle.Unpickler):
@@ -33,10 +40,14 @@ class _Unpickler(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise penchant.Error(f"found {module}.{name} in the pickle, expected only numpy arrays and plain containers") from None
+            raise penchant.Error(
+                f"found {module}.{name} in the pickle, expected only numpy arrays and plain containers"
+            ) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        raise penchant.Error("found a reference to something outside the pickle, expected only numpy arrays and plain containers")
+        raise penchant.Error(
+            "found a reference to something outside the pickle, expected only numpy arrays and plain containers"
+        )
 
 
 class _Type:

@@ -20,7 +20,13 @@ def load(options: Digits, generator: Generator) -> Data:
     labels = torch.from_numpy(bunch.target).to(torch.int64)
     held_out = _every_fifth_of_each_class(labels)
     train, test = (Pixels(images[part], labels[part]) for part in (~held_out, held_out))
-    return prepare(options, Source(train, test, 10, WHITE, {"split": "every fifth sample of each class is a test sample"}), generator)
+    return prepare(
+        options,
+        Source(
+            train, test, 10, WHITE, {"split": "every fifth sample of each class is a test sample"}
+        ),
+        generator,
+    )
 
 
 def _every_fifth_of_each_class(labels: Tensor) -> Tensor:

@@ -18,7 +18,9 @@ class CorrelatedGaussians(penchant.Dataset):
 
     dimension: int = penchant.option(1, "components of each variable", at_least=1)
     rho: float = penchant.option(0.5, "correlation", above=-1, below=1)
-    samples: int = penchant.option(10000, "training pairs; there are a quarter as many test pairs", at_least=4)
+    samples: int = penchant.option(
+        10000, "training pairs; there are a quarter as many test pairs", at_least=4
+    )
 
 
 @attrs.frozen
@@ -34,7 +36,9 @@ class NonlinearPair(penchant.Dataset):
     map: str = penchant.option("identity", "the function f", choices=("identity", "cube", "sine"))
     sigma: float = penchant.option(0.5, "standard deviation of the noise", above=0)
     dimension: int = penchant.option(2, "components of each variable", at_least=1)
-    samples: int = penchant.option(10000, "training pairs; there are a quarter as many test pairs", at_least=4)
+    samples: int = penchant.option(
+        10000, "training pairs; there are a quarter as many test pairs", at_least=4
+    )
 
 
 @attrs.frozen
@@ -45,8 +49,12 @@ class Spiral(penchant.Dataset):
     target = "penchant_mine.datasets:load_spiral"
 
     turns: float = penchant.option(1.5, "turns of the arm", above=0)
-    sigma: float = penchant.option(0.05, "standard deviation of the noise; the arm ends at distance 2", at_least=0)
-    samples: int = penchant.option(100000, "training points; there are a quarter as many test points", at_least=4)
+    sigma: float = penchant.option(
+        0.05, "standard deviation of the noise; the arm ends at distance 2", at_least=0
+    )
+    samples: int = penchant.option(
+        100000, "training points; there are a quarter as many test points", at_least=4
+    )
 
 
 @attrs.frozen
@@ -58,7 +66,9 @@ class TwentyFiveGaussians(penchant.Dataset):
 
     sigma: float = penchant.option(0.05, "standard deviation of a blob", above=0)
     spacing: float = penchant.option(1.0, "distance of neighbouring blobs", above=0)
-    samples: int = penchant.option(100000, "training points; there are a quarter as many test points", at_least=100)
+    samples: int = penchant.option(
+        100000, "training points; there are a quarter as many test points", at_least=100
+    )
 
 
 @attrs.frozen
@@ -71,7 +81,9 @@ class StackedMnist(penchant.Dataset):
     name = "stacked-mnist"
     target = "penchant_mine.stacked_mnist:load"
 
-    root: str | None = penchant.option(None, "folder with the folder of MNIST; nothing: PENCHANT_DATA")
+    root: str | None = penchant.option(
+        None, "folder with the folder of MNIST; nothing: PENCHANT_DATA"
+    )
     samples: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
 
@@ -88,7 +100,9 @@ class CelebA(penchant.Dataset):
     name = "celeba"
     target = "penchant_mine.celeba:load"
 
-    root: str | None = penchant.option(None, "folder with the folder celeba; nothing: PENCHANT_DATA")
+    root: str | None = penchant.option(
+        None, "folder with the folder celeba; nothing: PENCHANT_DATA"
+    )
     attribute: str = penchant.option("Male", "attribute that is the label, as its file names it")
     side: int = penchant.option(64, "side length", at_least=8)
     samples: int = penchant.option(162770, "training pictures, at most", at_least=1)

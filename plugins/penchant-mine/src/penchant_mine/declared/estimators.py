@@ -32,9 +32,15 @@ class StatisticsConv(penchant.Architecture):
     name = "statistics-conv"
     target = "penchant_mine.statistics_networks:build_convolutional"
 
-    image: tuple[int, int, int] = penchant.option((3, 28, 28), "channels, height and width of x", at_least=1)
-    channels: tuple[int, ...] = penchant.option((16, 32, 64), "feature maps of the 5 x 5 convolutions of stride 2", at_least=1)
-    hidden: int = penchant.option(1024, "units of the linear layer before the score; 0: none", at_least=0)
+    image: tuple[int, int, int] = penchant.option(
+        (3, 28, 28), "channels, height and width of x", at_least=1
+    )
+    channels: tuple[int, ...] = penchant.option(
+        (16, 32, 64), "feature maps of the 5 x 5 convolutions of stride 2", at_least=1
+    )
+    hidden: int = penchant.option(
+        1024, "units of the linear layer before the score; 0: none", at_least=0
+    )
     activation: str = penchant.option("elu", "activation", choices=ACTIVATIONS)
 
 
@@ -49,22 +55,38 @@ class Neural(penchant.Estimator):
     role = "mutual-information"
 
     network: str = penchant.option(
-        "statistics-perceptron", "architecture of the statistics network, name or name:option=value,...; its input is x, z flattened"
+        "statistics-perceptron",
+        "architecture of the statistics network, name or name:option=value,...; its input is x, z flattened",
     )
-    repeats: int = penchant.option(4, "independent networks, over which the standard error is taken", at_least=2)
+    repeats: int = penchant.option(
+        4, "independent networks, over which the standard error is taken", at_least=2
+    )
     null_repeats: int = penchant.option(2, "networks on shuffled pairs; 0: no null", at_least=0)
     steps: int = penchant.option(2000, "most training steps", at_least=1)
     batch: int = penchant.option(256, "pairs a step", at_least=2)
     learning_rate: float = penchant.option(1e-3, "of Adam", above=0)
-    shifts: int = penchant.option(1, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1)
-    marginals: int = penchant.option(16, "shifts for the marginals when a value is computed", at_least=1)
-    average: float = penchant.option(
-        0.99, "how much of the running average of the weights a step keeps; 0: the last weights", at_least=0, below=1
+    shifts: int = penchant.option(
+        1, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
     )
-    held_out: float = penchant.option(0.2, "share of the samples that the value comes from", above=0, at_most=0.5)
-    stopping: float = penchant.option(0.1, "share of the samples for early stopping", above=0, at_most=0.4)
+    marginals: int = penchant.option(
+        16, "shifts for the marginals when a value is computed", at_least=1
+    )
+    average: float = penchant.option(
+        0.99,
+        "how much of the running average of the weights a step keeps; 0: the last weights",
+        at_least=0,
+        below=1,
+    )
+    held_out: float = penchant.option(
+        0.2, "share of the samples that the value comes from", above=0, at_most=0.5
+    )
+    stopping: float = penchant.option(
+        0.1, "share of the samples for early stopping", above=0, at_most=0.4
+    )
     check_every: int = penchant.option(50, "steps between checks for stopping", at_least=1)
-    patience: int = penchant.option(10, "checks without gain for any network before training stops", at_least=1)
+    patience: int = penchant.option(
+        10, "checks without gain for any network before training stops", at_least=1
+    )
     scaling: str = penchant.option(
         "standard",
         "every column alone (standard), all by one number (whole: pixels), or normal scores (rank: heavy tails)",
@@ -85,7 +107,12 @@ class Mine(Neural):
     name = "mine"
     target = "penchant_mine.neural:mine"
 
-    ema: float = penchant.option(0.01, "weight of the newest batch in the average of the denominator; 1: no correction", above=0, at_most=1)
+    ema: float = penchant.option(
+        0.01,
+        "weight of the newest batch in the average of the denominator; 1: no correction",
+        above=0,
+        at_most=1,
+    )
 
 
 @attrs.frozen
@@ -110,7 +137,9 @@ class Nwj(Neural):
     target = "penchant_mine.neural:mine_f"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
-    shifts: int = penchant.option(4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1)
+    shifts: int = penchant.option(
+        4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
+    )
 
 
 @attrs.frozen
@@ -125,7 +154,9 @@ class InfoNceEstimator(Neural):
 
     batch: int = penchant.option(64, "pairs a step", at_least=2)
     shifts: int = penchant.option(31, "contrasts of a pair in training", at_least=1)
-    marginals: int = penchant.option(127, "contrasts of a pair when a value is computed", at_least=1)
+    marginals: int = penchant.option(
+        127, "contrasts of a pair when a value is computed", at_least=1
+    )
     steps: int = penchant.option(1000, "most training steps", at_least=1)
 
 
@@ -140,8 +171,12 @@ class SmileEstimator(Neural):
     target = "penchant_mine.neural:smile"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
-    shifts: int = penchant.option(4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1)
-    clip: float = penchant.option(5.0, "largest and smallest log of the density ratio in the denominator", above=0)
+    shifts: int = penchant.option(
+        4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
+    )
+    clip: float = penchant.option(
+        5.0, "largest and smallest log of the density ratio in the denominator", above=0
+    )
 
 
 @attrs.frozen
@@ -157,8 +192,12 @@ class Ksg(penchant.Estimator):
     role = "mutual-information"
     target = "penchant_mine.classical:ksg"
 
-    neighbours: int = penchant.option(3, "k: fewer have less bias, more have less variance", at_least=1)
-    subsets: int = penchant.option(10, "disjoint subsets that the standard error comes from", at_least=2)
+    neighbours: int = penchant.option(
+        3, "k: fewer have less bias, more have less variance", at_least=1
+    )
+    subsets: int = penchant.option(
+        10, "disjoint subsets that the standard error comes from", at_least=2
+    )
     null_repeats: int = penchant.option(2, "shuffles of the pairs for the null", at_least=0)
 
 
@@ -181,7 +220,9 @@ class Binned(penchant.Estimator):
     role = "mutual-information"
     target = "penchant_mine.classical:binned"
 
-    bins: int = penchant.option(0, "bins of equal frequency a column; 0: the cube root of the number of samples", at_least=0)
+    bins: int = penchant.option(
+        0, "bins of equal frequency a column; 0: the cube root of the number of samples", at_least=0
+    )
     null_repeats: int = penchant.option(10, "shuffles of the pairs for the null", at_least=0)
 
 

@@ -73,18 +73,32 @@ class GanModes(penchant.Probe):
     steps: int = penchant.option(5000, "training steps", at_least=1)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
-    generator: tuple[int, ...] = penchant.option((500, 500), "hidden layers of the generator of points, batch-normalised", at_least=1)
-    discriminator: tuple[int, ...] = penchant.option((400, 400, 400), "hidden layers of discriminator and statistics network", at_least=1)
-    channels: tuple[int, ...] = penchant.option((64, 128, 256, 512), "feature maps for images, as the discriminator meets them", at_least=1)
-    hidden: int = penchant.option(1024, "linear layer of the statistics network for images", at_least=0)
+    generator: tuple[int, ...] = penchant.option(
+        (500, 500), "hidden layers of the generator of points, batch-normalised", at_least=1
+    )
+    discriminator: tuple[int, ...] = penchant.option(
+        (400, 400, 400), "hidden layers of discriminator and statistics network", at_least=1
+    )
+    channels: tuple[int, ...] = penchant.option(
+        (64, 128, 256, 512), "feature maps for images, as the discriminator meets them", at_least=1
+    )
+    hidden: int = penchant.option(
+        1024, "linear layer of the statistics network for images", at_least=0
+    )
     noise: int = penchant.option(2, "components of the noise", at_least=1)
     code: int = penchant.option(2, "components of the code", at_least=1)
     prior: str = penchant.option("normal", "of noise and code", choices=("normal", "uniform"))
-    ema: float = penchant.option(0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1)
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
     repeats: int = penchant.option(5, "independent trainings of each variant", at_least=1)
     judged: int = penchant.option(10000, "samples judged", at_least=10)
-    segments: int = penchant.option(20, "modes that unlabelled data (spiral) is cut into along its label", at_least=2)
-    classifier_steps: int = penchant.option(500, "training steps of the classifier for images", at_least=1)
+    segments: int = penchant.option(
+        20, "modes that unlabelled data (spiral) is cut into along its label", at_least=2
+    )
+    classifier_steps: int = penchant.option(
+        500, "training steps of the classifier for images", at_least=1
+    )
 
 
 ROWS = (
@@ -139,29 +153,55 @@ class InformationBottleneck(penchant.Probe):
             "learning_rate": 1e-3,
             "repeats": 2,
             "betas": (0.0, 0.1, 1.0, 3.0),
-            "estimators": {"mutual-information": {**JUDGE, "steps": 300, "batch": 128, "repeats": 2, "null_repeats": 1}},
+            "estimators": {
+                "mutual-information": {
+                    **JUDGE,
+                    "steps": 300,
+                    "batch": 128,
+                    "repeats": 2,
+                    "null_repeats": 1,
+                }
+            },
         },
         "table-5-3": {"repeats": 10, "estimators": {"mutual-information": JUDGE}},
     }
 
     rows: tuple[str, ...] = penchant.option(ROWS, "which rows of the table", choices=ROWS)
-    betas: tuple[float, ...] = penchant.option((), "weights of the information to try with the Gaussian encoder", at_least=0)
+    betas: tuple[float, ...] = penchant.option(
+        (), "weights of the information to try with the Gaussian encoder", at_least=0
+    )
     beta_mine: float = penchant.option(1e-3, "weight of the information", at_least=0)
-    beta_variational: float = penchant.option(1e-3, "weight of the KL of the variational bottleneck", at_least=0)
+    beta_variational: float = penchant.option(
+        1e-3, "weight of the KL of the variational bottleneck", at_least=0
+    )
     beta_confidence: float = penchant.option(0.1, "weight of the confidence penalty", at_least=0)
     smoothing: float = penchant.option(0.1, "label smoothing", at_least=0, below=1)
     dropout: float = penchant.option(0.5, "share of hidden units dropped", at_least=0, below=1)
-    noise: float = penchant.option(0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0)
-    propagated: int = penchant.option(64, "components of the noise that the propagated encoder is given", at_least=1)
-    widths: tuple[int, ...] = penchant.option((1024, 1024), "hidden layers of the encoder", at_least=1)
+    noise: float = penchant.option(
+        0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
+    )
+    propagated: int = penchant.option(
+        64, "components of the noise that the propagated encoder is given", at_least=1
+    )
+    widths: tuple[int, ...] = penchant.option(
+        (1024, 1024), "hidden layers of the encoder", at_least=1
+    )
     code: int = penchant.option(256, "components of the representation", at_least=1)
-    statistics: int = penchant.option(512, "units of the statistics network's two layers", at_least=1)
+    statistics: int = penchant.option(
+        512, "units of the statistics network's two layers", at_least=1
+    )
     epochs: int = penchant.option(200, "passes over the training samples", at_least=0)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam", above=0)
-    decay: float = penchant.option(0.97, "factor of the learning rate every two epochs", above=0, at_most=1)
-    ema: float = penchant.option(0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1)
-    draws: int = penchant.option(12, "draws of the representation that class probabilities are averaged over", at_least=1)
+    decay: float = penchant.option(
+        0.97, "factor of the learning rate every two epochs", above=0, at_most=1
+    )
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
+    draws: int = penchant.option(
+        12, "draws of the representation that class probabilities are averaged over", at_least=1
+    )
     repeats: int = penchant.option(10, "independent trainings", at_least=1)
 
 
@@ -224,20 +264,36 @@ class BidirectionalReconstruction(penchant.Probe):
 
     variants: tuple[str, ...] = penchant.option(VARIANTS, "which models", choices=VARIANTS)
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
-    informed: str = penchant.option("encoder", "whose pairs (x, z) have their information raised", choices=("encoder", "decoder"))
+    informed: str = penchant.option(
+        "encoder",
+        "whose pairs (x, z) have their information raised",
+        choices=("encoder", "decoder"),
+    )
     weight: float = penchant.option(1.0, "weight of the reconstruction terms of ALICE", at_least=0)
     steps: int = penchant.option(5000, "training steps", at_least=1)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
     latent: int = penchant.option(2, "components of z", at_least=1)
     noise: int = penchant.option(2, "components of the encoder's noise", at_least=1)
-    generator: tuple[int, ...] = penchant.option((500, 500), "hidden layers of encoder and decoder of points", at_least=1)
-    discriminator: tuple[int, ...] = penchant.option((400, 400, 400), "hidden layers of the networks that judge points", at_least=1)
-    channels: tuple[int, ...] = penchant.option((64, 128, 256), "feature maps for images, as the discriminator meets them", at_least=1)
+    generator: tuple[int, ...] = penchant.option(
+        (500, 500), "hidden layers of encoder and decoder of points", at_least=1
+    )
+    discriminator: tuple[int, ...] = penchant.option(
+        (400, 400, 400), "hidden layers of the networks that judge points", at_least=1
+    )
+    channels: tuple[int, ...] = penchant.option(
+        (64, 128, 256), "feature maps for images, as the discriminator meets them", at_least=1
+    )
     hidden: int = penchant.option(1024, "linear layer of discriminators of images", at_least=1)
-    statistics: tuple[int, ...] = penchant.option((64, 128, 256), "feature maps of the statistics network for images", at_least=1)
-    statistics_activation: str = penchant.option("leaky-relu", "its activation", choices=ACTIVATIONS)
-    ema: float = penchant.option(0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1)
+    statistics: tuple[int, ...] = penchant.option(
+        (64, 128, 256), "feature maps of the statistics network for images", at_least=1
+    )
+    statistics_activation: str = penchant.option(
+        "leaky-relu", "its activation", choices=ACTIVATIONS
+    )
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
     repeats: int = penchant.option(3, "independent trainings of each model", at_least=1)
     judged: int = penchant.option(10000, "test samples judged, where there are as many", at_least=2)
     classifier_steps: int = penchant.option(1000, "training steps of the classifier", at_least=1)

@@ -41,12 +41,19 @@ class MutualInformation(penchant.Probe):
 
     first: str = penchant.option("input", "first variable: input, label or layer:NAME")
     second: str = penchant.option("label", "second variable: input, label or layer:NAME")
-    noise: float = penchant.option(0.1, "normal noise on a layer, in units of the standard deviation of its activations", at_least=0)
+    noise: float = penchant.option(
+        0.1,
+        "normal noise on a layer, in units of the standard deviation of its activations",
+        at_least=0,
+    )
     samples: int = penchant.option(0, "pairs used; 0: all", at_least=0)
     part: str = penchant.option("train", "which samples of the dataset", choices=("train", "test"))
-    steps: tuple[int, ...] = penchant.option((), "training steps at which to measure; none: the end", at_least=0)
+    steps: tuple[int, ...] = penchant.option(
+        (), "training steps at which to measure; none: the end", at_least=0
+    )
     calibrate: bool = penchant.option(
-        False, "measure each estimator's error for normal pairs with as much information, samples and dimensions"
+        False,
+        "measure each estimator's error for normal pairs with as much information, samples and dimensions",
     )
 
 
@@ -90,18 +97,32 @@ class InformationBenchmark(penchant.Probe):
             "estimators": {"mutual-information": ("mine", "ksg", "gaussian")},
         },
         "fig-5-1": {"grid": RHOS, "dimension": 20, "samples": 100000, "repeats": 5},
-        "fig-5-2": {"family": "nonlinear", "dimension": 2, "grid": SIGMAS, "samples": 100000, "repeats": 5},
+        "fig-5-2": {
+            "family": "nonlinear",
+            "dimension": 2,
+            "grid": SIGMAS,
+            "samples": 100000,
+            "repeats": 5,
+        },
     }
 
     family: str = penchant.option(
-        "gaussian", "pairs of variables", choices=("gaussian", "nonlinear", "mixture", "student", "discrete", "spiral")
+        "gaussian",
+        "pairs of variables",
+        choices=("gaussian", "nonlinear", "mixture", "student", "discrete", "spiral"),
     )
     dimension: int = penchant.option(1, "components of x", at_least=1)
-    dimension_z: int = penchant.option(0, "components of z, for normal pairs; 0: as many as x", at_least=0)
+    dimension_z: int = penchant.option(
+        0, "components of z, for normal pairs; 0: as many as x", at_least=0
+    )
     grid: tuple[float, ...] = penchant.option(RHOS, "values of the family's parameter")
-    map: str = penchant.option("identity", "f of the family nonlinear", choices=("identity", "cube", "sine"))
+    map: str = penchant.option(
+        "identity", "f of the family nonlinear", choices=("identity", "cube", "sine")
+    )
     rho: float = penchant.option(0.5, "correlation for the family student", above=-1, below=1)
-    turns: float = penchant.option(1.0, "half turns a unit of length, for the family spiral", at_least=0)
+    turns: float = penchant.option(
+        1.0, "half turns a unit of length, for the family spiral", at_least=0
+    )
     samples: int = penchant.option(10000, "pairs", at_least=10)
     repeats: int = penchant.option(5, "independent samples", at_least=1)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics.lanczos import random_starts
 from penchant_numerics.operators import Operator
-from penchant_numerics.tridiagonal import random_starts
 from torch import Tensor
 
 ORDERS = ("magnitude", "largest")
@@ -78,7 +78,9 @@ def lanczos_eigenpairs(
     algorithm for large eigenproblems, 2001). Ends when residual bounds say so, or after about so many `products`.
     """
     if order not in ORDERS or not 1 <= count <= A.size:
-        raise ValueError(f"order must be one of {', '.join(ORDERS)} and count in 1..{A.size}, found {order!r} and {count}")
+        raise ValueError(
+            f"order must be one of {', '.join(ORDERS)} and count in 1..{A.size}, found {order!r} and {count}"
+        )
     space = _KrylovSpace(A, min(A.size, width or max(3 * count, count + 20)), generator=generator)
     while True:
         while space.filled < space.width:
@@ -89,7 +91,9 @@ def lanczos_eigenpairs(
         done = bool((bounds <= tolerance / 2 * values.abs().max()).all())
         if done or space.width == A.size or space.products + space.width > products:
             rows = mix[:, first[:count]].T.to(A.device, A.dtype) @ space.basis[: space.filled]
-            return _rayleigh_ritz(rows, A.rows(rows), count, tolerance, space.products + count, order=order)
+            return _rayleigh_ritz(
+                rows, A.rows(rows), count, tolerance, space.products + count, order=order
+            )
         space.cut(values, mix, first[: (count + space.width) // 2])
 
 
@@ -124,7 +128,9 @@ class _KrylovSpace:
             self.H[: self.filled, self.filled - 1] += coefficients.to("cpu", torch.float64)
         self.products += 1
         self.beyond = float(torch.linalg.vector_norm(w))
-        closed = self.beyond <= 64 * torch.finfo(w.dtype).eps * scale  # nothing new: go on somewhere else
+        closed = (
+            self.beyond <= 64 * torch.finfo(w.dtype).eps * scale
+        )  # nothing new: go on somewhere else
         self.beyond = 0.0 if closed else self.beyond
         if self.filled < self.A.size:
             self.next = self._fresh() if closed else w / self.beyond
@@ -151,13 +157,17 @@ def _orthonormal(rows: Tensor) -> Tensor:
     return torch.linalg.qr(rows.T).Q.T.contiguous()
 
 
-def _rayleigh_ritz(basis: Tensor, images: Tensor, count: int, tolerance: float, products: int, *, order: str) -> Eigenpairs:
+def _rayleigh_ritz(
+    basis: Tensor, images: Tensor, count: int, tolerance: float, products: int, *, order: str
+) -> Eigenpairs:
     """The best pairs in the span of orthonormal rows, given the operator's products with them."""
     small = (basis @ images.T).to("cpu", torch.float64)
     values, mix = torch.linalg.eigh((small + small.T) / 2)
     chosen = _ordered(values, order)[:count]
     values, mix = values[chosen], mix[:, chosen].T.to(basis)  # (count, width)
     vectors = mix @ basis
-    residuals = torch.linalg.vector_norm(mix @ images - values[:, None].to(basis) * vectors, dim=1).to("cpu", torch.float64)
+    residuals = torch.linalg.vector_norm(
+        mix @ images - values[:, None].to(basis) * vectors, dim=1
+    ).to("cpu", torch.float64)
     converged = residuals <= tolerance * values.abs().max()
     return Eigenpairs(values, vectors.T, residuals, converged, products)

@@ -54,7 +54,9 @@ class Trainer:
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
 
-    def run(self, *, until: int | None = None, observe: Callable[[int, float], None] | None = None) -> None:
+    def run(
+        self, *, until: int | None = None, observe: Callable[[int, float], None] | None = None
+    ) -> None:
         """Train to step `until` (default: the end); `observe(step, loss)` sees every step's mean loss."""
         until = self.total if until is None else min(until, self.total)
         self.network.train()
@@ -70,9 +72,13 @@ class Trainer:
         epoch, position = divmod(self.step, self.epoch_length)
         if self._order is None or position == 0:
             self._order = self._shuffled(epoch)
-        torch.manual_seed(_mixed(self.seed, -1 - self.step))  # inside the forked state: for layers that draw
+        torch.manual_seed(
+            _mixed(self.seed, -1 - self.step)
+        )  # inside the forked state: for layers that draw
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.learning_rate * decay(self.recipe.schedule, self.step, self.total)
+            group["lr"] = self.recipe.learning_rate * decay(
+                self.recipe.schedule, self.step, self.total
+            )
         batch = self._batch(position)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.network(batch.inputs), batch.labels)
@@ -89,12 +95,16 @@ class Trainer:
         if self.recipe.batch == 0:
             return None
         generator = torch.Generator(device="cpu").manual_seed(_mixed(self.seed, epoch))
-        return torch.randperm(len(self.samples.inputs), generator=generator, device="cpu").to(self.samples.inputs.device)
+        return torch.randperm(len(self.samples.inputs), generator=generator, device="cpu").to(
+            self.samples.inputs.device
+        )
 
     def _batch(self, position: int) -> Samples:
         if self._order is None:
             return self.samples
-        return self.samples.select(self._order[position * self.recipe.batch : (position + 1) * self.recipe.batch])
+        return self.samples.select(
+            self._order[position * self.recipe.batch : (position + 1) * self.recipe.batch]
+        )
 
     def _end_of_step(self, loss: float, count: int, position: int) -> None:
         if not math.isfinite(loss):
@@ -136,8 +146,15 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimiser a recipe asks for."""
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(parameters, lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+        return torch.optim.Adam(
+            parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+        )
+    return torch.optim.SGD(
+        parameters,
+        lr=recipe.learning_rate,
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+    )
 
 
 def decay(schedule: str, step: int, total: int) -> float:
@@ -162,18 +179,27 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     if not labels.is_floating_point():
-        labels = functional.one_hot(labels, outputs.shape[1]) if outputs.shape[1] > 1 else 2 * labels[:, None] - 1
+        labels = (
+            functional.one_hot(labels, outputs.shape[1])
+            if outputs.shape[1] > 1
+            else 2 * labels[:, None] - 1
+        )
     return 0.5 * (outputs - labels.to(outputs.dtype).reshape(outputs.shape)).square().sum(1).mean()
 
 
 @torch.no_grad()
-def evaluate(network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024) -> tuple[float, float]:
+def evaluate(
+    network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024
+) -> tuple[float, float]:
     """Mean loss and accuracy (0 where labels are not classes) of a network in evaluation mode."""
     training = network.training
     network.eval()
     total, right = 0.0, 0
     for start in range(0, len(samples.inputs), chunk):
-        inputs, labels = samples.inputs[start : start + chunk], samples.labels[start : start + chunk]
+        inputs, labels = (
+            samples.inputs[start : start + chunk],
+            samples.labels[start : start + chunk],
+        )
         outputs = network(inputs)
         total += float(loss_function(loss)(outputs, labels)) * len(labels)
         if not labels.is_floating_point():

@@ -4,8 +4,16 @@
 import pytest
 import torch
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.kernels import centre, cka, effective_rank, gauss_newton_spectrum, layer_kernels, sample_traces, tangent_kernel
 from penchant_numerics.layer_features import TangentFeatures
+from penchant_numerics.tangent_kernels import (
+    centre,
+    cka,
+    effective_rank,
+    gauss_newton_spectrum,
+    layer_kernels,
+    sample_traces,
+    tangent_kernel,
+)
 from torch import nn
 from torch.func import functional_call, jacrev
 
@@ -17,8 +25,15 @@ def mlp():
 
 
 def convolutions():
-    layers = [nn.Conv2d(2, 3, 3, stride=2, padding=1), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.Conv2d(3, 8, 2, bias=False)]
-    network = nn.Sequential(*layers, nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3))
+    layers = [
+        nn.Conv2d(2, 3, 3, stride=2, padding=1),
+        nn.BatchNorm2d(3),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(3, 8, 2, bias=False),
+    ]
+    network = nn.Sequential(
+        *layers, nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)
+    )
     network[1].running_mean.uniform_(-1, 1)
     network[1].running_var.uniform_(0.5, 2)
     return network, (2, 8, 8)
@@ -41,7 +56,12 @@ class Tied(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.second, self.third, self.last = nn.Linear(5, 6), nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.first, self.second, self.third, self.last = (
+            nn.Linear(5, 6),
+            nn.Linear(6, 6),
+            nn.Linear(6, 6),
+            nn.Linear(6, 3),
+        )
         self.second.weight = self.third.weight
         self.loose, self.scale = nn.Linear(6, 6), nn.Parameter(torch.rand(6) + 0.5)
 
@@ -55,7 +75,11 @@ class Tokens(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.mix, self.norm, self.groups = nn.Conv1d(4, 6, 3, dilation=2), nn.LayerNorm(6), nn.Conv1d(6, 6, 1, groups=2)
+        self.mix, self.norm, self.groups = (
+            nn.Conv1d(4, 6, 3, dilation=2),
+            nn.LayerNorm(6),
+            nn.Conv1d(6, 6, 1, groups=2),
+        )
         self.wide, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
 
     def forward(self, x):
@@ -81,13 +105,21 @@ def build(name):
 
 def jacobian(network, x, names=None):
     """All gradients (n C, parameters), as torch.func gives them."""
-    chosen = {name: value.detach() for name, value in network.named_parameters() if names is None or name in names}
+    chosen = {
+        name: value.detach()
+        for name, value in network.named_parameters()
+        if names is None or name in names
+    }
     columns = jacrev(lambda parameters: functional_call(network, parameters, (x,)))(chosen)
-    return torch.cat([each.reshape(*each.shape[:2], -1) for each in columns.values()], dim=2).flatten(0, 1)
+    return torch.cat(
+        [each.reshape(*each.shape[:2], -1) for each in columns.values()], dim=2
+    ).flatten(0, 1)
 
 
 def close(found, expected, tolerance=1e-11):
-    assert float((found - expected).abs().max()) <= tolerance * max(1.0, float(expected.abs().max()))
+    assert float((found - expected).abs().max()) <= tolerance * max(
+        1.0, float(expected.abs().max())
+    )
 
 
 @pytest.mark.parametrize("keep", [2**30, 0])
@@ -97,7 +129,9 @@ def test_kernel_is_that_of_the_dense_jacobian(name, keep):
     J = jacobian(network, x)
     close(tangent_kernel(network, x, batch=4, keep=keep), J @ J.T)
     other = x[:5] + 1
-    close(tangent_kernel(network, x, other=other, batch=4, keep=keep), J @ jacobian(network, other).T)
+    close(
+        tangent_kernel(network, x, other=other, batch=4, keep=keep), J @ jacobian(network, other).T
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +162,11 @@ def test_layer_kernels_are_those_of_their_parameters_and_add_up(name):
 
 def test_parameters_can_be_chosen():
     network, x = build("mlp")
-    for patterns, names in (("0", ["0.weight", "0.bias"]), ("*.bias", ["0.bias", "2.bias"]), ("2.weight", ["2.weight"])):
+    for patterns, names in (
+        ("0", ["0.weight", "0.bias"]),
+        ("*.bias", ["0.bias", "2.bias"]),
+        ("2.weight", ["2.weight"]),
+    ):
         J = jacobian(network, x, names)
         close(tangent_kernel(network, x, parameters=patterns), J @ J.T)
 
@@ -148,7 +186,9 @@ def test_spectrum_is_all_of_gauss_newtons(name, loss):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_traces_of_samples_are_those_of_their_own_gauss_newton(name, loss):
     network, x = build(name)
-    exact = torch.stack([GaussNewton(network, (each[None], None), loss=loss).dense().trace() for each in x])
+    exact = torch.stack(
+        [GaussNewton(network, (each[None], None), loss=loss).dense().trace() for each in x]
+    )
     close(sample_traces(network, x, loss=loss, batch=4), exact)
 
 
@@ -163,7 +203,9 @@ def test_centring_is_that_of_features(centring):
     network, x = build("mlp")
     J = jacobian(network, x)
     four = J.reshape(SAMPLES, 4, -1)
-    features = {"outputs": (four - four.mean(0)).flatten(0, 1), "all": J - J.mean(0), "none": J}[centring]
+    features = {"outputs": (four - four.mean(0)).flatten(0, 1), "all": J - J.mean(0), "none": J}[
+        centring
+    ]
     K = tangent_kernel(network, x)
     close(centre(K, outputs=4, centring=centring), features @ features.T)
     assert cka(K, K, outputs=4, centring=centring) == pytest.approx(1)

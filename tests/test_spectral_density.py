@@ -3,12 +3,17 @@
 
 import pytest
 import torch
+from penchant_numerics.eigenpairs import lanczos_eigenpairs
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.knockouts import ProjectionKnockout
-from penchant_numerics.lanczos import exact_quadrature, log_density, quadrature, spectral_density
+from penchant_numerics.lanczos import lanczos, random_starts
 from penchant_numerics.operators import Dense, LowRank
-from penchant_numerics.subspace import lanczos_eigenpairs
-from penchant_numerics.tridiagonal import lanczos, random_starts
+from penchant_numerics.spectral_density import (
+    exact_quadrature,
+    log_density,
+    quadrature,
+    spectral_density,
+)
 from torch import nn
 
 
@@ -31,7 +36,9 @@ def distance(density, places):
 def spiked():
     """diag(5, 4, 3, 0, ...) + Z Z^T / 2000, and its eigenvalues."""
     Z = normal(2000, 2000)
-    Y = Z @ Z.T / 2000 + torch.diag(torch.tensor([5.0, 4.0, 3.0] + [0.0] * 1997, device="cpu", dtype=torch.float64))
+    Y = Z @ Z.T / 2000 + torch.diag(
+        torch.tensor([5.0, 4.0, 3.0] + [0.0] * 1997, device="cpu", dtype=torch.float64)
+    )
     return Y, torch.linalg.eigvalsh(Y)
 
 
@@ -41,7 +48,9 @@ def test_spiked_matrix_has_its_density_and_its_spikes(spiked):
     density = spectral_density(measure)
     assert density.variant == "full"
     assert density.mass() == pytest.approx(1, abs=1e-6)
-    print(f"integral - 1: {density.mass() - 1:.1e}; distance {distance(density, values):.5f} of the range")
+    print(
+        f"integral - 1: {density.mass() - 1:.1e}; distance {distance(density, values):.5f} of the range"
+    )
     assert distance(density, values) < 0.005
     for value in values[-3:].tolist():
         offsets = [float((nodes - value).abs().min()) / density.width for nodes in measure.nodes]
@@ -57,8 +66,13 @@ def test_without_reorthogonalisation_the_density_is_as_good_and_nothing_is_count
     Y, values = spiked
     measure = quadrature(Dense(Y), steps=128, starts=10, generator=generator(1), variant="none")
     density = spectral_density(measure)
-    masses = [density.mass(value - 4 * density.width, value + 4 * density.width) * 2000 for value in values[-3:].tolist()]
-    print(f"none: distance {distance(density, values):.5f}, masses {masses}, each +- 0.45 by chance")
+    masses = [
+        density.mass(value - 4 * density.width, value + 4 * density.width) * 2000
+        for value in values[-3:].tolist()
+    ]
+    print(
+        f"none: distance {distance(density, values):.5f}, masses {masses}, each +- 0.45 by chance"
+    )
     assert distance(density, values) < 0.005
     assert density.mass() == pytest.approx(1, abs=1e-6)
     assert all(abs(mass - 1) < 4 * 0.45 for mass in masses)  # chi-squared over ten vectors
@@ -69,17 +83,28 @@ def test_without_reorthogonalisation_the_density_is_as_good_and_nothing_is_count
 def test_known_pairs_have_their_exact_mass(spiked):
     Y, values = spiked
     pairs = lanczos_eigenpairs(Dense(Y), 3, generator=generator(), tolerance=1e-9)
-    measure = quadrature(Dense(Y), steps=32, generator=generator(1), variant="none", known=(pairs.values, pairs.vectors))
+    measure = quadrature(
+        Dense(Y),
+        steps=32,
+        generator=generator(1),
+        variant="none",
+        known=(pairs.values, pairs.vectors),
+    )
     density = spectral_density(measure)
     assert density.stderr is None
     assert density.mass() == pytest.approx(1, abs=1e-6)
-    above = sum(float(weights[nodes > 4.2].sum()) for nodes, weights in zip(measure.nodes, measure.weights))
+    above = sum(
+        float(weights[nodes > 4.2].sum()) for nodes, weights in zip(measure.nodes, measure.weights)
+    )
     assert above * 2000 == pytest.approx(3, abs=1e-6)
 
 
 def test_standard_errors_over_start_vectors_cover_the_mean(spiked):
     Y, _ = spiked
-    few, many = (spectral_density(quadrature(Dense(Y), steps=24, starts=n, generator=generator(n))) for n in (8, 40))
+    few, many = (
+        spectral_density(quadrature(Dense(Y), steps=24, starts=n, generator=generator(n)))
+        for n in (8, 40)
+    )
     grid = torch.linspace(0.5, 3.5, 30, device="cpu", dtype=torch.float64)
     at = [torch.searchsorted(each.grid, grid) for each in (few, many)]
     error = (few.stderr[at[0]].square() + many.stderr[at[1]].square()).sqrt()
@@ -89,14 +114,20 @@ def test_standard_errors_over_start_vectors_cover_the_mean(spiked):
 
 
 def test_heavy_tails_are_seen_on_the_log_axis():
-    Z = torch.rand(500, 1000, generator=generator(), device="cpu", dtype=torch.float64).reciprocal()  # Pareto, index 1
+    Z = torch.rand(
+        500, 1000, generator=generator(), device="cpu", dtype=torch.float64
+    ).reciprocal()  # Pareto, index 1
     Y = Z @ Z.T / 1000
     places = (torch.linalg.eigvalsh(Y) + 1e-5).log()
-    density = log_density(quadrature(Dense(Y), steps=128, starts=10, generator=generator(1)), epsilon=1e-5)
+    density = log_density(
+        quadrature(Dense(Y), steps=128, starts=10, generator=generator(1)), epsilon=1e-5
+    )
     nothing = torch.ones_like(density.grid)  # the distribution function of a point mass at zero
     exact = torch.searchsorted(places, density.grid + density.spacing / 2).double() / len(places)
     at_zero = float((nothing - exact).abs().sum()) * density.spacing / float(places[-1] - places[0])
-    print(f"log axis: distance {distance(density, places):.4f} of the range, a point mass at zero {at_zero:.4f}")
+    print(
+        f"log axis: distance {distance(density, places):.4f} of the range, a point mass at zero {at_zero:.4f}"
+    )
     assert density.log
     assert density.mass() == pytest.approx(1, abs=1e-6)
     assert distance(density, places) < 0.02
@@ -107,7 +138,11 @@ def test_heavy_tails_are_seen_on_the_log_axis():
 def test_densities_integrate_to_one_however_many_steps(steps):
     A = Dense(torch.diag(torch.logspace(-6, 1, 300, device="cpu", dtype=torch.float64)))
     measure = quadrature(A, steps=steps, starts=2, generator=generator())
-    for density in (spectral_density(measure), log_density(measure, epsilon=1e-7), spectral_density(measure, points=64)):
+    for density in (
+        spectral_density(measure),
+        log_density(measure, epsilon=1e-7),
+        spectral_density(measure, points=64),
+    ):
         assert density.mass() == pytest.approx(1, abs=1e-6)
         assert len(density.stderr) == len(density.grid)
 
@@ -130,9 +165,15 @@ def test_a_closed_krylov_space_stops_cleanly():
     (T,) = lanczos(A, normal(1, 4), steps=4)
     assert T.complete
     assert len(T.diagonal) == 2
-    density = spectral_density(quadrature(Dense(torch.eye(5, device="cpu", dtype=torch.float64)), generator=generator(), steps=5))
+    density = spectral_density(
+        quadrature(
+            Dense(torch.eye(5, device="cpu", dtype=torch.float64)), generator=generator(), steps=5
+        )
+    )
     assert density.mass() == pytest.approx(1, abs=1e-6)
-    assert float(density.grid[density.density.argmax()]) == pytest.approx(1, abs=2 * density.spacing)
+    assert float(density.grid[density.density.argmax()]) == pytest.approx(
+        1, abs=2 * density.spacing
+    )
 
 
 def test_quadrature_is_exact_for_polynomials():
@@ -143,12 +184,16 @@ def test_quadrature_is_exact_for_polynomials():
     nodes, weights, _ = T.ritz()
     v = start[0] / start[0].norm()
     for power in range(12):  # 2 m - 1 = 11
-        assert float((weights * nodes**power).sum()) == pytest.approx(float(v @ torch.linalg.matrix_power(A, power) @ v), rel=1e-9)
+        assert float((weights * nodes**power).sum()) == pytest.approx(
+            float(v @ torch.linalg.matrix_power(A, power) @ v), rel=1e-9
+        )
 
 
 def test_more_start_vectors_extend_fewer():
     A = Dense(torch.eye(7, device="cpu", dtype=torch.float64))
-    torch.testing.assert_close(random_starts(5, A, generator=generator())[:3], random_starts(3, A, generator=generator()))
+    torch.testing.assert_close(
+        random_starts(5, A, generator=generator())[:3], random_starts(3, A, generator=generator())
+    )
 
 
 def test_sample_space_has_the_spectrum_of_the_whole():
@@ -174,7 +219,10 @@ def test_sample_space_has_the_spectrum_of_the_whole():
 def test_gauss_newton_in_sample_space_and_a_knockout_of_it():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network, x = nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 3)).double(), torch.randn(9, 6).double()
+        network, x = (
+            nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 3)).double(),
+            torch.randn(9, 6).double(),
+        )
     G = GaussNewton(network, (x, None), batch=4)
     B = G.factor().apply(normal(2, 27)).T
     for operator in (G, ProjectionKnockout(G, B)):
@@ -204,13 +252,18 @@ def test_zeros_are_added_by_count_and_all_eigenvalues_need_no_lanczos():
 def test_variant_follows_from_sizes_and_is_recorded():
     A = Dense(torch.diag(torch.arange(50.0, device="cpu", dtype=torch.float64)))
     assert quadrature(A, steps=20, generator=generator()).variant == "full"
-    assert quadrature(A, steps=20, generator=generator(), basis_bytes=20 * 50 * 8 - 1).variant == "none"
+    assert (
+        quadrature(A, steps=20, generator=generator(), basis_bytes=20 * 50 * 8 - 1).variant
+        == "none"
+    )
     with pytest.raises(ValueError, match="found 1 and 1"):
         quadrature(A, steps=1, generator=generator())
 
 
 def test_single_precision_is_enough_for_densities(spiked):
     Y, values = spiked
-    density = spectral_density(quadrature(Dense(Y.float()), steps=64, starts=4, generator=generator(1)))
+    density = spectral_density(
+        quadrature(Dense(Y.float()), steps=64, starts=4, generator=generator(1))
+    )
     assert distance(density, values) < 0.01
     assert density.mass() == pytest.approx(1, abs=1e-6)

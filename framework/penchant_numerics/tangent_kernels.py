@@ -29,7 +29,9 @@ __all__ = [
 
 CENTRINGS = ("outputs", "all", "none")
 LARGEST = 8192  # rows up to which an exact spectrum is computed: a matrix of half a gigabyte
-KEPT_BYTES = 2**30  # features of all batches that are kept; beyond, they are computed again for each pair of batches
+KEPT_BYTES = (
+    2**30
+)  # features of all batches that are kept; beyond, they are computed again for each pair of batches
 
 Features = dict[str, Factored | Rows]
 
@@ -89,7 +91,9 @@ def _grams(
                 total = found.get(key(layer))
                 if total is None:
                     shape = (len(inputs), classes, len(right), classes)
-                    total = found[key(layer)] = torch.zeros(shape, device=inputs.device, dtype=features.outputs.layout.dtype)
+                    total = found[key(layer)] = torch.zeros(
+                        shape, device=inputs.device, dtype=features.outputs.layout.dtype
+                    )
                 theirs = each if other is None and begin == start else features_right[layer]
                 each.add_gram(total[start : start + size, :, begin : begin + size], theirs)
     for total in found.values() if other is None else ():
@@ -147,9 +151,18 @@ def gauss_newton_gram(
     K = tangent_kernel(network, inputs, parameters=parameters, batch=batch, keep=keep)
     outputs = Outputs(network, parameters)
     with torch.no_grad():
-        values = torch.cat([outputs(outputs.values, part) for part in inputs.split(batch or batch_size(inputs.device))])
+        values = torch.cat(
+            [
+                outputs(outputs.values, part)
+                for part in inputs.split(batch or batch_size(inputs.device))
+            ]
+        )
     for _ in range(2):  # K L, then (K L)^T L = L^T K L
-        K = root(values, K.reshape(len(K), *values.shape), loss, transposed=True).reshape(len(K), -1).T
+        K = (
+            root(values, K.reshape(len(K), *values.shape), loss, transposed=True)
+            .reshape(len(K), -1)
+            .T
+        )
     return K / len(inputs) if reduction == "mean" else K
 
 
@@ -174,7 +187,9 @@ def sample_traces(
         with torch.no_grad():
             values = features.outputs(features.outputs.values, part)
         # L^T K L on the diagonal: columns of L^T are roots of unit vectors
-        units = torch.eye(values.shape[1], device=values.device, dtype=values.dtype)[:, None].expand(-1, len(values), -1)
+        units = torch.eye(values.shape[1], device=values.device, dtype=values.dtype)[
+            :, None
+        ].expand(-1, len(values), -1)
         L = root(values, units, loss).permute(1, 2, 0)  # (n, C, C), columns L e_c
         found.append(torch.einsum("nab,nac,nbc->n", squares, L, L))
     return torch.cat(found)
@@ -203,8 +218,12 @@ def gauss_newton_spectrum(
     with torch.no_grad():
         rows = len(data[0]) * outputs(outputs.values, data[0][:1]).shape[1]
     if rows > largest:
-        raise ValueError(f"an exact spectrum needs at most {largest} samples x outputs, found {rows}; use Lanczos in sample space")
-    gram = gauss_newton_gram(network, data, loss=loss, parameters=parameters, reduction=reduction, batch=batch, keep=keep)
+        raise ValueError(
+            f"an exact spectrum needs at most {largest} samples x outputs, found {rows}; use Lanczos in sample space"
+        )
+    gram = gauss_newton_gram(
+        network, data, loss=loss, parameters=parameters, reduction=reduction, batch=batch, keep=keep
+    )
     rounding = torch.finfo(gram.dtype).eps * rows
     values = torch.linalg.eigvalsh(gram.double()).flip(0)
     return values[values > rounding * values[0]][: outputs.layout.size]

@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 import torch
+from penchant_numerics.eigenpairs import lanczos_eigenpairs, subspace_iteration
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.operators import Dense
-from penchant_numerics.subspace import lanczos_eigenpairs, subspace_iteration
 from scipy.sparse.linalg import eigsh
 from torch import nn
 
@@ -16,7 +16,11 @@ def generator(seed=0):
 
 
 def matrix(values, seed=0, dtype=torch.float64):
-    Q = torch.linalg.qr(torch.randn(len(values), len(values), generator=generator(seed), device="cpu", dtype=torch.float64)).Q
+    Q = torch.linalg.qr(
+        torch.randn(
+            len(values), len(values), generator=generator(seed), device="cpu", dtype=torch.float64
+        )
+    ).Q
     return (Q * torch.as_tensor(values, device="cpu", dtype=torch.float64)) @ Q.T.to(dtype)
 
 
@@ -27,17 +31,32 @@ BULK = np.linspace(-1, 1, 60).tolist()
 def test_pairs_are_those_of_eigh_with_their_signs(method):
     A = matrix([-9.0, 7.0, 5.0, -4.0, *BULK])
     found = method(Dense(A), 4, generator=generator(), tolerance=1e-10)
-    torch.testing.assert_close(found.values, torch.tensor([-9.0, 7.0, 5.0, -4.0], dtype=torch.float64), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        found.values,
+        torch.tensor([-9.0, 7.0, 5.0, -4.0], dtype=torch.float64),
+        rtol=1e-9,
+        atol=1e-9,
+    )
     residuals = (A @ found.vectors - found.vectors * found.values).norm(dim=0)
     torch.testing.assert_close(found.residuals, residuals, rtol=1e-3, atol=1e-12)
     assert found.converged.all()
-    torch.testing.assert_close(found.vectors.T @ found.vectors, torch.eye(4, dtype=torch.float64), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        found.vectors.T @ found.vectors, torch.eye(4, dtype=torch.float64), rtol=0, atol=1e-10
+    )
     print(f"{method.__name__}: {found.products} products")
 
 
 def test_largest_leaves_negative_values_out():
-    found = lanczos_eigenpairs(Dense(matrix([-9.0, 7.0, 5.0, *BULK])), 2, generator=generator(), order="largest", tolerance=1e-9)
-    torch.testing.assert_close(found.values, torch.tensor([7.0, 5.0], dtype=torch.float64), rtol=1e-8, atol=1e-8)
+    found = lanczos_eigenpairs(
+        Dense(matrix([-9.0, 7.0, 5.0, *BULK])),
+        2,
+        generator=generator(),
+        order="largest",
+        tolerance=1e-9,
+    )
+    torch.testing.assert_close(
+        found.values, torch.tensor([7.0, 5.0], dtype=torch.float64), rtol=1e-8, atol=1e-8
+    )
     with pytest.raises(ValueError, match="found 'smallest' and 2"):
         lanczos_eigenpairs(Dense(matrix(BULK)), 2, generator=generator(), order="smallest")
 
@@ -45,7 +64,13 @@ def test_largest_leaves_negative_values_out():
 @pytest.mark.parametrize("method", [subspace_iteration, lanczos_eigenpairs])
 def test_what_has_not_converged_says_so(method):
     budget = {"iterations": 3} if method is subspace_iteration else {"products": 30}
-    found = method(Dense(matrix(np.linspace(0, 1, 400).tolist())), 5, generator=generator(), tolerance=1e-8, **budget)
+    found = method(
+        Dense(matrix(np.linspace(0, 1, 400).tolist())),
+        5,
+        generator=generator(),
+        tolerance=1e-8,
+        **budget,
+    )
     assert not found.converged.all()
     assert (found.residuals[~found.converged] > 1e-8 * found.values.abs().max()).all()
 
@@ -53,7 +78,9 @@ def test_what_has_not_converged_says_so(method):
 def test_multiple_eigenvalues_and_closed_spaces_are_found():
     A = matrix([3.0, 3.0, 3.0, *[1.0] * 20])
     found = lanczos_eigenpairs(Dense(A), 4, generator=generator(), tolerance=1e-8)
-    torch.testing.assert_close(found.values, torch.tensor([3.0, 3.0, 3.0, 1.0], dtype=torch.float64), rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(
+        found.values, torch.tensor([3.0, 3.0, 3.0, 1.0], dtype=torch.float64), rtol=1e-7, atol=1e-7
+    )
     whole = lanczos_eigenpairs(Dense(A), 23, generator=generator())
     assert whole.converged.all()
 
@@ -68,7 +95,10 @@ def test_subspace_iteration_goes_on_from_earlier_pairs():
 def test_scipy_finds_the_same_pairs_of_a_network():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network, x = nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 3)).double(), torch.randn(40, 6).double()
+        network, x = (
+            nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 3)).double(),
+            torch.randn(40, 6).double(),
+        )
     G = GaussNewton(network, (x, None), batch=16)
     theirs = np.sort(eigsh(G.to_scipy(), k=3, which="LM", return_eigenvectors=False))[::-1]
     for method in (subspace_iteration, lanczos_eigenpairs):
@@ -77,6 +107,8 @@ def test_scipy_finds_the_same_pairs_of_a_network():
 
 
 def test_single_precision_converges_to_its_tolerance():
-    found = lanczos_eigenpairs(Dense(matrix([9.0, 7.0, *BULK]).float()), 2, generator=generator(), tolerance=1e-4)
+    found = lanczos_eigenpairs(
+        Dense(matrix([9.0, 7.0, *BULK]).float()), 2, generator=generator(), tolerance=1e-4
+    )
     assert found.converged.all()
     assert found.values.tolist() == pytest.approx([9.0, 7.0], rel=1e-4)

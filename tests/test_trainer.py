@@ -5,7 +5,7 @@ import pytest
 import torch
 from penchant_numerics.data import Samples, as_data
 from penchant_numerics.safety import safe
-from penchant_numerics.training import Trainer, decay, evaluate, loss_function
+from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function
 from torch import nn
 
 
@@ -25,7 +25,9 @@ def parameters(module):
     return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
-@pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"momentum": 0.9, "batch": 7}, {"batch": 0, "steps": 30}])
+@pytest.mark.parametrize(
+    "options", [{}, {"optimizer": "adam"}, {"momentum": 0.9, "batch": 7}, {"batch": 0, "steps": 30}]
+)
 def test_a_training_that_was_stopped_makes_the_same_steps(options):
     recipe = penchant.Training(**{"steps": 23, "batch": 16, "schedule": "linear", **options})
     whole = network(dropout=0.3)
@@ -58,7 +60,9 @@ def test_plain_sgd_is_what_a_hand_written_loop_does():
 
 def test_schedules():
     assert [decay("linear", step, 4) for step in range(4)] == [1, 0.75, 0.5, 0.25]
-    assert [decay("thirds", step, 6) for step in range(6)] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+    assert [decay("thirds", step, 6) for step in range(6)] == pytest.approx(
+        [1, 1, 0.1, 0.1, 0.01, 0.01]
+    )
     assert decay("constant", 3, 6) == 1
 
 
@@ -75,7 +79,10 @@ def test_training_stops_at_the_loss_it_was_asked_for():
 
 def test_divergence_is_an_error_that_names_step_and_rate():
     recipe = penchant.Training(steps=50, learning_rate=1e20, loss="squared-error")
-    with pytest.raises(FloatingPointError, match=r"training diverged: loss .* at step \d+; try a smaller learning rate than 1e\+20"):
+    with pytest.raises(
+        FloatingPointError,
+        match=r"training diverged: loss .* at step \d+; try a smaller learning rate than 1e\+20",
+    ):
         Trainer(network(), samples(), recipe, seed=0).run()
 
 
@@ -100,7 +107,9 @@ def test_squared_error_takes_classes_and_numbers():
 
 
 def test_safe_networks_are_copies_without_what_breaks_second_derivatives():
-    plain = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.BatchNorm1d(4))
+    plain = nn.Sequential(
+        nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.BatchNorm1d(4)
+    )
     made = safe(plain)
     assert plain[1].inplace
     assert not made[1].inplace
@@ -123,13 +132,21 @@ def test_batch_norm_policies():
 
 def test_batch_norm_behind_tokens_has_the_right_gradient():
     """PyTorch's own is wrong here for one image: the gradient that arrives is transposed."""
-    norm, x = safe(nn.Sequential(nn.BatchNorm2d(3))).double(), torch.randn(1, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+    norm, x = (
+        safe(nn.Sequential(nn.BatchNorm2d(3))).double(),
+        torch.randn(1, 3, 2, 2, dtype=torch.float64, requires_grad=True),
+    )
     weight = torch.randn(1, 4, 3, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda y: (norm(y).flatten(2).transpose(1, 2) * weight).sum(), x)
+    assert torch.autograd.gradcheck(
+        lambda y: (norm(y).flatten(2).transpose(1, 2) * weight).sum(), x
+    )
 
 
 def test_hard_sigmoids_can_be_differentiated_twice():
-    made, x = safe(nn.Sequential(nn.Hardsigmoid())), torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
+    made, x = (
+        safe(nn.Sequential(nn.Hardsigmoid())),
+        torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True),
+    )
     torch.testing.assert_close(made(x), nn.Hardsigmoid()(x))
     (first,) = torch.autograd.grad(made(x).sum(), x, create_graph=True)
     assert torch.autograd.grad(first.sum(), x)[0].shape == (9,)
