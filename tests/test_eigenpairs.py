@@ -4,9 +4,15 @@
 import numpy as np
 import pytest
 import torch
-from penchant_numerics.eigenpairs import lanczos_eigenpairs, subspace_iteration
+from penchant_numerics.eigenpairs import (
+    block_krylov_pairs,
+    exact_pairs,
+    lanczos_eigenpairs,
+    leading_pairs,
+    subspace_iteration,
+)
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.operators import Dense
+from penchant_numerics.operators import Applied, Dense
 from scipy.sparse.linalg import eigsh
 from torch import nn
 
@@ -112,3 +118,70 @@ def test_single_precision_converges_to_its_tolerance():
     )
     assert found.converged.all()
     assert found.values.tolist() == pytest.approx([9.0, 7.0], rel=1e-4)
+
+
+@pytest.mark.parametrize("order", ["largest", "magnitude"])
+def test_small_matrices_are_decomposed_and_large_ones_multiplied_with_the_same_result(order):
+    A = matrix([-9.0, 7.0, 5.0, 4.0, *BULK])
+    exact = leading_pairs(Dense(A), 3, order=order)
+    found = leading_pairs(
+        Dense(A), 3, order=order, dense_up_to=10, generator=generator(), tolerance=1e-10
+    )
+    assert exact.products == 0 < found.products
+    torch.testing.assert_close(found.values, exact.values, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        (found.vectors.T @ exact.vectors).abs(),
+        torch.eye(3, dtype=torch.float64),
+        atol=1e-7,
+        rtol=0,
+    )
+    assert (exact.residuals < 1e-12).all()
+
+
+def test_an_operator_known_by_its_products_is_decomposed_too():
+    A = matrix([7.0, 5.0, *BULK])
+    operator = Applied(len(A), lambda rows: rows @ A, device="cpu", dtype=torch.float64)
+    found = leading_pairs(operator, 2)
+    assert found.products == 0
+    assert found.values.tolist() == pytest.approx([7.0, 5.0])
+
+
+def test_large_operators_need_a_generator_and_a_known_method():
+    A = Dense(matrix(BULK))
+    with pytest.raises(ValueError, match="expected a generator, found none"):
+        leading_pairs(A, 2, dense_up_to=10)
+    with pytest.raises(ValueError, match="found 'power'"):
+        leading_pairs(A, 2, method="power")
+    assert len(leading_pairs(A, 100).values) == len(BULK)  # as many as there are
+
+
+def test_symmetrised_pairs_are_those_of_the_symmetric_part():
+    A = matrix([7.0, 5.0, *BULK])
+    skew = torch.triu(torch.full_like(A, 1e-3), 1)
+    found = exact_pairs(A + skew - skew.T, 2, symmetrise=True)
+    assert found.values.tolist() == pytest.approx([7.0, 5.0], abs=1e-12)
+    assert (found.residuals > 1e-4).all()  # of the matrix as given, which is not symmetric
+    assert exact_pairs(A + skew - skew.T, 2).values.tolist() != pytest.approx([7.0, 5.0], abs=1e-12)
+
+
+def test_block_krylov_finds_the_pairs_in_few_passes():
+    A = matrix([9.0, 8.0, 7.5, *np.linspace(0, 5, 100).tolist()])
+    found = block_krylov_pairs(Dense(A), 3, generator=generator(), passes=30, tolerance=1e-9)
+    assert found.converged.all()
+    assert found.passes < 15
+    assert found.values.tolist() == pytest.approx([9.0, 8.0, 7.5])
+    residuals = (A @ found.vectors - found.vectors * found.values).norm(dim=0)
+    torch.testing.assert_close(found.residuals, residuals, rtol=1e-3, atol=1e-12)
+    short = block_krylov_pairs(Dense(A), 3, generator=generator(), passes=2, tolerance=1e-9)
+    assert (short.passes, bool(short.converged.all())) == (2, False)
+    again = leading_pairs(
+        Dense(A), 3, method="block-krylov", dense_up_to=0, generator=generator(), tolerance=1e-9
+    )
+    assert torch.equal(again.values, found.values)
+
+
+def test_block_krylov_stops_where_the_space_closes():
+    A = matrix([3.0, 3.0, *[1.0] * 20])
+    found = block_krylov_pairs(Dense(A), 2, generator=generator(), passes=30, tolerance=0.0)
+    assert found.passes < 5
+    assert found.values.tolist() == pytest.approx([3.0, 3.0])

@@ -1,8 +1,15 @@
-"""Leading eigenpairs of a symmetric operator: block subspace iteration, or Lanczos, each with residuals.
+"""Leading eigenpairs of a symmetric operator, each with its residual.
 
-Values are Rayleigh quotients of the Rayleigh-Ritz procedure, so signs are kept (norms, as in the paper's algorithm 5, lose them).
-A pair counts as converged when |A x - lambda x| is at most `tolerance` times the largest |lambda|.
-Values, residuals and flags are on the CPU in double precision. Reference: Papyan, JMLR 2020, appendix C.8.
+Small operators are decomposed at once; others go by restarted Lanczos (the fewest products), by
+subspace iteration (the paper's), or by block Krylov spaces (the fewest passes, where a pass over
+the data is what costs). Values are Rayleigh quotients of the Rayleigh-Ritz procedure, so signs are
+kept (norms, as in the paper's algorithm 5, lose them). A pair counts as converged when
+|A x - lambda x| is at most `tolerance` times the largest |lambda|. Values, residuals and flags are
+on the CPU in double precision.
+
+References: Papyan, JMLR 2020, appendix C.8; Stewart, A Krylov-Schur algorithm for large
+eigenproblems, 2001; Musco and Musco, Randomized block Krylov methods for stronger and faster
+approximate singular value decomposition, NeurIPS 2015.
 """
 
 from __future__ import annotations
@@ -11,10 +18,15 @@ from dataclasses import dataclass
 
 import torch
 from penchant_numerics.lanczos import random_starts
-from penchant_numerics.operators import Operator
+from penchant_numerics.moments import accumulation_dtype, descending_eigh
+from penchant_numerics.operators import Dense, Operator
 from torch import Tensor
 
 ORDERS = ("magnitude", "largest")
+METHODS = ("lanczos", "block-krylov")
+DENSE_UP_TO = 2048  # rows up to which a matrix is decomposed: 32 megabytes
+_CLOSED = 64.0  # a new direction this many roundings long is no direction
+_DEPENDENT = 1e-10  # the same in a block, where it is seen by its singular value
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,101 @@ class Eigenpairs:
     vectors: Tensor  # (size, count), orthonormal columns
     residuals: Tensor  # (count,), |A x - lambda x|
     converged: Tensor  # (count,), bool
-    products: int  # operator times vector
+    products: int  # operator times vector; none where a matrix was decomposed
+    passes: int = 0  # products with a block, of the methods that have blocks
+
+
+def leading_pairs(
+    A: Operator,
+    count: int,
+    *,
+    generator: torch.Generator | None = None,
+    dense_up_to: int = DENSE_UP_TO,
+    method: str = "lanczos",
+    order: str = "largest",
+    products: int = 1000,
+    tolerance: float = 1e-4,
+) -> Eigenpairs:
+    """The `count` leading pairs: exactly where the matrix is small, else by products with it.
+
+    Args:
+        A: The operator.
+        count: How many pairs; all of them where the operator has fewer.
+        generator: For start vectors; only products need it.
+        dense_up_to: Rows up to which the matrix is formed and decomposed.
+        method: How larger ones go: `lanczos`, or `block-krylov` for positive operators.
+        order: `largest` values first, or largest `magnitude`.
+        products: Products with a vector after which the search ends, converged or not.
+        tolerance: Residual, relative to the largest |value|, of a pair that has converged.
+
+    Returns:
+        The pairs, with residuals; `products` is 0 where they are exact.
+
+    >>> A = Dense(torch.diag(torch.tensor([1.0, -5.0, 3.0], device="cpu")))
+    >>> leading_pairs(A, 2).values.tolist()
+    [3.0, 1.0]
+    """
+    count = min(count, A.size)
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, found {method!r}")
+    if A.size <= dense_up_to:
+        matrix = A.matrix if isinstance(A, Dense) else A.dense()
+        return exact_pairs(matrix, count, order=order)
+    if generator is None:
+        raise ValueError(
+            f"eigenpairs of {A.size} rows are found by products with random vectors: "
+            "expected a generator, found none"
+        )
+    if method == "block-krylov":
+        return block_krylov_pairs(
+            A,
+            count,
+            generator=generator,
+            passes=max(1, products // count),
+            tolerance=tolerance,
+        )
+    return lanczos_eigenpairs(
+        A,
+        count,
+        generator=generator,
+        products=products,
+        tolerance=tolerance,
+        order=order,
+    )
+
+
+def exact_pairs(
+    matrix: Tensor, count: int, *, order: str = "largest", symmetrise: bool = False
+) -> Eigenpairs:
+    """Pairs of a symmetric matrix by `eigh`, in double precision.
+
+    Args:
+        matrix: The matrix (size, size).
+        count: How many pairs are wanted.
+        order: `largest` values first, or largest `magnitude`.
+        symmetrise: Decompose the mean of both triangles. `eigh` reads the lower one; they differ
+            by rounding where a matrix was made by products.
+
+    Returns:
+        The pairs; residuals are those of the matrix as it was given.
+    """
+    _check_order(order, count, len(matrix))
+    wide = matrix.to(accumulation_dtype(matrix.device))
+    values, vectors = torch.linalg.eigh((wide + wide.T) / 2 if symmetrise else wide)
+    if order == "largest":
+        values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
+    else:
+        first = _ordered(values, order)[:count]
+        values, vectors = values[first], vectors[:, first]
+
+    residuals = torch.linalg.vector_norm(wide @ vectors - vectors * values, dim=0)
+    return Eigenpairs(
+        values=values.to("cpu", torch.float64),
+        vectors=vectors.to(matrix.dtype),
+        residuals=residuals.to("cpu", torch.float64),
+        converged=torch.ones(count, device="cpu", dtype=torch.bool),
+        products=0,
+    )
 
 
 def subspace_iteration(
@@ -38,25 +144,40 @@ def subspace_iteration(
     extra: int = 2,
     start: Tensor | None = None,
 ) -> Eigenpairs:
-    """The `count` pairs of largest absolute value, by repeated products with a block of count + `extra` vectors.
+    """The pairs of largest absolute value, by repeated products with a block of vectors.
 
-    Stops when all have converged. `start` columns (size, k) are taken as they are, to go on from earlier pairs.
+    Args:
+        A: The operator.
+        count: How many pairs.
+        generator: For the start vectors.
+        iterations: Products with the block at most; it stops when all pairs have converged.
+        tolerance: Residual, relative to the largest |value|, of a pair that has converged.
+        extra: Vectors of the block beyond those that are asked for.
+        start: Columns (size, k) of earlier pairs to go on from, taken as they are.
 
-    >>> from penchant_numerics.operators import Dense
+    Returns:
+        The pairs, by absolute value.
+
     >>> A = Dense(torch.diag(torch.tensor([1.0, -5.0, 3.0], device="cpu")))
-    >>> [round(float(value), 4) for value in subspace_iteration(A, 2, generator=torch.Generator("cpu")).values]
+    >>> pairs = subspace_iteration(A, 2, generator=torch.Generator("cpu"))
+    >>> [round(float(value), 4) for value in pairs.values]
     [-5.0, 3.0]
     """
     width = min(A.size, count + extra)
     block = random_starts(width, A, generator=generator)  # (width, size), rows
     if start is not None:
         block = torch.cat([start.T.to(block), block])[:width]
-    products = 0
-    for _ in range(iterations):
+    for number in range(1, iterations + 1):
         basis = _orthonormal(block)
         block = A.rows(basis)
-        products += width
-        pairs = _rayleigh_ritz(basis, block, count, tolerance, products, order="magnitude")
+        pairs = _rayleigh_ritz(
+            basis,
+            block,
+            count,
+            tolerance=tolerance,
+            products=number * width,
+            order="magnitude",
+        )
         if bool(pairs.converged.all()):
             break
     return pairs
@@ -72,40 +193,63 @@ def lanczos_eigenpairs(
     order: str = "magnitude",
     width: int | None = None,
 ) -> Eigenpairs:
-    """The `count` leading pairs by restarted Lanczos: far fewer products than subspace iteration, a basis of `width` vectors.
+    """The leading pairs by restarted Lanczos: far fewer products than subspace iteration.
 
-    Full bases are cut back to their leading Ritz vectors and the direction all their residuals share (Stewart, A Krylov-Schur
-    algorithm for large eigenproblems, 2001). Ends when residual bounds say so, or after about so many `products`.
+    A full basis is cut back to its leading Ritz vectors and the direction that all their residuals
+    share. The search ends when bounds on the residuals say so, or after about so many products.
+
+    Args:
+        A: The operator.
+        count: How many pairs.
+        generator: For the start vector, and for fresh ones where a Krylov space closes.
+        products: Products with a vector after which the search ends, converged or not.
+        tolerance: Residual, relative to the largest |value|, of a pair that has converged.
+        order: `largest` values first, or largest `magnitude`.
+        width: Vectors of the basis; the default grows with `count`.
+
+    Returns:
+        The pairs in that order.
     """
-    if order not in ORDERS or not 1 <= count <= A.size:
-        raise ValueError(
-            f"order must be one of {', '.join(ORDERS)} and count in 1..{A.size}, found {order!r} and {count}"
-        )
+    _check_order(order, count, A.size)
     space = _KrylovSpace(A, min(A.size, width or max(3 * count, count + 20)), generator=generator)
     while True:
         while space.filled < space.width:
             space.grow()
         values, mix = torch.linalg.eigh(space.projected())
         first = _ordered(values, order)
-        bounds = space.beyond * mix[-1, first[:count]].abs()
+        leading = mix[:, first[:count]]
+
+        bounds = space.beyond * leading[-1].abs()
         done = bool((bounds <= tolerance / 2 * values.abs().max()).all())
-        if done or space.width == A.size or space.products + space.width > products:
-            rows = mix[:, first[:count]].T.to(A.device, A.dtype) @ space.basis[: space.filled]
-            return _rayleigh_ritz(
-                rows, A.rows(rows), count, tolerance, space.products + count, order=order
-            )
+        spent = space.products + space.width > products
+        if done or spent or space.width == A.size:
+            break
         space.cut(values, mix, first[: (count + space.width) // 2])
+
+    rows = leading.T.to(A.device, A.dtype) @ space.basis[: space.filled]
+    return _rayleigh_ritz(
+        rows,
+        A.rows(rows),
+        count,
+        tolerance=tolerance,
+        products=space.products + count,
+        order=order,
+    )
 
 
 class _KrylovSpace:
-    """A Q^T = Q^T H + beyond * next e_last^T for rows Q: grown a vector at a time, cut back to Ritz vectors."""
+    """A Q^T = Q^T H + beyond * next e_last^T for rows Q: grown by a vector, cut to Ritz vectors."""
 
     def __init__(self, A: Operator, width: int, *, generator: torch.Generator) -> None:
-        self.A, self.width, self.generator = A, width, generator
+        self.A = A
+        self.width = width
+        self.generator = generator
         self.basis = torch.zeros(width, A.size, device=A.device, dtype=A.dtype)
         self.H = torch.zeros(width, width, device="cpu", dtype=torch.float64)
+        self.filled = 0
+        self.products = 0
+        self.beyond = 0.0
         self.next = self._fresh()
-        self.filled, self.products, self.beyond = 0, 0, 0.0
 
     def _fresh(self) -> Tensor:
         """A random unit vector outside the space."""
@@ -122,16 +266,17 @@ class _KrylovSpace:
         kept = self.basis[: self.filled]
         w = self.A.rows(self.next[None])[0]
         scale = float(torch.linalg.vector_norm(w))
-        for _ in range(2):
+        for _ in range(2):  # twice is enough (Giraud et al., 2005)
             coefficients = kept @ w
             w = w - kept.T @ coefficients
             self.H[: self.filled, self.filled - 1] += coefficients.to("cpu", torch.float64)
         self.products += 1
+
+        # where nothing new is left the space has closed: go on somewhere else
         self.beyond = float(torch.linalg.vector_norm(w))
-        closed = (
-            self.beyond <= 64 * torch.finfo(w.dtype).eps * scale
-        )  # nothing new: go on somewhere else
-        self.beyond = 0.0 if closed else self.beyond
+        closed = self.beyond <= _CLOSED * torch.finfo(w.dtype).eps * scale
+        if closed:
+            self.beyond = 0.0
         if self.filled < self.A.size:
             self.next = self._fresh() if closed else w / self.beyond
 
@@ -141,16 +286,110 @@ class _KrylovSpace:
         return upper + upper.triu(1).T
 
     def cut(self, values: Tensor, mix: Tensor, chosen: Tensor) -> None:
-        """Keep some Ritz vectors."""
-        self.basis[: len(chosen)] = mix[:, chosen].T.to(self.basis) @ self.basis[: self.filled]
-        self.basis[len(chosen) :] = 0
+        """Keep the chosen Ritz vectors of the space, whose eigenvectors in it are `mix`."""
+        count = len(chosen)
+        self.basis[:count] = mix[:, chosen].T.to(self.basis) @ self.basis[: self.filled]
+        self.basis[count:] = 0
         self.H.zero_()
-        self.H[range(len(chosen)), range(len(chosen))] = values[chosen]
-        self.filled = len(chosen)
+        self.H[range(count), range(count)] = values[chosen]
+        self.filled = count
+
+
+def block_krylov_pairs(
+    A: Operator,
+    count: int,
+    *,
+    generator: torch.Generator,
+    passes: int,
+    tolerance: float,
+    extra: int = 4,
+) -> Eigenpairs:
+    """The leading pairs of a positive operator from the space of V, A V, A^2 V, ...
+
+    The space is orthonormalised in full. Every pass is one product with a block, which is all that
+    is asked of the operator: `operators.Applied` makes one of a function of rows.
+
+    Args:
+        A: The operator.
+        count: How many pairs.
+        generator: For the block V, drawn in double precision.
+        passes: Products with a block after which the search ends, converged or not.
+        tolerance: Residual, relative to the largest value, of a pair that has converged.
+        extra: Vectors of the block beyond those that are asked for.
+
+    Returns:
+        The pairs, largest first, and how many passes they took.
+
+    >>> A = Dense(torch.diag(torch.arange(50.0, device="cpu", dtype=torch.float64)))
+    >>> generator = torch.Generator("cpu").manual_seed(0)
+    >>> pairs = block_krylov_pairs(A, 2, generator=generator, passes=20, tolerance=1e-8)
+    >>> pairs.values.round(decimals=6).tolist()
+    [49.0, 48.0]
+    """
+    _check_order("largest", count, A.size)
+    start = torch.randn(
+        min(count + extra, A.size),
+        A.size,
+        generator=generator,
+        dtype=torch.float64,
+        device="cpu",
+    )
+    block = torch.linalg.qr(start.T).Q.T.to(A.device, A.dtype)
+    basis, images = block[:0], block[:0]
+    for number in range(1, passes + 1):
+        image = A.rows(block)
+        basis = torch.cat([basis, block])
+        images = torch.cat([images, image])
+        pairs = _block_ritz(basis, images, count, tolerance=tolerance, passes=number)
+        block = _new_directions(basis, image)
+        if bool(pairs.converged.all()) or not len(block):
+            break
+    return pairs
+
+
+def _block_ritz(
+    basis: Tensor, images: Tensor, count: int, *, tolerance: float, passes: int
+) -> Eigenpairs:
+    """The largest Ritz pairs of a space with orthonormal rows, given the products with them."""
+    small = images @ basis.T
+    values, mix = descending_eigh((small + small.T) / 2)
+    values, mix = values[:count], mix[:count]
+    vectors = mix @ basis
+    residuals = (mix @ images - values[:, None] * vectors).norm(dim=1)
+    return Eigenpairs(
+        values=values.to("cpu", torch.float64),
+        vectors=vectors.T,
+        residuals=residuals.to("cpu", torch.float64),
+        converged=(residuals <= tolerance * values[0]).cpu(),
+        products=len(basis),
+        passes=passes,
+    )
+
+
+def _new_directions(basis: Tensor, image: Tensor) -> Tensor:
+    """An orthonormal basis of what the image has beyond the space so far."""
+    scale = image.norm(dim=1).max()
+    for _ in range(2):  # twice is enough
+        image = image - (image @ basis.T) @ basis
+    _, lengths, rows = torch.linalg.svd(image, full_matrices=False)
+    fresh = rows[lengths > _DEPENDENT * scale]
+    fresh = fresh - (fresh @ basis.T) @ basis
+    left = basis.shape[1] - len(basis)
+    return torch.linalg.qr(fresh.T).Q.T[:left]
+
+
+def _check_order(order: str, count: int, size: int) -> None:
+    if order not in ORDERS or not 1 <= count <= size:
+        raise ValueError(
+            f"order must be one of {', '.join(ORDERS)} and count in 1..{size}, "
+            f"found {order!r} and {count}"
+        )
 
 
 def _ordered(values: Tensor, order: str) -> Tensor:
-    return (values.abs() if order == "magnitude" else values).sort(descending=True).indices
+    """Indices of values, leading ones first."""
+    keys = values.abs() if order == "magnitude" else values
+    return keys.sort(descending=True).indices
 
 
 def _orthonormal(rows: Tensor) -> Tensor:
@@ -158,16 +397,22 @@ def _orthonormal(rows: Tensor) -> Tensor:
 
 
 def _rayleigh_ritz(
-    basis: Tensor, images: Tensor, count: int, tolerance: float, products: int, *, order: str
+    basis: Tensor, images: Tensor, count: int, *, tolerance: float, products: int, order: str
 ) -> Eigenpairs:
     """The best pairs in the span of orthonormal rows, given the operator's products with them."""
     small = (basis @ images.T).to("cpu", torch.float64)
     values, mix = torch.linalg.eigh((small + small.T) / 2)
     chosen = _ordered(values, order)[:count]
-    values, mix = values[chosen], mix[:, chosen].T.to(basis)  # (count, width)
+    values = values[chosen]
+    mix = mix[:, chosen].T.to(basis)  # (count, width)
+
     vectors = mix @ basis
-    residuals = torch.linalg.vector_norm(
-        mix @ images - values[:, None].to(basis) * vectors, dim=1
-    ).to("cpu", torch.float64)
-    converged = residuals <= tolerance * values.abs().max()
-    return Eigenpairs(values, vectors.T, residuals, converged, products)
+    differences = mix @ images - values[:, None].to(basis) * vectors
+    residuals = torch.linalg.vector_norm(differences, dim=1).to("cpu", torch.float64)
+    return Eigenpairs(
+        values=values,
+        vectors=vectors.T,
+        residuals=residuals,
+        converged=residuals <= tolerance * values.abs().max(),
+        products=products,
+    )

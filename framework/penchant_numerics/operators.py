@@ -51,7 +51,7 @@ class Factor:
 
     def gram(self) -> Operator:
         """V^T V on sample space: the same non-zero eigenvalues as V V^T."""
-        return _Applied(
+        return Applied(
             self.samples,
             lambda u: self.adjoint(self.apply(u)),
             device=self.device,
@@ -186,7 +186,7 @@ def from_scipy(
 
     if operator.shape[0] != operator.shape[1]:
         raise ValueError(f"expected a square operator, found {operator.shape}")
-    return _Applied(operator.shape[0], product, device=device, dtype=dtype)
+    return Applied(operator.shape[0], product, device=device, dtype=dtype)
 
 
 def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
@@ -197,8 +197,13 @@ def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> T
     return signs.to(like.device, like.dtype).mul_(2).sub_(1)
 
 
-class _Applied(Operator):
-    """An operator given by its product with rows."""
+class Applied(Operator):
+    """An operator given by its product with rows (k, size).
+
+    >>> double = Applied(2, lambda rows: 2 * rows, device="cpu", dtype=torch.float32)
+    >>> double.matvec(torch.ones(2, device="cpu")).tolist()
+    [2.0, 2.0]
+    """
 
     def __init__(
         self,

@@ -1,0 +1,265 @@
+"""Questions that several probes ask of a spectrum.
+
+Where is its largest gap? How much do two eigenspaces share? How do several spectra look on one
+grid? A spectrum here is a `Quadrature`: all eigenvalues (`exact_quadrature`), or what Lanczos saw.
+
+The log grid places eigenvalues at log10(|lambda| + floor), so that zeros, which every curvature of
+few samples has, pile up at its left end. Densities on it are densities in the logarithm and
+integrate to one. A node that is no eigenvalue but stands for many is as wide as half the way to the
+next of them, because nothing finer is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from penchant_numerics.spectral_density import Density, Quadrature, log_density
+from torch import Tensor
+
+RESOLVED = 1e-2  # residual, relative to the node, up to which a Ritz value is an eigenvalue
+_FINE = 16  # cells a grid point into which eigenvalues are sorted before they are smoothed
+_SHORTEST = 1e-3  # decades that a log grid spans at least
+_TAIL = 6.0  # widths of a bump between the outermost node and the end of the grid
+
+
+class Gap(NamedTuple):
+    """A gap in a descending spectrum."""
+
+    position: int  # eigenvalues in front of it
+    ratio: float  # of the eigenvalues on its two sides
+    margin: float  # of this ratio to the next largest in the window
+
+
+def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = None) -> Gap:
+    """The largest gap in the logarithm of eigenvalues: the largest ratio lambda_k / lambda_{k+1}.
+
+    Args:
+        values: Eigenvalues (m,), descending.
+        first: The fewest eigenvalues that may stand in front of the gap, at least 1.
+        last: The most that may; fewer where there are no positive eigenvalues behind them.
+        floor: Eigenvalues below it count as it, so that a fall to zero is a gap too. Without it
+            the window ends where the positive eigenvalues do.
+
+    Returns:
+        Where the gap is, its ratio, and the ratio of that to the next largest of the window.
+
+    >>> largest_gap(torch.tensor([9.0, 8.0, 7.0, 1.0, 0.5], device="cpu"), first=2, last=4)[:2]
+    (3, 7.0)
+    """
+    kept = values.double()
+    if floor is not None:
+        kept = kept.clamp(min=floor)
+    positive = int((kept > 0).sum())
+    last = min(last, positive - 1)
+    if last < first:
+        raise ValueError(
+            f"a gap after {first} or more eigenvalues needs {first + 1} that are positive, "
+            f"found {positive}"
+        )
+
+    ratios = kept[first - 1 : last] / kept[first : last + 1]
+    ordered = ratios.sort(descending=True, stable=True)
+    largest = float(ordered.values[0])
+    second = float(ordered.values[1]) if len(ratios) > 1 else 1.0
+    return Gap(first + int(ordered.indices[0]), largest, largest / second)
+
+
+def subspace_overlap(first: Tensor, second: Tensor) -> float:
+    """|U^T V|^2 / k of orthonormal columns (size, k): 1 for equal spaces, k / size for random ones.
+
+    >>> axes = torch.eye(4, device="cpu")
+    >>> subspace_overlap(axes[:, :2], axes[:, 1:3])
+    0.5
+    """
+    inner = first.T @ second.to(first)
+    smaller = min(first.shape[1], second.shape[1])
+    return float(inner.square().sum()) / smaller
+
+
+def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
+    """|U_k V_k^T|^2 / k of the first k rows of two orthonormal bases (m, size), for every k (m,).
+
+    It is 1 for equal spaces and k / size for random ones.
+
+    >>> axes = torch.eye(3, device="cpu")
+    >>> nested_overlaps(axes, axes[[1, 0, 2]]).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    squares = (first @ second.T).square()
+    nested = squares.cumsum(0).cumsum(1).diagonal()
+    counts = torch.arange(1, len(nested) + 1, device=nested.device, dtype=nested.dtype)
+    return nested / counts
+
+
+def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tensor) -> float:
+    """How much of the leading eigenvectors of G = V V^T lies in the span of some V u.
+
+    An eigenvector of G is x = V y / sqrt(lambda) for the eigenvector y of K = V^T V, so that
+    (V u)^T x = sqrt(lambda) u y: everything is known in sample space.
+
+    Args:
+        values: Eigenvalues (k,) of K.
+        vectors: Its eigenvectors y as orthonormal rows (k, samples).
+        rows: The vectors u (r, samples); they may be dependent.
+        products: Their inner products u K u^T (r, r), in double precision on the CPU.
+
+    Returns:
+        The mean squared length of the parts of the k unit vectors x in the span: 0 to 1.
+    """
+    lengths, axes = torch.linalg.eigh(products)
+    kept = lengths > 64 * torch.finfo(rows.dtype).eps * lengths[-1]
+    between = (rows.double() @ vectors.double().T).cpu()  # (r, k)
+    overlaps = between * values.clamp(min=0).sqrt()
+    inside = lengths[kept].rsqrt()[:, None] * (axes[:, kept].T @ overlaps)
+    return float(inside.square().sum() / len(values))
+
+
+def spanning_grid(grids: Sequence[Tensor], *, points: int | None = None) -> Tensor:
+    """One uniform grid from the lowest to the highest point of several, of as many points.
+
+    >>> first, second = torch.tensor([[0.0, 1.0, 2.0], [1.0, 3.0, 5.0]], device="cpu")
+    >>> spanning_grid([first, second]).tolist()
+    [0.0, 2.5, 5.0]
+    """
+    low = min(float(grid[0]) for grid in grids)
+    high = max(float(grid[-1]) for grid in grids)
+    count = len(grids[0]) if points is None else points
+    return torch.linspace(low, high, count, device="cpu", dtype=torch.float64)
+
+
+def log_densities(
+    measures: Mapping[str, Quadrature],
+    *,
+    epsilon: float = 1e-5,
+    points: int = 1024,
+    kappa: float = 3.0,
+) -> dict[str, Density]:
+    """Densities of log(|eigenvalue| + epsilon) of several operators on one grid.
+
+    Each has the bumps that its own range and steps give it (`spectral_density.log_density`).
+
+    Args:
+        measures: Spectral measures by name.
+        epsilon: What is added to |eigenvalue| before its logarithm is taken.
+        points: Points of the grid.
+        kappa: Sets the width of bumps.
+
+    Returns:
+        The densities by name, all with the same grid.
+    """
+    options = {"epsilon": epsilon, "points": points, "kappa": kappa}
+    own = [log_density(measure, **options).grid for measure in measures.values()]
+    grid = spanning_grid(own, points=points)
+    found = {}
+    for name, measure in measures.items():
+        found[name] = log_density(measure, grid=grid, **options)
+    return found
+
+
+@dataclass(frozen=True)
+class LogGrid:
+    """Cells of equal width in log10(|eigenvalue| + floor), and bumps of one width, for all."""
+
+    centres: Tensor  # (points,), double precision, on the CPU
+    floor: float
+    width: float  # standard deviation of a bump, in decades
+
+    @property
+    def spacing(self) -> float:
+        """Decades from one centre to the next."""
+        return float(self.centres[1] - self.centres[0])
+
+    @property
+    def edges(self) -> Tensor:
+        """Ends of the cells (points + 1,)."""
+        return torch.cat([self.centres - self.spacing / 2, self.centres[-1:] + self.spacing / 2])
+
+    def density(self, measure: Quadrature) -> tuple[Tensor, Tensor | None]:
+        """The density (points,), and its standard error over start vectors where it has several."""
+        if measure.variant == "exact":
+            runs = zip(measure.nodes, measure.weights)
+            each = [self._sorted_and_smoothed(nodes, weights) for nodes, weights in runs]
+        else:
+            each = []
+            for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
+                resolved = residuals <= RESOLVED * nodes.abs()
+                each.append(self._smoothed(nodes, weights, resolved))
+        runs = torch.stack(each)
+        stderr = runs.std(0) / math.sqrt(len(runs)) if len(runs) > 1 else None
+        return runs.mean(0), stderr
+
+    def _places(self, nodes: Tensor) -> Tensor:
+        return (nodes.abs() + self.floor).log10()
+
+    def _smoothed(self, nodes: Tensor, weights: Tensor, resolved: Tensor) -> Tensor:
+        """Gaussian bumps; unresolved nodes reach half the way to others of their kind."""
+        places, order = self._places(nodes).sort()
+        many = ~resolved[order]
+        apart = places.diff() * (many[1:] & many[:-1])
+        end = places.new_zeros(1)
+        reach = torch.maximum(torch.cat([end, apart]), torch.cat([apart, end])) / 2
+        widths = (reach.square() + self.width**2).sqrt()
+        return self._bumps(places, weights[order], widths)
+
+    def _sorted_and_smoothed(self, nodes: Tensor, weights: Tensor) -> Tensor:
+        """The same for eigenvalues, which may be millions: first they are put in finer cells."""
+        low, step = float(self.edges[0]), self.spacing / _FINE
+        count = len(self.centres) * _FINE
+        cells = ((self._places(nodes) - low) / step).long().clamp(0, count - 1)
+        mass = torch.zeros(count, device="cpu", dtype=torch.float64)
+        mass = mass.index_add(0, cells, weights)
+        used = torch.nonzero(mass)[:, 0]
+        widths = torch.full_like(mass[used], self.width)
+        return self._bumps(low + (used + 0.5) * step, mass[used], widths)
+
+    def _bumps(self, places: Tensor, weights: Tensor, widths: Tensor) -> Tensor:
+        """Mean density in each cell of weighted Gaussians; what lies beyond is in the end cells."""
+        below = torch.special.ndtr((self.edges[:, None] - places) / widths)
+        below[0], below[-1] = 0.0, 1.0
+        return (below.diff(dim=0) * weights).sum(1) / self.spacing
+
+
+def common_log_grid(
+    measures: Sequence[Quadrature],
+    *,
+    floor: float,
+    points: int,
+    steps: int,
+    kappa: float = 3.0,
+    margin: float = 0.05,
+) -> LogGrid:
+    """A log grid for several spectra, from the floor to the largest eigenvalue of all.
+
+    Args:
+        measures: The spectra; the first sets the floor.
+        floor: What is added to |eigenvalue|, relative to the largest of the first spectrum.
+        points: Cells of the grid.
+        steps: Bumps are as wide as Lanczos of so many steps makes them.
+        kappa: Sets the width of bumps.
+        margin: Share of the range that is left free on both sides.
+
+    Returns:
+        The grid; `LogGrid.density` gives each spectrum on it.
+    """
+    largest = [_largest(measure) for measure in measures]
+    smallest = floor * (largest[0] or 1.0)
+    low, high = math.log10(smallest), math.log10(max(largest) + smallest)
+    half = max(high - low, _SHORTEST) / 2 * (1 + 2 * margin)
+    width = 2 / ((steps - 1) * math.sqrt(8 * math.log(kappa))) * half
+
+    # few steps make bumps wider than the margin
+    reach = max(half, (high - low) / 2 + _TAIL * width)
+    centre = (low + high) / 2
+    centres = torch.linspace(
+        centre - reach, centre + reach, points, device="cpu", dtype=torch.float64
+    )
+    return LogGrid(centres, smallest, width)
+
+
+def _largest(measure: Quadrature) -> float:
+    """The largest absolute value of a node."""
+    return max(float(nodes.abs().max()) for nodes in measure.nodes)
