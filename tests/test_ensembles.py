@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics.ensembles import draw
+from penchant_numerics.ensembles import constructed, draw
 from torch import nn
 
 
@@ -103,3 +103,11 @@ def test_biases_can_be_taken_away():
     torch.testing.assert_close(
         doubled, 2 * bare.map(lambda network: network(inputs)), rtol=1e-4, atol=1e-5
     )
+
+
+def test_a_constructed_network_depends_on_its_seed_only_and_leaves_no_trace():
+    before = torch.get_rng_state()
+    first, again, other = (constructed(lambda: nn.Linear(3, 2), seed) for seed in (5, 5, 6))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first.weight, again.weight)
+    assert not torch.equal(first.weight, other.weight)

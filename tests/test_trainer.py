@@ -5,7 +5,7 @@ import pytest
 import torch
 from penchant_numerics.data import Samples, as_data
 from penchant_numerics.safety import safe
-from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function
+from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs
 from torch import nn
 
 
@@ -174,3 +174,12 @@ def test_attention_can_be_differentiated_twice():
 def test_bad_data_is_refused(train, message):
     with pytest.raises(ValueError, match=message):
         as_data((train, (torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)), 2))
+
+
+def test_outputs_are_those_of_one_pass_without_a_graph():
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    inputs = torch.randn(10, 3, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    found = outputs(network, inputs, chunk=3)
+    assert not found.requires_grad
+    assert torch.equal(found, torch.cat([network(part) for part in inputs.split(3)]))
+    torch.testing.assert_close(found, network(inputs))

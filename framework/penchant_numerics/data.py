@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 
 class Samples(NamedTuple):
@@ -88,3 +88,21 @@ def as_data(value: Any) -> Data:
                 f"{name} labels must be in 0..{data.classes - 1}, found {int(part.labels.min())}..{int(part.labels.max())}"
             )
     return data
+
+
+def streams(generator: Generator, count: int) -> list[Generator]:
+    """Independent generators, so that how much is drawn from one changes nothing in another.
+
+    Args:
+        generator: A generator on the CPU; it gives `count` seeds in one draw.
+        count: How many streams.
+
+    Returns:
+        Generators on the CPU; more streams begin with those that fewer would be.
+
+    >>> first, second = streams(torch.Generator("cpu").manual_seed(0), 2)
+    >>> first.initial_seed() == second.initial_seed()
+    False
+    """
+    seeds = torch.randint(2**63 - 1, (count,), generator=generator, device="cpu")
+    return [torch.Generator(device="cpu").manual_seed(int(seed)) for seed in seeds]

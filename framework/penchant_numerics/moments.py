@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from penchant_numerics import answers
 from torch import Tensor
 
 _LARGEST_GROUPED = (
@@ -133,38 +134,30 @@ class GroupedMoment:
         return torch.stack([values.flip(0)[:rank] for values in spectra])
 
 
-@dataclass(frozen=True)
-class Directions:
-    """A second moment over inputs, or its leading pairs: what every estimator of the role `directions` returns."""
+class Directions(answers.Directions):
+    """`penchant_numerics.answers.Directions` under its old name, built with `samples=`."""
 
-    eigenvalues: Tensor  # (k,), descending
-    vectors: Tensor  # (k, D), orthonormal rows
-    trace: float
-    trace_stderr: float | None
-    samples: int
-    matrix: Tensor | None = None  # (D, D)
-    squared_norms: Tensor | None = None  # (samples,), where there is one vector a network
-    residuals: Tensor | None = None  # (k,), where pairs were found by iteration
-    jackknife: Tensor | None = None  # (groups, k), eigenvalues with one group of networks left out
-    conventions: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    def __init__(self, *values: Any, samples: int | None = None, **named: Any) -> None:
+        if samples is not None:
+            named["networks"] = samples
+        super().__init__(*values, **named)
 
 
 def directions_of(
     groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None
-) -> Directions:
+) -> answers.Directions:
     """Eigenvectors of a streamed moment of one vector a network; only as many as there are networks mean anything."""
     moment = groups.whole()
     matrix = moment.matrix(centred=centred)
     eigenvalues, vectors = descending_eigh(matrix)
     rank = min(moment.count - int(centred), len(matrix))
     norms = moment.norms()
-    return Directions(
+    return answers.Directions(
         eigenvalues[:rank],
         vectors[:rank],
         trace=float(matrix.trace()),
         trace_stderr=float(norms.std() / math.sqrt(moment.count)),
-        samples=moment.count,
+        networks=moment.count,
         matrix=matrix,
         squared_norms=norms,
         jackknife=groups.left_out(centred=centred, rank=rank),

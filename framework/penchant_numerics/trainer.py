@@ -208,6 +208,25 @@ def evaluate(
     return total / len(samples.inputs), right / len(samples.inputs)
 
 
+@torch.no_grad()
+def outputs(network: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk: int = 1024) -> Tensor:
+    """Outputs (samples, ...) of a network, some samples at a time; the network's mode stays as it is.
+
+    Args:
+        network: A module, or any function of a batch of inputs.
+        inputs: Inputs (samples, ...).
+        chunk: Samples a forward pass. Other chunks may round otherwise.
+
+    Returns:
+        The outputs without their graph.
+
+    >>> outputs(lambda x: 2 * x, torch.ones(5, 1, device="cpu"), chunk=2).flatten().tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    parts = [network(part) for part in inputs.split(chunk)]
+    return torch.cat(parts)
+
+
 def predictions(outputs: Tensor) -> Tensor:
     """The class each row of outputs stands for; one output is the difference of two logits."""
     return (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)

@@ -1,0 +1,146 @@
+"""What an estimator of each role returns, so that anybody's estimator can take part in full.
+
+| role                 | answer                                            |
+|----------------------|---------------------------------------------------|
+| `directions`         | `Directions`                                      |
+| `curvature`          | `{layer name: operator}`, each a `LayerCurvature` |
+| `mutual-information` | `Information`                                     |
+
+Warnings and conventions of an answer reach the result by themselves.
+"""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from penchant_numerics.eigenpairs import Eigenpairs
+    from penchant_numerics.operators import Estimate
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A symmetric second moment over the inputs of networks, or its leading pairs.
+
+    Args:
+        eigenvalues: Eigenvalues (k,), descending.
+        vectors: Their eigenvectors as orthonormal rows (k, D).
+        trace: The trace of the whole moment, also where only leading pairs are known.
+        trace_stderr: Its standard error over networks; None where it is not known.
+        networks: How many networks the moment is over.
+        matrix: The moment (D, D), where it was formed.
+        squared_norms: Squared norms (networks,) of the vectors it is the moment of, where there is
+            one vector a network: from these comes the isotropic null.
+        residuals: Residuals (k,) of pairs that were found by iteration.
+        jackknife: Eigenvalues (groups, k) with one group of networks left out at a time.
+        parts: Moments (parts, D, D) of independent parts of the networks, of nearly equal size.
+            The norm of `matrix` is too large, because a sampled matrix has noise that does not
+            cancel; products of different parts are unbiased (`correlation`).
+        conventions: What makes the numbers incomparable with others, by name.
+        warnings: What a reader must know, such as pairs that did not converge.
+    """
+
+    eigenvalues: Tensor
+    vectors: Tensor
+    trace: float
+    trace_stderr: float | None
+    networks: int
+    matrix: Tensor | None = None
+    squared_norms: Tensor | None = None
+    residuals: Tensor | None = None
+    jackknife: Tensor | None = None
+    conventions: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    parts: Tensor | None = None
+
+    @property
+    def samples(self) -> int:
+        """The old name of `networks`."""
+        python_warnings.warn(
+            "Directions.samples is called networks", DeprecationWarning, stacklevel=2
+        )
+        return self.networks
+
+
+@runtime_checkable
+class LayerCurvature(Protocol):
+    """Curvature of the loss in the parameters of one layer: a symmetric operator A on R^size.
+
+    The easiest way to have all of this is to derive from `penchant_numerics.operators.Operator`,
+    which brings products and traces, and to add inner products and eigenvalues. Whether an object
+    takes part in full can be asked: `isinstance(operator, LayerCurvature)`.
+    """
+
+    size: int
+    device: torch.device
+    dtype: torch.dtype
+    by_class: bool  # whether it groups samples by their labels, so that permuted ones are its null
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """A v for a vector v (size,)."""
+
+    def rows(self, rows: Tensor) -> Tensor:
+        """(A V)^T for V^T = rows (k, size)."""
+
+    def dense(self) -> Tensor:
+        """The matrix (size, size); for small operators."""
+
+    def trace(self, *, generator: torch.Generator | None = None) -> Estimate:
+        """The trace with its standard error, 0 where it is exact."""
+
+    @property
+    def squared_norm(self) -> float:
+        """<A, A>, the square of the Frobenius norm."""
+
+    def inner(self, other: Any) -> float:
+        """<A, B> = Tr A B with another curvature of the same parameters."""
+
+    def alignment(self, other: Any) -> float:
+        """<A, B> / (|A| |B|)."""
+
+    def frobenius_distance(self, other: Any, *, relative: bool = False) -> float:
+        """|A - B|, or over |A| with `relative`."""
+
+    def exact_spectrum(self) -> Tensor | None:
+        """All eigenvalues that may differ from zero, descending; None where they are too many."""
+
+    def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
+        """The `count` largest eigenvalues with their vectors, residuals and convergence."""
+
+
+@dataclass(frozen=True)
+class Information:
+    """Mutual information in nats.
+
+    Args:
+        value: The estimate, from samples used neither for training nor for stopping.
+        training: The same on training samples; of an estimator that is not trained, the value.
+        stderr: The standard error of `value`; None where it is not known.
+        null: The mean estimate of shuffled pairs, whose information is 0; None where none were
+            shuffled.
+        null_stderr: The standard error of `null`.
+        warnings: Why the value may be far off.
+        over: What the standard error is over.
+        count: How many of these there are.
+        details: Anything an estimator adds, such as its steps of training.
+        null_spread: The standard deviation of the estimate over shuffles.
+        conventions: What makes the number incomparable with others, by name.
+    """
+
+    value: float
+    training: float
+    stderr: float | None
+    null: float | None = None
+    null_stderr: float | None = None
+    warnings: tuple[str, ...] = ()
+    over: str = ""
+    count: int = 1
+    details: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    null_spread: float | None = None
+    conventions: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,182 @@
+"""Corr, the Frobenius cosine of two matrices, from samples: unbiased norms, and its rotation null.
+
+A sampled matrix has too large a norm: for isotropic gradients of T networks the plain Corr(G, I) is
+1 / sqrt(1 + D / T). Here every product is between independent parts of the networks.
+
+Two positive matrices always have a large Corr, so beside it stands the Corr after rotating one of
+the two by a random orthogonal matrix R, which keeps both spectra. Over the orthogonal group its
+mean is that of the traces, and its variance follows from Schur's lemma: symmetric matrices without
+trace are an irreducible representation of dimension n = (D - 1) (D + 2) / 2, so
+
+    E <A0, R B0 R^T>^2 = |A0|^2 |B0|^2 / n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Corr(NamedTuple):
+    """A cosine with its standard error."""
+
+    value: float
+    stderr: float
+
+
+class RotatedCorr(NamedTuple):
+    """Mean and standard deviation of a cosine over random rotations of one matrix."""
+
+    null: float
+    null_spread: float
+
+
+def cosine(product: float, squared_first: float, squared_second: float) -> float:
+    """<A, B> / (|A| |B|); NaN where an unbiased squared norm is not positive: too little signal.
+
+    >>> cosine(2.0, 4.0, 4.0)
+    0.5
+    """
+    square = squared_first * squared_second
+    if squared_first <= 0 or square <= 0:
+        return math.nan
+    return product / math.sqrt(square)
+
+
+def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
+    """Mean of a table (parts, parts) of products over pairs of different parts among `keep`.
+
+    >>> import torch
+    >>> table = torch.tensor([[9.0, 2.0], [4.0, 9.0]], device="cpu")
+    >>> distinct_mean(table, [0, 1])
+    3.0
+    """
+    chosen = table[list(keep)][:, list(keep)]
+    count = len(chosen)
+    total = chosen.sum() - chosen.diagonal().sum()
+    return float(total / (count * (count - 1)))
+
+
+def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Corr:
+    """Corr(A, B) of a sampled A and a given B, by the jackknife over parts.
+
+    Args:
+        products: <A_i, B> of the parts of A, (parts,).
+        table: <A_i, A_j>, (parts, parts).
+        squared_fixed: |B|^2.
+    """
+
+    def statistic(keep: list[int]) -> float:
+        product = float(products[keep].mean())
+        return cosine(product, distinct_mean(table, keep), squared_fixed)
+
+    return jackknifed(statistic, len(products))
+
+
+def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
+    """Corr(A, B) where both are sampled from the same parts, by the jackknife over parts.
+
+    Args:
+        cross: <A_i, B_j>, (parts, parts).
+        first: <A_i, A_j>.
+        second: <B_i, B_j>.
+    """
+
+    def statistic(keep: list[int]) -> float:
+        product = distinct_mean(cross, keep)
+        return cosine(product, distinct_mean(first, keep), distinct_mean(second, keep))
+
+    return jackknifed(statistic, len(cross))
+
+
+def jackknifed(statistic: Callable[[list[int]], float], parts: int) -> Corr:
+    """A statistic of independent parts, its bias of order 1/parts taken away, with its error.
+
+    The bias matters: networks differ in the norms of their gradients, and the mean of few unequal
+    numbers is larger than the root of their mean product, so a plain Corr of six networks may well
+    be 1.1.
+
+    Args:
+        statistic: Takes the numbers of the parts to use.
+        parts: How many there are.
+    """
+    everything = list(range(parts))
+    left_out = []
+    for part in everything:
+        others = everything[:part] + everything[part + 1 :]
+        left_out.append(statistic(others))
+
+    mean = sum(left_out) / parts
+    value = parts * statistic(everything) - (parts - 1) * mean
+    squares = sum((each - mean) ** 2 for each in left_out)
+    return Corr(value, math.sqrt((parts - 1) / parts * squares))
+
+
+def rotated(
+    trace_first: float,
+    trace_second: float,
+    squared_first: float,
+    squared_second: float,
+    size: int,
+) -> RotatedCorr:
+    """Mean and standard deviation of Corr(A, R B R^T) over random orthogonal R.
+
+    Args:
+        trace_first: Tr A.
+        trace_second: Tr B.
+        squared_first: |A|^2.
+        squared_second: |B|^2.
+        size: D of the matrices (D, D).
+
+    >>> rotated(2.0, 1.0, 2.0, 1.0, 2)          # the identity looks the same from everywhere
+    RotatedCorr(null=0.7071067811865475, null_spread=0.0)
+    """
+    if squared_first <= 0 or squared_second <= 0:
+        return RotatedCorr(math.nan, math.nan)
+    # Corr of each with the identity; unbiased norms may make it a little too large
+    first = _at_most_one(trace_first / math.sqrt(size * squared_first))
+    second = _at_most_one(trace_second / math.sqrt(size * squared_second))
+    freedom = (1 - first**2) * (1 - second**2)
+    dimension = max(1.0, (size - 1) * (size + 2) / 2)
+    return RotatedCorr(first * second, math.sqrt(freedom / dimension))
+
+
+def _at_most_one(value: float) -> float:
+    return max(-1.0, min(1.0, value))
+
+
+def unbiased_square(parts: Tensor) -> Tensor:
+    """|A|^2 of the mean A of parts (parts, D, D), without the bias of sampling.
+
+    The mean of <A_g, A_h> over pairs of different parts.
+    """
+    count = len(parts)
+    total = count**2 * inner_of_means(parts, parts) - parts.square().sum()
+    return total / (count * (count - 1))
+
+
+def inner_of_means(first: Tensor, second: Tensor) -> Tensor:
+    """<A, B> of the means of parts (parts, D, D)."""
+    return (first.mean(0) * second.mean(0)).sum()
+
+
+def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
+    """Corr(A, B) of the means of parts (parts, D, D), where no network is in parts of both.
+
+    >>> import torch
+    >>> parts = torch.eye(2, device="cpu").expand(3, 2, 2)
+    >>> float(corr_of_means(parts, parts))
+    1.0
+    """
+    squares = unbiased_square(first) * unbiased_square(second)
+    return inner_of_means(first, second) / squares.sqrt()
+
+
+def rotated_corr_of_means(first: Tensor, second: Tensor) -> Tensor:
+    """The mean of `corr_of_means` after a random rotation of one: tr A tr B / (D |A| |B|)."""
+    traces = first.mean(0).trace() * second.mean(0).trace() / first.shape[-1]
+    squares = unbiased_square(first) * unbiased_square(second)
+    return traces / squares.sqrt()

@@ -1,0 +1,380 @@
+"""Means, standard errors and nulls: every number of a result gets them here and nowhere else.
+
+What each means, everywhere:
+
+- `stderr`: the standard error of a value, how far it would move if everything were drawn again;
+- `null`: the mean of the statistic where there is no effect;
+- `null_spread`: its standard deviation there, which is what `value - null` is compared with;
+- `null_stderr`: the standard error of `null` itself, `null_spread` / sqrt(draws).
+
+What is unknown is None, never 0: one value has no standard error. Lists, numpy arrays and tensors
+on any device are taken; floats, or numpy arrays in double precision, are given back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Generator, Tensor
+
+Array: TypeAlias = NDArray[np.float64]
+Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | float
+Value: TypeAlias = float | Array
+
+
+def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | None]:
+    """The mean of independent values and its standard error.
+
+    Args:
+        values: Numbers, of which those along `axis` are independent draws of one thing.
+        axis: The axis over which the mean is taken.
+
+    Returns:
+        The mean, and its standard error or None where there are fewer than two values; floats
+        where nothing but `axis` is there, else arrays.
+
+    >>> mean_and_stderr([1.0, 3.0])
+    (2.0, 1.0)
+    >>> mean_and_stderr([1.0])
+    (1.0, None)
+    """
+    numbers = _numbers(values)
+    count = _count(numbers, axis)
+    mean = numbers.mean(axis)
+    if count < 2:
+        return _plain(mean), None
+    stderr = numbers.std(axis, ddof=1) / math.sqrt(count)
+    return _plain(mean), _plain(stderr)
+
+
+def binomial_stderr(share: Numbers, count: int) -> Value:
+    """The standard error of a share of `count` independent samples.
+
+    Half a sample is added on each side, so that shares of 0 and 1 have an error too.
+
+    >>> round(binomial_stderr(0.5, 100), 6)
+    0.05
+    >>> round(binomial_stderr(1.0, 100), 6)
+    0.007019
+    """
+    if count < 1:
+        raise ValueError(f"a share is one of at least 1 sample, found {count}")
+    inside = (_numbers(share) * count + 0.5) / (count + 1)
+    return _plain(np.sqrt(inside * (1 - inside) / count))
+
+
+def accuracy(
+    values: Numbers, samples: int, *, shared: bool = True, axis: int = -1
+) -> tuple[Value, Value]:
+    """The mean accuracy of trainings and its standard error: over trainings and test samples.
+
+    With R trainings, s^2 the variance of their accuracies and b = a (1 - a) / samples:
+
+    - `shared`: all trainings are tested on one set. Drawn again, trainings move the mean by
+      s^2 / R and the test set by Var_x[q(x)] / samples, where q(x) is the share of trainings that
+      are right on x. s^2 is over trainings with the set held fixed, so it does not contain the
+      second part. q is not known from accuracies; b is its upper bound, reached where trainings
+      agree on every sample: the error is sqrt(s^2 / R + b). It is right where some samples are
+      easy and some hard for all trainings, and too large, by at most sqrt(1 + R), where trainings
+      err independently of each other.
+    - not `shared`: every training has a test set of its own, and s^2 contains both parts: the error
+      is sqrt(s^2 / R). Since s^2 of few trainings may be small, or 0, by chance, and its
+      expectation is at least b, the larger of the two is taken, sqrt(max(s^2, b) / R): too large
+      by up to a quarter for two trainings.
+
+    Args:
+        values: Accuracies, those along `axis` of independent trainings.
+        samples: Test samples of each training.
+        shared: Whether all trainings have the same test samples.
+        axis: The axis of trainings.
+
+    Returns:
+        The mean accuracy and its standard error. Of one training only the test set's part is
+        known, so its error is too small by what trainings differ.
+
+    >>> mean, stderr = accuracy([0.9, 0.8], 100)
+    >>> round(mean, 3), round(stderr, 3)
+    (0.85, 0.062)
+    """
+    numbers = _numbers(values)
+    trainings = _count(numbers, axis)
+    mean = numbers.mean(axis)
+    sampling = np.square(binomial_stderr(mean, samples))
+    if trainings < 2:
+        return _plain(mean), _plain(np.sqrt(sampling))
+
+    between = numbers.var(axis, ddof=1)
+    if shared:
+        variance = sampling + between / trainings
+    else:
+        variance = np.maximum(between, sampling) / trainings
+    return _plain(mean), _plain(np.sqrt(variance))
+
+
+def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
+    """The standard error of a statistic from its values with one part of the data left out.
+
+    Args:
+        replicates: The statistic with each part, an observation or a group of equal size, left out
+            once, along `axis`.
+        axis: The axis of replicates.
+
+    Returns:
+        sqrt((n - 1) / n sum (t_i - mean t)^2), None with fewer than two replicates. A statistic
+        that is not smooth (a median, a count, a rank) has none that can be trusted.
+
+    Reference: Efron, The jackknife, the bootstrap and other resampling plans, 1982.
+
+    >>> round(jackknife([2.5, 2.0, 1.5]), 6)        # means of pairs of 1, 2, 3
+    0.57735
+    """
+    numbers = _numbers(replicates)
+    count = _count(numbers, axis)
+    if count < 2:
+        return None
+    away = numbers - numbers.mean(axis, keepdims=True)
+    variance = (count - 1) / count * np.square(away).sum(axis)
+    return _plain(np.sqrt(variance))
+
+
+def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
+    """The bias of order 1/n of a statistic: (n - 1) (mean t_i - t); take it away from the value.
+
+    Args:
+        whole: The statistic of all parts.
+        replicates: The statistic with each part left out once, along `axis`.
+        axis: The axis of replicates.
+
+    >>> values = np.array([1.0, 2.0, 3.0, 6.0])
+    >>> without = [np.delete(values, part).var() for part in range(4)]
+    >>> biased = values.var()
+    >>> mended = biased - jackknife_bias(biased, without)
+    >>> math.isclose(mended, values.var(ddof=1))
+    True
+    """
+    numbers = _numbers(replicates)
+    count = _count(numbers, axis)
+    return _plain((count - 1) * (numbers.mean(axis) - _numbers(whole)))
+
+
+def varies(values: Numbers) -> bool:
+    """Whether there are two different values: a correlation needs that of both its sides."""
+    numbers = _numbers(values)
+    return bool(numbers.size) and bool((numbers != numbers.flat[0]).any())
+
+
+class RankCorrelation(NamedTuple):
+    """Spearman's rank correlation of `count` pairs, with its permutation null."""
+
+    value: float
+    stderr: float | None
+    count: int
+    null: float
+    null_spread: float | None
+    null_stderr: float | None
+    p_value: float
+
+
+def rank_correlation(
+    x: Numbers, y: Numbers, *, generator: Generator, permutations: int = 999
+) -> RankCorrelation:
+    """Spearman's rank correlation, its standard error, and what permuted pairs would give.
+
+    The standard error is (1 - r^2) sqrt((1 + r^2 / 2) / (n - 1)) after Bonett and Wright, with r
+    shrunk by n / (n + 1) as if one more pair had been seen that says nothing, so that n pairs in
+    perfect order are not called certain. At r = 0 it is 1 / sqrt(n - 1), the exact spread under the
+    null. Against the spread over repetitions it is right within a third up to correlations of 0.9
+    and up to twice too large beyond (`tests/test_statistics.py`).
+
+    Args:
+        x: Numbers (n,); equal ones share their mean rank.
+        y: Numbers (n,).
+        generator: A generator on the CPU, for the permutations of y.
+        permutations: Draws of the null.
+
+    Returns:
+        The correlation; `p_value` is two-sided and at least 1 / (permutations + 1). The standard
+        error is None with fewer than three pairs.
+
+    Raises:
+        ValueError: Where one side is constant, so that it has no ranks (ask `varies` first).
+
+    Reference: Bonett and Wright, Sample size requirements for estimating Pearson, Kendall and
+    Spearman correlations, Psychometrika 2000.
+
+    >>> generator = torch.Generator("cpu").manual_seed(0)
+    >>> found = rank_correlation([1, 2, 3, 4], [10, 20, 30, 70], generator=generator)
+    >>> round(found.value, 2), round(found.stderr, 2), round(found.null_spread, 1)
+    (1.0, 0.24, 0.6)
+    """
+    first, second = _numbers(x), _numbers(y)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError(
+            f"a rank correlation is of pairs, found shapes {first.shape} and {second.shape}"
+        )
+    for name, side in (("x", first), ("y", second)):
+        if not varies(side):
+            raise ValueError(f"{name} is constant, so it has no rank correlation with anything")
+
+    value = float(stats.spearmanr(first, second).statistic)
+    null = _permuted_rank_correlations(first, second, generator, permutations)
+    spread = float(null.std()) if permutations > 1 else None
+    as_far = int((null.abs() >= abs(value) - 1e-12).sum())
+    return RankCorrelation(
+        value=value,
+        stderr=_rank_correlation_stderr(value, len(first)),
+        count=len(first),
+        null=float(null.mean()),
+        null_spread=spread,
+        null_stderr=None if spread is None else spread / math.sqrt(permutations),
+        p_value=(1 + as_far) / (1 + permutations),
+    )
+
+
+def _rank_correlation_stderr(value: float, count: int) -> float | None:
+    if count < 3:
+        return None
+    shrunk = value * count / (count + 1)
+    return (1 - shrunk**2) * math.sqrt((1 + shrunk**2 / 2) / (count - 1))
+
+
+def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws: int) -> Tensor:
+    """Rank correlations (draws,) of x with permutations of y, which are drawn all at once."""
+    a, b = _centred_ranks(x), _centred_ranks(y)
+    keys = torch.rand(draws, len(b), generator=generator, device="cpu")
+    order = keys.argsort(1)
+    return b[order] @ a / (a.norm() * b.norm())
+
+
+def _centred_ranks(values: Array) -> Tensor:
+    ranks = stats.rankdata(values) - (len(values) + 1) / 2
+    return torch.as_tensor(ranks, device="cpu", dtype=torch.float64)
+
+
+def null_of(values: Numbers) -> dict[str, float | None]:
+    """The fields of a quantity that say what no effect looks like: `null`, its spread and error.
+
+    Args:
+        values: The statistic in independent draws without the effect, (draws,).
+
+    Returns:
+        `null`, `null_spread` and `null_stderr`; the last two are None with fewer than two draws.
+
+    >>> null_of([1.0, 2.0, 3.0])
+    {'null': 2.0, 'null_spread': 1.0, 'null_stderr': 0.5773502691896258}
+    """
+    numbers = _numbers(values).ravel()
+    count = _count(numbers, 0)
+    if count < 2:
+        return {"null": float(numbers.mean()), "null_spread": None, "null_stderr": None}
+    spread = float(numbers.std(ddof=1))
+    return {
+        "null": float(numbers.mean()),
+        "null_spread": spread,
+        "null_stderr": spread / math.sqrt(count),
+    }
+
+
+def permutation_null(
+    statistic: Callable[[Tensor], Any],
+    values: Tensor,
+    *,
+    generator: Generator | Sequence[Generator],
+    draws: int,
+) -> Array:
+    """A statistic of rows in random order, such as labels that no longer belong to their samples.
+
+    Args:
+        statistic: Takes the permuted rows; returns a number or an array of one shape.
+        values: Rows (n, ...), on any device.
+        generator: A generator on the CPU that all draws follow, one `torch.randperm` each; or one
+            a draw.
+        draws: How many permutations.
+
+    Returns:
+        The statistics, (draws, ...).
+
+    >>> generator = torch.Generator("cpu").manual_seed(0)
+    >>> rows = torch.arange(3.0, device="cpu")
+    >>> permutation_null(lambda permuted: permuted.sum(), rows, generator=generator, draws=2)
+    array([3., 3.])
+    """
+    found = []
+    for stream in _streams_of(generator, draws):
+        order = torch.randperm(len(values), generator=stream, device="cpu")
+        permuted = values[order.to(values.device)]
+        found.append(_numbers(statistic(permuted)))
+    return np.stack(found)
+
+
+def rotation_null(
+    statistic: Callable[[Tensor], Any],
+    matrix: Tensor,
+    *,
+    generator: Generator | Sequence[Generator],
+    draws: int,
+) -> Array:
+    """A statistic of a symmetric matrix in random orientations, R A R^T: its spectrum stays.
+
+    Args:
+        statistic: Takes the rotated matrix; returns a number or an array of one shape.
+        matrix: A symmetric matrix (D, D), on any device.
+        generator: A generator on the CPU that all draws follow; or one a draw.
+        draws: How many rotations.
+
+    Returns:
+        The statistics, (draws, ...). The mean and the spread of a Frobenius cosine need no draws:
+        `correlation.rotated`.
+    """
+    found = []
+    for stream in _streams_of(generator, draws):
+        rotation = random_rotation(len(matrix), generator=stream).to(matrix)
+        found.append(_numbers(statistic(rotation @ matrix @ rotation.T)))
+    return np.stack(found)
+
+
+def random_rotation(size: int, *, generator: Generator) -> Tensor:
+    """An orthogonal matrix (size, size), uniform over all of them, on the CPU.
+
+    Q of a Gaussian matrix is uniform only after the signs of R's diagonal are taken into it.
+
+    Reference: Mezzadri, How to generate random matrices from the classical compact groups, 2007.
+    """
+    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
+    columns, triangle = torch.linalg.qr(noise)
+    signs = torch.where(triangle.diagonal() < 0, -1.0, 1.0).to(columns.dtype)
+    return columns * signs
+
+
+def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Sequence[Generator]:
+    if isinstance(generator, Generator):
+        return [generator] * draws
+    if len(generator) != draws:
+        raise ValueError(f"expected one generator or one a draw, {draws}, found {len(generator)}")
+    return generator
+
+
+def _numbers(values: Numbers) -> Array:
+    """Values as a numpy array in double precision."""
+    if isinstance(values, Tensor):
+        return values.detach().to("cpu", torch.float64).numpy()
+    if isinstance(values, Sequence) and any(isinstance(each, Tensor) for each in values):
+        return np.stack([_numbers(each) for each in values])
+    return np.asarray(values, dtype=np.float64)
+
+
+def _count(numbers: Array, axis: int) -> int:
+    if not numbers.ndim or not numbers.shape[axis]:
+        raise ValueError(f"expected at least one value along axis {axis}, found {numbers.shape}")
+    return int(numbers.shape[axis])
+
+
+def _plain(value: Any) -> Value:
+    """A float where there is one number, else the array."""
+    return float(value) if np.ndim(value) == 0 else value

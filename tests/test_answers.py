@@ -1,0 +1,67 @@
+"""What estimators return: fields, old names, and who takes part in full."""
+
+import dataclasses
+
+import pytest
+import torch
+from penchant_numerics import answers, moments
+from penchant_numerics.answers import Directions, Information, LayerCurvature
+from penchant_numerics.operators import Dense
+
+
+def directions(**more):
+    eye = torch.eye(2, device="cpu")
+    return Directions(eye[0], eye, trace=1.0, trace_stderr=None, networks=3, **more)
+
+
+def test_directions_have_a_number_of_networks_and_an_old_name_for_it():
+    found = directions()
+    assert found.networks == 3
+    with pytest.warns(DeprecationWarning, match="networks"):
+        assert found.samples == 3
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.networks = 4
+
+
+def test_directions_can_still_be_built_under_their_old_name():
+    eye = torch.eye(2, device="cpu")
+    found = moments.Directions(eye[0], eye, trace=1.0, trace_stderr=0.1, samples=5)
+    assert isinstance(found, answers.Directions)
+    assert found.networks == 5 and found.matrix is None
+
+
+def test_parts_are_kept_beside_the_whole_moment():
+    parts = torch.ones(2, 2, 2, device="cpu")
+    assert directions(parts=parts).parts is parts
+    assert directions().parts is None
+
+
+def test_a_plain_operator_is_not_yet_a_layer_curvature():
+    class Curvature(Dense):
+        by_class = False
+        squared_norm = property(lambda self: self.inner(self))
+
+        def inner(self, other):
+            return float((self.dense() * other.dense()).sum())
+
+        def alignment(self, other):
+            return self.inner(other) / (self.squared_norm * other.squared_norm) ** 0.5
+
+        def frobenius_distance(self, other, *, relative=False):
+            return float((self.dense() - other.dense()).norm())
+
+        def exact_spectrum(self):
+            return torch.linalg.eigvalsh(self.matrix).flip(0)
+
+        def eigenpairs(self, count, *, generator=None):
+            raise NotImplementedError
+
+    matrix = torch.eye(3, device="cpu")
+    assert isinstance(Curvature(matrix), LayerCurvature)
+    assert not isinstance(Dense(matrix), LayerCurvature)
+
+
+def test_information_that_was_not_measured_is_none():
+    found = Information(0.5, training=0.6, stderr=None)
+    assert found.null is found.null_spread is found.null_stderr is None
+    assert found.warnings == () and dict(found.conventions) == {}
