@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from penchant import plugins as discovery
+from penchant.plugins import discovery
 
 ROOT = Path(__file__).resolve().parent.parent
 

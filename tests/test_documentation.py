@@ -7,8 +7,8 @@ import sys
 import penchant
 import pytest
 from penchant import hookspecs
-from penchant import plugins as discovery
-from penchant.experiment import build, read_toml
+from penchant.plugins import discovery
+from penchant.experiments.experiment import build, read_toml
 
 
 def test_the_public_surface_is_documented(root):

@@ -2,8 +2,8 @@
 
 import penchant
 import pytest
-from penchant import plugins as discovery
-from penchant.experiment import build, read_toml
+from penchant.plugins import discovery
+from penchant.experiments.experiment import build, read_toml
 
 EXAMPLE = {
     "architectures": [{"name": "perceptron"}],

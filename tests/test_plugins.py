@@ -4,7 +4,7 @@ import importlib.metadata
 
 import penchant
 import pytest
-from penchant import plugins as discovery
+from penchant.plugins import discovery
 
 PROBE = """
 import attrs

@@ -2,7 +2,7 @@
 
 import penchant
 import pytest
-from penchant.settings import apply, parse_component, parse_options
+from penchant.experiments.typed_text import apply, parse_component, parse_options
 
 
 def test_a_component_is_a_name_and_toml_literals():

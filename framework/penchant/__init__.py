@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penchant.components import Architecture, Dataset, Estimator, Executor, Probe, option
+from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
+from penchant.components.hookspecs import hookimpl
+from penchant.components.options import option
+from penchant.components.roles import Role
+from penchant.components.training import Training
 from penchant.errors import Error
-from penchant.hookspecs import hookimpl
-from penchant.results import Quantity, Result
-from penchant.roles import Role
-from penchant.training import Training
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
+
+if TYPE_CHECKING:
+    from penchant.api import measure, read, run
+    from penchant.execution.context import Context
 
 __all__ = [
     "Architecture",
+    "Context",
     "Dataset",
     "Error",
     "Estimator",
@@ -29,11 +36,22 @@ __all__ = [
     "run",
 ]
 
+# Loaded when they are asked for: a plugin's declaration needs none of them.
+_LATER = {
+    "Context": "penchant.execution.context",
+    "measure": "penchant.api",
+    "read": "penchant.api",
+    "run": "penchant.api",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`measure`, `run` and `read` are loaded when they are asked for: a plugin's declaration needs none of them."""
-    if name in ("measure", "run", "read"):
-        from penchant import api
+    if name in _LATER:
+        import importlib
 
-        return getattr(api, name)
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'penchant' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant import plugins as discovery
-from penchant.components import Probe
+import attrs
+from penchant.components.component import Probe
 from penchant.errors import Error
-from penchant.experiment import build, read_toml
-from penchant.plugins import Plugin, Plugins, check_declaration
-from penchant.report import write_report
-from penchant.results import Result
-from penchant.runner import run_experiment
-from penchant.runs import Run, read
+from penchant.execution.runner import run_experiment
+from penchant.experiments.experiment import build, read_toml
+from penchant.experiments.settings import Settings
+from penchant.experiments.typed_text import parse_component
+from penchant.plugins import discovery
+from penchant.plugins.discovery import Plugins
+from penchant.results.report import write_report
+from penchant.results.result import Result
+from penchant.results.runs import Run, read
 
 __all__ = ["measure", "read", "run"]
 
-_SETTINGS = ("device", "dtype", "shape", "outputs", "threads", "executor", "workers")
+_SETTINGS = {field.name for field in attrs.fields(Settings)} - {"seeds", "title"}
 
 
 def run(
@@ -30,20 +33,30 @@ def run(
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
-    """Run an experiment, a TOML file or a dict of the same form, and return the run; what was done before is kept.
+    """Run an experiment and return the run; what was done before is kept.
+
+    Args:
+        experiment: A TOML file, or a dict of the same form.
+        out: The run folder; by default `runs/` and the file's name.
+        fresh: Move an old run in this folder aside.
+        plugins: Where components are found; by default all that are installed.
+        where: What messages call the experiment.
+
+    Returns:
+        The run.
 
     >>> run = penchant.run("examples/quickstart.toml")             # doctest: +SKIP
     >>> run.results(probe="nad")[0].quantities["trace"]            # doctest: +SKIP
     """
     if isinstance(experiment, (str, Path)):
         path = Path(experiment)
-        raw, where, stem = read_toml(path), path.name, path.stem
+        raw = read_toml(path)
+        where, stem = path.name, path.stem
     else:
         raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
-    found = run_experiment(
-        build(raw, plugins, where), plugins, Path(out) if out else Path("runs") / stem, fresh=fresh
-    )
+    folder = Path(out) if out else Path("runs") / stem
+    found = run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh)
     write_report(found)
     return found
 
@@ -57,53 +70,129 @@ def measure(
     preset: str = "quick",
     estimators: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
-    weights: str | None = None,
+    weights: str | Path | None = None,
     out: str | Path | None = None,
     **options: Any,
 ) -> Result:
     """Measure one thing and return its result; a failure is raised.
 
-    `architecture` and `dataset` are a name, a dict with a name and options, or an object of your own: a callable that
-    returns a module, a module, a pair of tensors, a torch dataset. `probe` may be a class of your own. Options of the
-    probe, and device, dtype, shape, outputs, threads, executor and workers, are keywords.
+    Args:
+        probe: Its name, or a class of your own.
+        architecture: A name, with options as in "mlp:widths=[64]", a dict with a name and options,
+            or an object of your own: a module class, a callable that returns a module, a module.
+        dataset: The same for data: a name, a dict, a pair of tensors, a torch dataset, a callable.
+        seed: Seed of all random numbers.
+        preset: Preset of the probe.
+        estimators: Role to estimator: a name, or a dict with a name and options.
+        training: How networks are trained; for a network of your own it means: train it further.
+        weights: A file of weights for the architecture, for probes that measure one network.
+        out: Folder that keeps the run, with its figures and report.
+        **options: Options of the probe, and device, dtype, shape, outputs, threads, executor,
+            workers and time_limit.
 
-    >>> penchant.measure("nad", architecture="lenet", samples=200).quantities["trace"]    # doctest: +SKIP
+    Returns:
+        Quantities, arrays, conventions and warnings.
+
+    >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
     plugins = discovery.load()
     if not isinstance(probe, str):
-        plugins, probe = _with_own(plugins, probe), probe.name
-    settings = {name: options.pop(name) for name in _SETTINGS if name in options}
-    entry = {
-        "name": probe,
-        "preset": preset,
-        "estimators": estimators or {},
-        "training": training or {},
-        **options,
-    }
-    raw: dict[str, Any] = {**settings, "seeds": [seed], "probes": [entry]}
-    for kind, given in (("architecture", architecture), ("dataset", dataset)):
-        if given is not None:
-            raw[f"{kind}s"] = [_component(given)]
-            entry[f"{kind}s"] = [raw[f"{kind}s"][0].get("label", raw[f"{kind}s"][0].get("name"))]
+        plugins, probe = plugins.with_component(probe, Probe), probe.name
+    raw = one_probe(
+        probe,
+        {name: value for name, value in options.items() if name not in _SETTINGS},
+        architectures=[] if architecture is None else [_component(architecture)],
+        datasets=[] if dataset is None else [_component(dataset)],
+        preset=preset,
+        estimators=dict(estimators or {}),
+        training=dict(training or {}),
+    )
+    raw.update({name: value for name, value in options.items() if name in _SETTINGS})
+    raw["seeds"] = [seed]
     if weights is not None:
+        if architecture is None:
+            raise Error("weights belong to an architecture, found none")
         raw["architectures"][0]["weights"] = weights
+    if not out:
+        # Nobody sees figures in a folder that is deleted.
+        raw["figures"] = False
+    return _measured(raw, plugins, probe, out)
+
+
+def _measured(
+    raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None
+) -> Result:
+    """Run an experiment of one job and return its result with everything that was kept."""
     with tempfile.TemporaryDirectory() as temporary:
-        found = run_experiment(build(raw, plugins, "measure"), plugins, Path(out or temporary))
+        experiment = build(raw, plugins, "measure")
+        found = run_experiment(experiment, plugins, Path(out or temporary))
         if out:
             write_report(found)
         (job,) = found.jobs
         result = found.result(job["id"])
     if result.status != "done":
-        raise Error(f"{probe} failed: {result.error}")
+        details = result.record.get("traceback")
+        error = Error(f"{probe} failed: {result.error}")
+        if details:
+            error.add_note(details)
+        raise error
     return result
 
 
+def one_probe(
+    probe: str,
+    options: Mapping[str, Any],
+    *,
+    architectures: list[dict[str, Any]],
+    datasets: list[dict[str, Any]],
+    **parts: Any,
+) -> dict[str, Any]:
+    """An experiment of one probe, which is given everything.
+
+    Args:
+        probe: The probe's name.
+        options: Its options.
+        architectures: Tables of architectures, each with a name.
+        datasets: Tables of datasets.
+        **parts: preset, estimators and training of the probe; empty ones are left out.
+
+    Returns:
+        The experiment as a dict.
+    """
+    entry: dict[str, Any] = {"name": probe, **options}
+    entry.update({name: value for name, value in parts.items() if value})
+    raw: dict[str, Any] = {"probes": [entry]}
+    for key, tables in (("architectures", architectures), ("datasets", datasets)):
+        if tables:
+            raw[key] = _with_labels(tables)
+            entry[key] = [_label(table) for table in raw[key]]
+    return raw
+
+
+def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same tables; where a name stands twice, each with a label of its own."""
+    names = [table.get("name") for table in tables]
+    found = []
+    for index, table in enumerate(tables):
+        if names.count(table.get("name")) > 1 and "label" not in table:
+            table = {**table, "label": f"{table['name']}-{index}"}
+        found.append(table)
+    return found
+
+
+def _label(table: Mapping[str, Any]) -> Any:
+    name = table.get("name")
+    short = name.rpartition("/")[2] if isinstance(name, str) else name
+    return table.get("label", short)
+
+
 def _component(given: Any) -> dict[str, Any]:
+    """The table of an architecture or dataset, from whatever stands for one."""
     if isinstance(given, str):
-        return {"name": given}
-    return dict(given) if isinstance(given, Mapping) else {"name": "import", "factory": given}
-
-
-def _with_own(plugins: Plugins, probe: type[Probe]) -> Plugins:
-    check_declaration(probe, Probe)
-    return Plugins([*plugins.plugins, Plugin("own", "own", "0", components=(probe,))])
+        return parse_component(given)
+    if isinstance(given, Mapping):
+        if not isinstance(given.get("name"), str):
+            listed = ", ".join(map(repr, given))
+            raise Error(f"expected a dict with a name and options, found one with {listed}")
+        return dict(given)
+    return {"name": "import", "factory": given}

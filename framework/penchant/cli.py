@@ -1,17 +1,18 @@
-"""Commands. Nobody imports this; what they do is in the other modules, imported only by the command that needs it."""
+"""Commands. What they do is in the other modules, imported only by the command that needs it."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from penchant import plugins as discovery
-from penchant.errors import Error
-from penchant.explain import explanation
-from penchant.settings import apply, parse_component, parse_options
+from penchant.errors import Error, printable, suggestion
+from penchant.experiments.typed_text import apply, parse_component, parse_options
+from penchant.plugins import discovery
+from penchant.plugins.explain import explanation
 
 _KINDS = ("architecture", "dataset", "estimator", "probe", "executor")
 
@@ -23,14 +24,23 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Error as error:
-            click.echo(f"penchant: {error}", err=True)
+            _complain(f"penchant: {error}")
             sys.exit(2)
         except KeyboardInterrupt:
-            click.echo(
-                "\npenchant: interrupted; finished work is kept, run the same command to go on",
-                err=True,
-            )
+            kept = "finished work is kept, run the same command to go on"
+            _complain(f"\npenchant: interrupted; {kept}")
             sys.exit(130)
+
+
+def _complain(text: str) -> None:
+    """One line on stderr, if there is one."""
+    if sys.stderr is not None:
+        click.echo(printable(text), err=True)
+
+
+def _say(text: str) -> None:
+    """A line on stdout; what a plugin or a stranger wrote cannot move the cursor."""
+    click.echo(printable(text).encode(errors="backslashreplace"))
 
 
 @click.group(cls=_Commands)
@@ -40,29 +50,32 @@ class _Commands(click.Group):
 def main(ctx: click.Context, without: tuple[str, ...]) -> None:
     """Measure what neural networks prefer."""
     ctx.obj = tuple(without)
+    # `import:factory=own:make` finds own.py in the folder where the command is typed.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+_RUN_OPTIONS = [
+    click.option("--out", metavar="DIR", help="Run folder."),
+    click.option("--device", help="auto, cpu, cuda or cuda:N."),
+    click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Change the experiment, e.g. probes.nad.networks=50.",
+    ),
+    click.option("--executor", help="How shards are run: see `penchant list executor`."),
+    click.option("--workers", type=int, help="Workers of the executor."),
+    click.option("--threads", type=int, help="Torch threads of every job and shard (default 1)."),
+    click.option("--time-limit", type=float, help="Seconds after which a job fails."),
+    click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
+]
 
 
 def _run_options(command: Any) -> Any:
     """The options that `run` and `probe` share."""
-    for option in reversed(
-        [
-            click.option("--out", metavar="DIR", help="Run folder."),
-            click.option("--device", help="auto, cpu, cuda or cuda:N."),
-            click.option(
-                "--set",
-                "sets",
-                multiple=True,
-                metavar="PATH=VALUE",
-                help="Change the experiment, e.g. probes.nad.samples=50.",
-            ),
-            click.option("--executor", help="How shards are run: see `penchant list executor`."),
-            click.option("--workers", type=int, help="Workers of the executor."),
-            click.option(
-                "--threads", type=int, help="Torch threads of every job and shard (default 1)."
-            ),
-            click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
-        ]
-    ):
+    for option in reversed(_RUN_OPTIONS):
         command = option(command)
     return command
 
@@ -73,23 +86,18 @@ def _run_options(command: Any) -> Any:
 @click.pass_obj
 def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
-    from penchant.experiment import read_toml
+    from penchant.experiments.experiment import read_toml
 
-    _execute(read_toml(file), file.name, Path("runs") / file.stem, without, **options)
+    raw = read_toml(file)
+    _execute(raw, file.name, Path("runs") / file.stem, without, **options)
 
 
 @main.command()
 @click.argument("name")
 @click.option(
-    "-a",
-    "architectures",
-    multiple=True,
-    metavar="ARCH[:k=v,...]",
-    help="Architecture with options.",
+    "-a", "architectures", multiple=True, metavar="ARCH[:k=v,...]", help="Architecture."
 )
-@click.option(
-    "-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset with options."
-)
+@click.option("-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset.")
 @click.option(
     "-e",
     "estimators",
@@ -108,47 +116,48 @@ def probe(
     without: tuple[str, ...],
     /,
     name: str,
-    architectures: Any,
-    datasets: Any,
-    estimators: Any,
-    options_: Any,
-    preset: Any,
-    seeds: Any,
-    shape: Any,
-    outputs: Any,
+    architectures: tuple[str, ...],
+    datasets: tuple[str, ...],
+    estimators: tuple[str, ...],
+    options_: tuple[str, ...],
+    preset: str | None,
+    seeds: tuple[int, ...],
+    shape: str | None,
+    outputs: int | None,
     **options: Any,
 ) -> None:
     """Run one probe without a file."""
-    from penchant.identity import short_hash
+    from penchant.api import one_probe
+    from penchant.experiments.identity import short_hash
 
-    entry: dict[str, Any] = {"name": name, **parse_options(",".join(options_))}
-    raw: dict[str, Any] = {"probes": [entry]}
-    if preset:
-        entry["preset"] = preset
-    for key, given in (("architectures", architectures), ("datasets", datasets)):
-        if given:
-            raw[key] = [parse_component(text) for text in given]
-            for index, each in enumerate(raw[key]):
-                if sum(other["name"] == each["name"] for other in raw[key]) > 1:
-                    each["label"] = f"{each['name']}-{index}"
-            entry[key] = [each.get("label", each["name"].rpartition("/")[2]) for each in raw[key]]
-    for text in estimators:
-        role, found, rest = text.partition("=")
-        if not found:
-            raise Error(f"-e takes ROLE=ESTIMATOR, found {text!r}")
-        entry.setdefault("estimators", {}).setdefault(role, []).append(parse_component(rest))
-    for role, chosen in entry.get("estimators", {}).items():
-        entry["estimators"][role] = chosen[0] if len(chosen) == 1 else chosen
-    raw.update({"seeds": list(seeds)} if seeds else {})
-    raw.update({"shape": parse_options(f"shape=[{shape}]")["shape"]} if shape else {})
-    raw.update({"outputs": outputs} if outputs is not None else {})
-    _execute(
-        raw,
-        "command line",
-        Path("runs") / f"{name.rpartition('/')[2]}-{short_hash([raw, *options['sets']])}",
-        without,
-        **options,
+    raw = one_probe(
+        name,
+        parse_options(",".join(options_)),
+        architectures=[parse_component(text) for text in architectures],
+        datasets=[parse_component(text) for text in datasets],
+        preset=preset,
+        estimators=_estimators(estimators),
     )
+    if seeds:
+        raw["seeds"] = list(seeds)
+    if shape:
+        raw["shape"] = parse_options(f"shape=[{shape}]")["shape"]
+    if outputs is not None:
+        raw["outputs"] = outputs
+    short = name.rpartition("/")[2]
+    folder = Path("runs") / f"{short}-{short_hash([raw, *options['sets']])}"
+    _execute(raw, "command line", folder, without, **options)
+
+
+def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Role to estimator, or to a list of them where a role is given several times."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        role, equals, rest = text.partition("=")
+        if not equals:
+            raise Error(f"-e takes ROLE=ESTIMATOR, found {text!r}")
+        found.setdefault(role, []).append(parse_component(rest))
+    return {role: chosen[0] if len(chosen) == 1 else chosen for role, chosen in found.items()}
 
 
 def _execute(
@@ -162,22 +171,30 @@ def _execute(
     fresh: bool,
     **settings: Any,
 ) -> None:
+    """Run, and print what was found."""
     from penchant.api import run as run_experiment
-    from penchant.builtin import Display
+    from penchant.execution.display import Display
 
     for text in sets:
         raw = apply(raw, text)
-    raw = {**raw, **{key: value for key, value in settings.items() if value is not None}}
+    given = {key: value for key, value in settings.items() if value is not None}
     plugins = discovery.load(without).with_listener("display", Display())
-    found = run_experiment(raw, out=out or folder, fresh=fresh, plugins=plugins, where=where)
+    found = run_experiment(
+        {**raw, **given}, out=out or folder, fresh=fresh, plugins=plugins, where=where
+    )
     for job in found.jobs:
-        result = found.result(job["id"])
-        if result.quantities:
-            click.echo(job["id"])
-        for name, quantity in result.quantities.items():
-            click.echo(f"  {name:24} {quantity}")
-    click.echo(f"{found.folder / 'report.html'}")
+        if job["status"] == "done":
+            _print_quantities(found, job["id"])
+    _say(f"{found.folder / 'report.html'}")
     sys.exit(0 if found.done else 1)
+
+
+def _print_quantities(run: Any, job: str) -> None:
+    quantities = run.result(job, arrays=False).quantities
+    _say(job)
+    width = max([24, *map(len, quantities)])
+    for name, quantity in quantities.items():
+        _say(f"  {name:{width}} {quantity}")
 
 
 @main.command(name="list")
@@ -189,32 +206,30 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     if kind is not None and kind.removesuffix("s") not in _KINDS:
         raise Error(f"kind must be one of {', '.join(_KINDS)}, found {kind!r}")
     plugins = discovery.load(without)
-    offers = plugins.offers(kind.removesuffix("s") if kind else None)
-    rows = [
-        {
+    rows = []
+    for offer in plugins.offers(kind.removesuffix("s") if kind else None):
+        row = {
             "kind": offer.component.kind,
             "name": plugins.address(offer),
             "summary": offer.component.summary(),
             "plugin": offer.distribution,
             "version": offer.version,
         }
-        for offer in offers
-    ]
+        rows.append(row)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    width = max((len(row["name"]) for row in rows), default=0)
+    names = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
-        click.echo(
-            f"{row['kind']:13}{row['name']:{width + 2}}{row['summary']}  ({row['plugin']} {row['version']})"
-        )
+        place = f"{row['kind']:12} {row['name']:{names}}"
+        _say(f"{place}  {row['summary']}  ({row['plugin']} {row['version']})")
     _mention_set_aside(plugins)
 
 
 def _mention_set_aside(plugins: discovery.Plugins) -> None:
     aside = [plugin.name for plugin in plugins.plugins if plugin.reason]
     if aside:
-        click.echo(f"set aside: {', '.join(aside)}; `penchant plugins` says why", err=True)
+        _complain(f"set aside: {', '.join(aside)}; `penchant plugins` says why")
 
 
 @main.command()
@@ -223,17 +238,14 @@ def _mention_set_aside(plugins: discovery.Plugins) -> None:
 def explain(without: tuple[str, ...], name: str) -> None:
     """Help text, reference, options, presets, arrays and quantities of a component."""
     plugins = discovery.load(without)
-    offers = [
-        offer
-        for offer in plugins.offers()
-        if name in (offer.component.name, plugins.address(offer))
-    ]
+    known = {plugins.address(offer): offer for offer in plugins.offers()}
+    offers = []
+    for offer in plugins.offers():
+        if name in (offer.component.name, plugins.address(offer)):
+            offers.append(offer)
     if not offers:
-        known = {plugins.address(offer): offer.component.kind for offer in plugins.offers()}
-        from penchant.errors import suggestion
-
         raise Error(f"no component is called {name!r}{suggestion(name, known)}")
-    click.echo("\n\n".join(explanation(offer) for offer in offers))
+    _say("\n\n".join(explanation(offer) for offer in offers))
 
 
 @main.command()
@@ -242,46 +254,46 @@ def explain(without: tuple[str, ...], name: str) -> None:
 def plugins(without: tuple[str, ...], as_json: bool) -> None:
     """Plugins: name, version, status, reason, components."""
     found = discovery.load(without)
-    rows = [
-        {
-            "name": plugin.name,
-            "distribution": plugin.distribution,
-            "version": plugin.version,
-            "status": plugin.status,
-            "reason": plugin.reason,
-            "components": [f"{each.kind} {each.name}" for each in plugin.components],
-            "clashes": [
-                _clash(plugin, each, both)
-                for each in plugin.components
-                if (both := found.clash(each))
-            ],
-        }
-        for plugin in found.plugins
-    ]
+    rows = [_plugin(found, plugin) for plugin in found.plugins]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        click.echo(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
-        click.echo(
-            f"  {row['reason']}"
-            if row["reason"]
-            else f"  {', '.join(row['components']) or 'listens only'}"
-        )
+        _say(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
+        _say(f"  {row['reason'] or ', '.join(row['components']) or 'listens only'}")
         for clash in row["clashes"]:
-            click.echo(f"  {clash}")
+            _say(f"  {clash}")
 
 
-def _clash(plugin: discovery.Plugin, component: Any, both: str) -> str:
-    address = f"{plugin.distribution}/{component.name}"
-    return f"the {component.kind} {component.name!r} is offered by {both}: it is reached as {address!r} only"
+def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any]:
+    """What is said of a plugin."""
+    clashes = []
+    for component in plugin.components:
+        both = found.clash(component)
+        if both and plugin.distribution != discovery.KERNEL:
+            what = f"the {component.kind} {component.name!r} is offered by {both}"
+            address = f"{plugin.distribution}/{component.name}"
+            clashes.append(f"{what}: it is reached as {address!r} only")
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": plugin.status,
+        "reason": plugin.reason,
+        "components": [f"{each.kind} {each.name}" for each in plugin.components],
+        "clashes": clashes,
+    }
 
 
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def report(folder: Path) -> None:
-    """Write report.html of a run folder again."""
-    from penchant.report import write_report
-    from penchant.runs import read
+    """Write report.html of a run folder again, and figures that are missing."""
+    from penchant.execution.drawing import draw_missing
+    from penchant.results.report import write_report
+    from penchant.results.runs import read
 
-    click.echo(write_report(read(folder)))
+    found = read(folder)
+    for job in found.jobs:
+        draw_missing(found.place(job["id"]))
+    _say(str(write_report(found)))

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 
 
 class Error(Exception):
-    """A mistake the user can mend: the message says what was found and what was expected."""
+    """A mistake the user can mend: the message says what was found and what was expected.
+
+    `option` names the option of a component that the mistake is about, where it is about one.
+    """
+
+    option: str = ""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -16,8 +21,24 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("lenett", ["lenet", "mlp"])
     "; did you mean 'lenet'?"
     """
-    known = sorted(set(known))
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if close:
-        return "; did you mean " + " or ".join(repr(each) for each in close) + "?"
-    return "; there are " + ", ".join(known) if known else "; there are none"
+        return "; did you mean " + " or ".join(map(repr, close)) + "?"
+    if names:
+        return "; there are " + ", ".join(names)
+    return "; there are none"
+
+
+def printable(text: str) -> str:
+    """A text whose control characters cannot move a terminal's cursor or change its colours.
+
+    >>> printable("red: " + chr(27) + "[31m")
+    'red: \\\\x1b[31m'
+    """
+    kept = [each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text]
+    return "".join(kept)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -22,15 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant import plugins as discovery
 from penchant.api import run
-from penchant.components import Dataset, Estimator, Probe, check_parameters, resolve
-from penchant.identity import derive
-from penchant.networks import BoundArchitecture
-from penchant.plugins import Offer, check_declaration
-from penchant.results import Result
-from penchant.roles import role_of
-from penchant.runs import Run
+from penchant.components.component import Dataset, Estimator, Probe
+from penchant.components.roles import role_of
+from penchant.components.targets import check_parameters, resolve
+from penchant.execution.networks import BoundArchitecture
+from penchant.plugins import discovery
+from penchant.plugins.discovery import Offer, check_declaration
+from penchant.results.result import Result
+from penchant.results.runs import Run
+from penchant.seeds import derive
 
 TINY = "penchant.testing:tiny_network"
 

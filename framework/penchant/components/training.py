@@ -1,17 +1,23 @@
-"""How networks are trained: described once per experiment, read by the loop in `penchant_numerics.trainer`."""
+"""How networks are trained: described once, read by the loop in `penchant_numerics.trainer`."""
 
 from __future__ import annotations
 
 import math
 
 import attrs
-from penchant.components import Component, option
+from penchant.components.component import Component
+from penchant.components.options import option
 from penchant.errors import Error
+
+EPOCHS = 10  # where neither epochs nor steps are given
 
 
 @attrs.frozen
 class Training(Component):
-    """How a network is trained. `steps = 0` is the network as drawn; with neither `epochs` nor `steps`, ten epochs."""
+    """How a network is trained.
+
+    `steps = 0` is the network as drawn; with neither `epochs` nor `steps`, ten epochs.
+    """
 
     kind = "training"
     name = "training"
@@ -29,7 +35,9 @@ class Training(Component):
     momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = option(0.0, "weight decay", at_least=0)
     clip: float | None = option(None, "largest norm of the gradient", above=0)
-    loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
+    loss: str = option(
+        "cross-entropy", "training loss", choices=("cross-entropy", "squared-error")
+    )
     until_loss: float | None = option(
         None, "stop when the mean loss of an epoch is below this", above=0
     )
@@ -39,16 +47,16 @@ class Training(Component):
 
     def __attrs_post_init__(self) -> None:
         if self.epochs is not None and self.steps is not None:
-            raise Error(
-                f"training takes epochs or steps, found both ({self.epochs} and {self.steps})"
-            )
+            found = f"found both ({self.epochs} and {self.steps})"
+            raise Error(f"training takes epochs or steps, {found}")
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""
         if self.steps is not None:
             return self.steps
-        return (10 if self.epochs is None else self.epochs) * self.steps_per_epoch(samples)
+        epochs = EPOCHS if self.epochs is None else self.epochs
+        return epochs * self.steps_per_epoch(samples)
 
     def steps_per_epoch(self, samples: int) -> int:
-        """Optimiser steps in a pass over this many training samples; the last batch may be smaller."""
+        """Optimiser steps in a pass over this many samples; the last batch may be smaller."""
         return 1 if self.batch == 0 else max(1, math.ceil(samples / self.batch))

@@ -1,8 +1,9 @@
-"""Options as people type them: `samples=50`, `mlp:widths=[100,100],activation=gelu`, `probes.nad.samples=50`."""
+"""What people type: `networks=50`, `mlp:widths=[100,100],activation=gelu`, `training.epochs=2`."""
 
 from __future__ import annotations
 
 import copy
+import tomllib
 from typing import Any
 
 from penchant.errors import Error, suggestion
@@ -19,7 +20,10 @@ def parse_component(text: str) -> dict[str, Any]:
 
 
 def parse_options(text: str) -> dict[str, Any]:
-    """Values by name. A value is a TOML literal; what is not one is a string up to the next comma outside brackets."""
+    """Values by name.
+
+    A value is a TOML literal; what is not one is a string up to the next comma outside brackets.
+    """
     found: dict[str, Any] = {}
     for part in _split(text):
         key, equals, value = part.partition("=")
@@ -31,7 +35,9 @@ def parse_options(text: str) -> dict[str, Any]:
 
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets and quotes."""
-    parts, depth, quote = [""], 0, ""
+    parts = [""]
+    depth = 0
+    quote = ""
     for character in text:
         if quote:
             quote = "" if character == quote else quote
@@ -51,17 +57,18 @@ def _split(text: str) -> list[str]:
 def parse_value(text: str) -> Any:
     """A TOML literal, else the text itself."""
     try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[no-redef]
-    try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError) as error:
+        raise Error(f"{text[:40]}... cannot be read as a value: {error}") from None
 
 
 def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
-    """The experiment with one value changed: `training.epochs=2`, `seeds=[0,1]`, `probes.nad.samples=50` (by label)."""
+    """The experiment with one value changed.
+
+    `training.epochs=2`, `seeds=[0,1]`, `probes.nad.networks=50` (by label or name).
+    """
     path, equals, value = text.partition("=")
     if not equals:
         raise Error(f"--set takes PATH=VALUE, found {text!r}")
@@ -69,7 +76,10 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
     *way, last = path.split(".")
     places: list[Any] = [changed]
     for step in way:
-        places = [each for place in places for each in _inside(place, step, path)]
+        inside: list[Any] = []
+        for place in places:
+            inside.extend(_inside(place, step, path))
+        places = inside
     for place in places:
         if not isinstance(place, dict):
             raise Error(f"--set {path}: {last!r} is not inside a table")
@@ -78,17 +88,16 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _inside(place: Any, step: str, path: str) -> list[Any]:
-    if isinstance(place, list):
-        labels = [each.get("label", each.get("name")) for each in place if isinstance(each, dict)]
-        found = [
-            each
-            for each in place
-            if isinstance(each, dict)
-            and step in (each.get("label", each.get("name")), each.get("name"))
-        ]
-        if not found:
-            raise Error(
-                f"--set {path}: nothing is called {step!r}{suggestion(step, [str(label) for label in labels])}"
-            )
-        return found
-    return [place.setdefault(step, {})]
+    """The tables that one step of a path leads to."""
+    if not isinstance(place, list):
+        return [place.setdefault(step, {})]
+    tables = [each for each in place if isinstance(each, dict)]
+    found = [each for each in tables if step in (_label(each), each.get("name"))]
+    if not found:
+        near = suggestion(step, [str(_label(each)) for each in tables])
+        raise Error(f"--set {path}: nothing is called {step!r}{near}")
+    return found
+
+
+def _label(table: dict[str, Any]) -> Any:
+    return table.get("label", table.get("name"))

@@ -1,4 +1,8 @@
-"""Roles: how every estimator of a role is called. A role is a function without a body; it names no plugin."""
+"""Roles: how every estimator of a role is called.
+
+A role is a function without a body. This module names roles, never plugins; the type that an
+estimator of a role returns is in `penchant_numerics.answers`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penchant.components import Component, check_parameters, resolve
+from penchant.components.component import Component
+from penchant.components.targets import check_parameters, resolve
 
 
 class Role:
@@ -32,12 +37,12 @@ class Role:
 
 
 @Role
-def directions(options: Any, context: Any, *, samples: int) -> Any:
-    """The directions of its input that an architecture prefers, from `samples` networks.
+def directions(options: Any, context: Any, *, networks: int) -> Any:
+    """The directions of its input that an architecture prefers, from `networks` networks.
 
-    Returns a `penchant_numerics.moments.Directions`: a symmetric second moment over the input or its leading pairs, with
-    the number of samples, the standard error of the trace, and the squared norms of the samples where there is one
-    vector a network.
+    Returns a `penchant_numerics.answers.Directions`: a symmetric second moment over the input or
+    its leading pairs, with the number of networks, the standard error of the trace, and squared
+    norms where there is one vector a network.
     """
 
 
@@ -45,7 +50,8 @@ def directions(options: Any, context: Any, *, samples: int) -> Any:
 def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
-    Returns `{layer name: operator}`; an operator has matvec, trace, Frobenius distance and eigenvalues.
+    Returns `{layer name: penchant_numerics.answers.LayerCurvature}`: an operator with matvec,
+    trace, Frobenius distance and eigenvalues.
     """
 
 
@@ -53,13 +59,13 @@ def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
 def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
-    Returns a value on held-out samples, its standard error, the training value, the null from shuffled pairs, warnings.
+    Returns a `penchant_numerics.answers.Information`: a value on held-out samples, its standard
+    error, the training value, the null from shuffled pairs, warnings.
     """
 
 
-SHARED: Mapping[str, Role] = {
-    role.name: role for role in (directions, curvature, mutual_information)
-}
+_ROLES = (directions, curvature, mutual_information)
+SHARED: Mapping[str, Role] = {role.name: role for role in _ROLES}
 
 
 def role_of(estimator: type[Component] | Component) -> Role | None:

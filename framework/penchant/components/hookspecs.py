@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pluggy
-from penchant.components import Architecture, Dataset, Estimator, Executor, Probe
+from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
 
 hookspec = pluggy.HookspecMarker("penchant")
 hookimpl = pluggy.HookimplMarker("penchant")

@@ -1,0 +1,1 @@
+"""What plugins declare: components and their options, roles, hooks, trainings."""

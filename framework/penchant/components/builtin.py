@@ -1,0 +1,81 @@
+"""What the kernel itself offers, through the same hooks as everybody: executors and `import`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from penchant.components.component import Architecture, Dataset, Executor
+from penchant.components.hookspecs import hookimpl
+from penchant.components.options import option
+
+
+@attrs.frozen
+class Serial(Executor):
+    """Runs everything in this process, one thing after another."""
+
+    name = "serial"
+    target = "penchant.execution.pools:SerialPool"
+
+
+@attrs.frozen
+class Processes(Executor):
+    """Spreads jobs and shards over worker processes of this machine, one device each."""
+
+    name = "processes"
+    target = "penchant.execution.pools:ProcessPool"
+
+
+@attrs.frozen
+class ImportedArchitecture(Architecture):
+    """Your own network: a module class, any callable that returns a `torch.nn.Module`, or a module.
+
+    A class or callable is given `shape` and `outputs` where its signature has them, and draws a
+    fresh network at every call. A module is one definite network, so only probes that measure one
+    network take it; it is measured as it is, and trained further only where `training` is given to
+    that probe itself. An experiment file can name any importable function here, and running the
+    experiment calls it: run only files you trust.
+    """
+
+    name = "import"
+    target = "penchant.components.imported:build"
+
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or module itself", target=True
+    )
+
+
+@attrs.frozen
+class ImportedDataset(Dataset):
+    """Your own data: (inputs, labels), train and test pairs of these, or torch datasets.
+
+    A callable that returns one of these will do as well. Without a test part, a fifth of the
+    samples, of every class where labels are classes, is drawn for testing with the seed. Labels
+    that are whole numbers are classes. Bytes are divided by 255. An experiment file can name any
+    importable function here, and running the experiment calls it: run only files you trust.
+    """
+
+    name = "import"
+    target = "penchant.components.imported:load"
+
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or the data itself", target=True
+    )
+
+
+@hookimpl
+def penchant_executors() -> list[type[Executor]]:
+    """The executors of the kernel."""
+    return [Serial, Processes]
+
+
+@hookimpl
+def penchant_architectures() -> list[type[Architecture]]:
+    """The user's own networks."""
+    return [ImportedArchitecture]
+
+
+@hookimpl
+def penchant_datasets() -> list[type[Dataset]]:
+    """The user's own data."""
+    return [ImportedDataset]

@@ -1,0 +1,143 @@
+"""Components: the declarations a plugin hands over.
+
+A component is a frozen attrs class whose fields, made with `option()`, are its options. It costs
+nothing to import: its code is named by a target string, loaded when it is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+from penchant.errors import Error, suggestion
+
+RESERVED = frozenset(
+    "name label preset estimators training weights architecture architectures dataset datasets "
+    "seed seeds device dtype shape outputs threads executor workers out".split()
+)
+AXES = ("architecture", "dataset")
+
+
+@attrs.frozen
+class Component:
+    """What all components have: a name, a target and options."""
+
+    kind: ClassVar[str] = ""
+    name: ClassVar[str] = ""
+    target: ClassVar[Any] = ""
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+    @classmethod
+    def bind(cls, values: Mapping[str, Any], where: str = "") -> Any:
+        """The component with these options.
+
+        Every mistake names the option, what was found and what is allowed, and the place `where`.
+        """
+        fields = {field.name: field for field in attrs.fields(cls)}
+        for key in values:
+            if key not in fields:
+                near = suggestion(key, fields)
+                raise Error(f"{cls.name} has no option {key!r}{near}{_place(where, key)}")
+        for key, field in fields.items():
+            if field.default is attrs.NOTHING and key not in values:
+                about = field.metadata["help"]
+                raise Error(f"{cls.name} needs the option {key!r}: {about}{_place(where, key)}")
+        try:
+            return cls(**values)
+        except Error as error:
+            # Without an option it is a rule between options, from __attrs_post_init__.
+            raise Error(f"{error}{_place(where, error.option)}") from None
+
+    def options(self) -> dict[str, Any]:
+        """The options as they are, by name."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+
+
+def _place(where: str, option: str) -> str:
+    if not where:
+        return ""
+    return f" ({where}.{option})" if option else f" ({where})"
+
+
+class Architecture(Component):
+    """A distribution of networks. Target: `build(options, shape, outputs) -> torch.nn.Module`."""
+
+    kind = "architecture"
+    parameters = ("options", "shape", "outputs")
+
+
+class Dataset(Component):
+    """Train and test samples. Target: `load(options, generator) -> Data(train, test, classes)`."""
+
+    kind = "dataset"
+    parameters = ("options", "generator")
+
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files it reads with these options; their content is part of a job's key."""
+        return ()
+
+
+class Estimator(Component):
+    """A numerical method for one role. Target: called as the role's function says.
+
+    `uses` names datasets and architectures that its code asks the context for.
+    """
+
+    kind = "estimator"
+    role: ClassVar[Any] = ""
+    uses: ClassVar[tuple[str, ...]] = ()
+
+
+class Probe(Component):
+    """A measurement. Target: `run(options, context) -> Result`; figures: `draw(result)`.
+
+    Attributes:
+        needs: Axes it cannot do without: "architecture", "dataset". Also "training", and what the
+            axes must have: "classes" (labels that are classes), "images" (channels x height x
+            width), "scalar-output" (one output, or two logits).
+        accepts: Axes it takes only when an experiment selects them.
+        roles: Role to its default estimator: a name, or a tuple of names where it takes several.
+        uses: Datasets and architectures that its code asks the context for by name.
+        one_network: It measures one network, the trained one; so a module or `weights` of the
+            user's can stand for it. Other probes draw fresh networks and refuse both.
+        quantities: Name to one line; braces name an option or role the name is filled from.
+        arrays: The same for arrays; the standard error of array `x` is array `x-stderr`.
+        figures: Target of the function that draws its figures from a stored result.
+        presets: Name to options, estimators and training.
+    """
+
+    kind = "probe"
+    parameters = ("options", "context")
+    needs: ClassVar[tuple[str, ...]] = ()
+    accepts: ClassVar[tuple[str, ...]] = ()
+    roles: ClassVar[Mapping[str, Any]] = {}
+    uses: ClassVar[tuple[str, ...]] = ()
+    one_network: ClassVar[bool] = False
+    quantities: ClassVar[Mapping[str, str]] = {}
+    arrays: ClassVar[Mapping[str, str]] = {}
+    figures: ClassVar[Any] = ""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    @classmethod
+    def takes(cls, axis: str) -> bool:
+        """Can a job of this probe have this axis?"""
+        return axis in cls.needs or axis in cls.accepts
+
+    @classmethod
+    def trains(cls) -> bool:
+        """Does a job of this probe have a training?"""
+        return cls.takes("training") or all(cls.takes(axis) for axis in AXES)
+
+
+class Executor(Component):
+    """A way to run shards. Target: `start(options, workers, threads) -> pool`."""
+
+    kind = "executor"
+    parameters = ("options", "workers", "threads")

@@ -1,0 +1,230 @@
+"""Options: the fields of a component, with help text, bounds, choices and strict types.
+
+Nothing is coerced: an int option refuses 3.7 and true, a text option refuses a number. Lists become
+tuples, ints become floats where a float is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import operator
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from penchant.errors import Error, suggestion
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
+    "at_least": operator.ge,
+    "at_most": operator.le,
+    "above": operator.gt,
+    "below": operator.lt,
+}
+
+
+@attrs.frozen
+class Limits:
+    """The bounds and choices of an option: they check values and describe themselves."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is out of bounds or not among the choices."""
+        if value is None:
+            return
+        if self.choices is not None and value not in self.choices:
+            raise Error(f"{name} must be one of {self._allowed()}, found {value!r}{self._near(value)}")
+        for bound, holds in _BOUNDS.items():
+            limit = getattr(self, bound)
+            if limit is not None and not holds(value, limit):
+                raise Error(f"{name} must be {bound.replace('_', ' ')} {limit}, found {value}")
+
+    def _allowed(self) -> str:
+        return ", ".join(map(str, self.choices or ()))
+
+    def _near(self, value: Any) -> str:
+        """A name that is close; without one the list of choices says enough."""
+        if not isinstance(value, str):
+            return ""
+        text = suggestion(value, map(str, self.choices or ()))
+        return text if "mean" in text else ""
+
+    def describe(self) -> list[str]:
+        """The limits in words, for help texts."""
+        texts = []
+        for bound in _BOUNDS:
+            limit = getattr(self, bound)
+            if limit is not None:
+                texts.append(f"{bound.replace('_', ' ')} {limit}")
+        if self.choices:
+            texts.append(" | ".join(map(str, self.choices)))
+        return texts
+
+
+def option(
+    default: Any = attrs.NOTHING,
+    help: str = "",
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+    array: bool = False,
+    target: bool = False,
+) -> Any:
+    """An option of a component.
+
+    Args:
+        default: Its value where none is given; left out, it must be given.
+        help: One line that says what it means.
+        at_least: Smallest value.
+        at_most: Largest value.
+        above: Every value is larger than this.
+        below: Every value is smaller than this.
+        choices: All values there are.
+        array: The value is an array, a file `something.npy`, or `run:FOLDER#array`; the component's
+            code is always handed the array.
+        target: The value is `package.module:name`, or in Python the object itself.
+
+    Returns:
+        A field for the attrs class of the component.
+    """
+    limits = Limits(at_least, at_most, above, below, choices)
+    metadata = {"help": help, "array": array, "target": target, "limits": limits}
+    convert = attrs.Converter(_converted, takes_self=True, takes_field=True)  # type: ignore[misc,call-overload]
+    return attrs.field(default=default, kw_only=True, metadata=metadata, converter=convert)
+
+
+def _converted(value: Any, instance: Any, field: Any) -> Any:
+    try:
+        return conform(type(instance), field, value)
+    except Error as error:
+        error.option = field.name
+        raise
+
+
+@functools.cache
+def hints(cls: Any) -> dict[str, Any]:
+    """The types of a component's options.
+
+    Each class of the line is read once: typing.get_type_hints reads them all every time.
+    """
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__bases__):
+        found.update(hints(base))
+    found.update(inspect.get_annotations(cls, eval_str=True))
+    return found
+
+
+def conform(cls: type, field: Any, value: Any) -> Any:
+    """The value as the option holds it, or an Error that says what is allowed."""
+    metadata = field.metadata
+    if metadata["target"]:
+        return value
+    if metadata["array"]:
+        return _as_array(value, field.name)
+    hint = hints(cls)[field.name]
+    try:
+        value = _typed(value, hint)
+    except (TypeError, OverflowError):
+        found = f"found {_shown(value)} ({type(value).__name__})"
+        raise Error(f"{field.name} must be {describe_type(hint)}, {found}") from None
+    parts = value if isinstance(value, tuple) else (value,)
+    for part in parts:
+        metadata["limits"].check(field.name, part)
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: of a long one only its beginning."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits has no text
+        return "a huge number"
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _as_array(value: Any, name: str) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    import numpy as np
+
+    if np.iscomplexobj(value):
+        raise Error(f"{name} must hold real numbers, found complex ones")
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise Error(f"{name} must be an array, a file or run:FOLDER#array, found {kind}") from None
+    bad = int((~np.isfinite(array)).sum())
+    if bad:
+        raise Error(f"{name} must be finite, found {bad} values that are not")
+    return array
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    """The value in the type that the hint asks for; a TypeError where it is of another."""
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return _typed_or_none(value, arguments)
+    if origin is tuple:
+        return _typed_tuple(value, arguments)
+    if hint is float:
+        return _typed_float(value)
+    if hint is int and not isinstance(value, (bool, float, str)):
+        return operator.index(value)
+    if hint in (bool, str) and type(value) is hint:
+        return value
+    raise TypeError
+
+
+def _typed_or_none(value: Any, arguments: tuple[Any, ...]) -> Any:
+    if value is None and type(None) in arguments:
+        return None
+    (hint,) = (each for each in arguments if each is not type(None))
+    return _typed(value, hint)
+
+
+def _typed_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise TypeError
+    return number
+
+
+def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
+        raise TypeError
+    return tuple(_typed(part, hint) for part, hint in zip(value, arguments))
+
+
+def describe_type(hint: Any) -> str:
+    """A type in words: "a whole number", "a list, each a number", "text or nothing"."""
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        inner = [describe_type(each) for each in arguments if each is not type(None)]
+        return " or ".join(inner) + " or nothing"
+    if origin is tuple:
+        each = describe_type(arguments[0])
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return f"a list, each {each}"
+        return f"a list of {len(arguments)}, each {each}"
+    return _NAMES.get(hint, "an object")

@@ -1,0 +1,62 @@
+"""Targets: code that a declaration names by text, loaded when it is needed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from penchant.errors import Error
+
+
+def resolve(target: Any, what: str) -> Callable[..., Any]:
+    """The function behind a target: `package.module:function`, or the function itself."""
+    if inspect.ismethod(target) and hasattr(target.__self__, "target"):
+        # A function that is a class attribute was reached through an instance.
+        target = target.__func__
+    if callable(target):
+        return cast("Callable[..., Any]", target)
+    text = str(target)
+    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+        raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
+    found = _imported(text, what)
+    if not callable(found):
+        kind = type(found).__name__
+        raise Error(f"the target {target!r} of {what} must be callable, found {kind}")
+    return cast("Callable[..., Any]", found)
+
+
+def _imported(text: str, what: str) -> Any:
+    """The object that a target names; whatever its module raises is told as one line."""
+    module, _, name = text.partition(":")
+    try:
+        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may raise anything when it is imported
+        problem = str(error) or type(error).__name__
+        raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
+
+
+def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
+    """Refuse a target that cannot be called with these parameters."""
+    found = tuple(inspect.signature(function).parameters)
+    if found[: len(expected)] != expected:
+        wanted = ", ".join(expected)
+        raise Error(f"the target of {what} must take ({wanted}), found ({', '.join(found)})")
+
+
+def sendable(value: Any) -> bool:
+    """Can another process import this by its name?"""
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", "")
+    if module in (None, "__main__") or "<" in name:
+        # An object without a name of its own is sent by pickle, unless a script made its class.
+        return not name and type(value).__module__ != "__main__"
+    try:
+        return resolve(f"{module}:{name}", name) is value
+    except Error:
+        return False

@@ -1,0 +1,1 @@
+"""Running jobs: what a probe is given, pools, networks, figures, progress."""

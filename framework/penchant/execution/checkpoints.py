@@ -1,0 +1,144 @@
+"""Checkpoints: a training is done once per run, kept, and gone on with after a kill.
+
+A checkpoint's name ends in a checksum of its content, so that a damaged one is noticed, set aside
+and trained again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from penchant.errors import Error
+from penchant.execution.networks import read_tensors
+from penchant.results.files import atomic, checksum, set_aside
+
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_DIGITS = 16  # of the checksum in a checkpoint's name
+
+
+class Checkpoints:
+    """One training in a folder of its own: every state that was asked for is kept."""
+
+    def __init__(
+        self,
+        folder: Path,
+        data: Any,
+        training: Any,
+        *,
+        seed: int,
+        tell: Callable[[int, int], None],
+    ) -> None:
+        self.folder = folder
+        self.data = data
+        self.training = training
+        self.seed = seed
+        self.tell = tell
+
+    def states(
+        self, make: Callable[[], Any], steps: Sequence[int] | None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (step, network) for these steps in order; by default the last.
+
+        Args:
+            make: Makes the network as it is before training.
+            steps: Steps to look at; after an early stop later ones are left out.
+
+        Yields:
+            The step, and a network of its own.
+        """
+        total = self.training.total_steps(len(self.data.train.inputs))
+        wanted = [total] if steps is None else sorted(set(steps))
+        if wanted and not 0 <= wanted[0] <= wanted[-1] <= total:
+            found = f"found steps {wanted[0]} to {wanted[-1]}"
+            raise Error(f"the training has {total} steps, {found}")
+        seen = -1
+        for step in wanted:
+            state = self._state(make, step)
+            # An early stop answers all later steps.
+            if state["step"] > seen:
+                network = make()
+                network.load_state_dict(state["network"])
+                seen = int(state["step"])
+                yield seen, network
+
+    def _state(self, make: Callable[[], Any], step: int) -> dict[str, Any]:
+        import filelock
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Two jobs that share a training: the second waits and reads.
+        with filelock.FileLock(self.folder / "lock"):
+            known = self._nearest(step)
+            if known is not None and (known["step"] == step or known["finished"]):
+                return known
+            return self._train(make(), known, step)
+
+    def _nearest(self, step: int) -> dict[str, Any] | None:
+        """The latest state up to this step that can be read; damaged ones are set aside."""
+        kept = []
+        for path in self.folder.glob("*.pt"):
+            parts = path.stem.split("-")
+            if len(parts) == 3 and parts[1].isdigit() and int(parts[1]) <= step:
+                kept.append((int(parts[1]), path))
+        for _, path in sorted(kept, reverse=True):
+            state = self._read(path)
+            if state is not None:
+                return state
+        return None
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        try:
+            if checksum(path)[:_DIGITS] == path.stem.rpartition("-")[2]:
+                return read_tensors(path)
+        except (OSError, Error):
+            pass
+        set_aside(path)
+        return None
+
+    def _train(self, network: Any, state: dict[str, Any] | None, step: int) -> dict[str, Any]:
+        """Train up to a step, from a state or from the beginning."""
+        from penchant_numerics.trainer import Trainer
+
+        trainer = Trainer(network, self.data.train, self.training, seed=self.seed)
+        if state is not None:
+            trainer.load(state)
+        saved = time.monotonic()
+
+        def observe(at: int, loss: float) -> None:
+            nonlocal saved
+            self.tell(at, trainer.total)
+            # A killed training goes on from here.
+            if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                self._write("latest", trainer.state())
+                saved = time.monotonic()
+
+        trainer.run(until=step, observe=observe)
+        return self._write("step", trainer.state())
+
+    def _write(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
+        """Keep a state, drop those kept against a kill, and give it back as a reader has it."""
+        import torch
+
+        temporary = self.folder / "writing"
+        with atomic(temporary) as file:
+            torch.save(_on_host(state), file)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        path = self.folder / f"{kind}-{state['step']}-{digest[:_DIGITS]}.pt"
+        temporary.replace(path)
+        for old in self.folder.glob("latest-*.pt"):
+            if old != path:
+                old.unlink(missing_ok=True)
+        return read_tensors(path)
+
+
+def _on_host(value: Any) -> Any:
+    """A state whose tensors are in the host's memory, so that any machine can read it."""
+    if isinstance(value, dict):
+        return {key: _on_host(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_on_host(part) for part in value]
+    return value.detach().cpu() if hasattr(value, "detach") else value

@@ -1,0 +1,579 @@
+"""What a probe is given: networks, data, estimators, random numbers, and a way to spread its work.
+
+A context is a scope: whose code runs, with which options, on which networks, with which random
+numbers. It can be narrowed, and what a map shares is sent to a worker once.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.component import Architecture
+from penchant.components.roles import role_of
+from penchant.components.training import Training
+from penchant.errors import Error, suggestion
+from penchant.execution import pools
+from penchant.execution.checkpoints import Checkpoints
+from penchant.execution.environment import place, policy
+from penchant.execution.loading import loaded, written
+from penchant.execution.networks import BoundArchitecture, load_weights
+from penchant.execution.shards import (
+    Scope,
+    Shard,
+    Shelf,
+    check_sendable,
+    in_order,
+    json_like,
+    pack,
+    ranges,
+    shared_arrays,
+    unpack,
+)
+from penchant.experiments.arrays import with_arrays
+from penchant.experiments.jobs import Choice, Job, training_name
+from penchant.experiments.typed_text import parse_component
+from penchant.seeds import derive
+
+SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
+
+
+class Context:
+    """Everything a probe may know and use.
+
+    Attributes:
+        options: Options of the component whose code runs: the probe's in `run` and in its shards,
+            the estimator's in its own.
+        seed: The job's seed.
+        device: Where tensors belong.
+        dtype: Precision of networks and data.
+        training: The recipe, where the job has one.
+        shared: In a shard, what its map shares: tensors on the device, by name.
+        warnings: What `warn` was told.
+        conventions: What makes numbers incomparable; add to it.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        folder: Path,
+        *,
+        pool: Any = None,
+        notify: Callable[..., None] | None = None,
+        worker: int = 0,
+    ) -> None:
+        import torch
+
+        self._job = job
+        self._folder = folder
+        self._pool = pool or pools.SerialPool()
+        self._notify = notify
+        self._inside = False  # true in the context that a shard is given
+        self._scope = Scope()
+        # Shared by all narrower contexts of this one.
+        self._counts = {"shards": 0}
+        self._held: dict[str, Any] = {}
+        self._told = 0.0
+        self.seed = job.seed
+        self.training: Training | None = job.probe.training
+        self.device = torch.device(place(job.settings.device, worker))
+        self.dtype = getattr(torch, job.settings.dtype)
+        self.shared: Mapping[str, Any] = {}
+        self.warnings: list[str] = []
+        self.conventions: dict[str, str] = {}
+
+    # Whose code runs, on what.
+
+    @functools.cached_property
+    def options(self) -> Any:
+        """Options of the component whose code runs, arrays read."""
+        owner = self._scope.owner
+        if owner is None:
+            return with_arrays(self._job.probe.component)
+        role, number = owner
+        return with_arrays(self._job.probe.estimators[role][number].component)
+
+    def has(self, axis: str) -> bool:
+        """Was an "architecture", a "dataset" or a "training" given?"""
+        given = {
+            "architecture": self._scope.architecture or self._job.architecture,
+            "dataset": self._job.dataset,
+            "training": self.training,
+        }
+        if axis not in given:
+            raise Error(f"a context has architecture, dataset and training, found {axis!r}")
+        return given[axis] is not None
+
+    def scope(
+        self,
+        *keys: Any,
+        architecture: Architecture | str | None = None,
+        shape: Sequence[int] | None = None,
+        outputs: int | None = None,
+        first: int = 0,
+    ) -> Context:
+        """A narrower context: other networks, other random numbers.
+
+        Args:
+            *keys: Enter every generator made below.
+            architecture: Another one: a component, or text such as "mlp:widths=[64]" of one that
+                the running component names in `uses`.
+            shape: Another input shape.
+            outputs: Another number of outputs.
+            first: Networks are numbered from this one on.
+
+        Returns:
+            The context; warnings and conventions reach the same result.
+        """
+        before = self._scope
+        if isinstance(architecture, str):
+            architecture = self._used_architecture(architecture)
+        narrower = attrs.evolve(
+            before,
+            keys=(*before.keys, *keys),
+            architecture=architecture or before.architecture,
+            shape=before.shape if shape is None else tuple(shape),
+            outputs=outputs or before.outputs,
+            first=before.first + first,
+        )
+        return self._in(narrower)
+
+    def _in(self, scope: Scope) -> Context:
+        """This context in another scope; what depends on the scope is made anew."""
+        other = copy.copy(self)
+        other._scope = scope
+        for name in ("architecture", "options"):
+            other.__dict__.pop(name, None)
+        return other
+
+    def _used_architecture(self, text: str) -> Any:
+        entry = parse_component(text)
+        offer = self._used("architecture", entry.pop("name"))
+        return offer.component.bind(entry, f"context.scope({text!r})")
+
+    def _used(self, kind: str, name: str) -> Any:
+        found = self._job.probe.used.get((kind, name))
+        if found is None:
+            who = self._job.probe.component.name
+            raise Error(f"{who!r} must name the {kind} {name!r} in `uses` before it asks for it")
+        return found
+
+    # Data and networks.
+
+    @property
+    def data(self) -> Any:
+        """Train and test samples of the job's dataset on the device, and the number of classes."""
+        if self._job.dataset is None:
+            raise Error(f"the probe {self._job.probe.label!r} was given no dataset")
+        held = self._held.get("data")
+        # Samples that somebody has written to are loaded again: nobody sees another's changes.
+        if held is None or held[1] != written(held[0]):
+            data = self._load(self._job.dataset)
+            held = self._held["data"] = (data, written(data))
+        return held[0]
+
+    def dataset(self, name: str, **options: Any) -> Any:
+        """Samples of a dataset that the running component names in `uses`."""
+        offer = self._used("dataset", name)
+        component = offer.component.bind(options, f"context.dataset({name!r})")
+        return self._load(Choice(component, offer, name))
+
+    def _load(self, choice: Choice) -> Any:
+        name = choice.component.name
+        generator = self._generator("dataset", name)
+        data = loaded(
+            choice, generator, seed=self.seed, device=self.device, dtype=self.dtype
+        )
+        for convention, text in data.conventions.items():
+            self.conventions[f"{name}: {convention}"] = text
+        for warning in data.warnings:
+            self.warn(f"{name}: {warning}")
+        return data
+
+    @functools.cached_property
+    def architecture(self) -> BoundArchitecture:
+        """The bound architecture: a callable index -> module, with `shape` and `outputs`."""
+        choice = self._job.architecture
+        component = self._scope.architecture or (choice and choice.component)
+        if component is None:
+            raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
+        shape, outputs = self._scope.shape, self._scope.outputs
+        if shape is None:
+            shape = self.data.shape if self._job.dataset else self._job.settings.shape
+        if outputs is None:
+            outputs = self.data.outputs if self._job.dataset else self._job.settings.outputs
+        replaced = choice is None or self._scope.architecture is not None
+        label = component.name if replaced else choice.label  # type: ignore[union-attr]
+        return BoundArchitecture(
+            with_arrays(component),
+            label,
+            tuple(shape),
+            outputs,
+            seed=self.seed,
+            first=self._scope.first,
+        )
+
+    def network(self, index: int = 0, outputs: int | None = None) -> Any:
+        """Network number `index` of this seed, in evaluation mode, on the device."""
+        architecture = self.architecture
+        if outputs is not None:
+            architecture = architecture.with_outputs(outputs)
+        return architecture(index).to(self.device, self.dtype).eval()
+
+    def _given(self) -> Any:
+        """The network that training begins with: number 0, or the user's own."""
+        network = self.network()
+        choice = self._job.architecture
+        if choice is not None and choice.weights:
+            load_weights(network, Path(choice.weights), choice.label)
+        return network
+
+    # Training.
+
+    def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
+        """Yield (step, network) along the training of this architecture, dataset and seed.
+
+        By default its end only. Steps after an early stop (`until_loss`) are left out. A module or
+        `weights` of the user's are yielded as they are, as step 0, unless this probe was given a
+        training of its own.
+        """
+        choice = self._job.architecture
+        if choice is not None and choice.is_one_network:
+            if not self._job.probe.trains_further:
+                self.conventions["network"] = "the user's own, as it is: not trained"
+                yield 0, self._given()
+                return
+            self.conventions["network"] = "the user's own, trained further"
+        training = self._recipe()
+        network = None
+        for step, network in self._checkpoints(training).states(self._given, steps):
+            yield step, network
+        if network is not None:
+            self._warn_if_at_chance(network, self.data.train)
+
+    def _recipe(self) -> Training:
+        """The training; of several learning rates the one with the smallest test error."""
+        if self.training is None:
+            who = self._job.probe.component.name
+            raise Error(f"the probe {who!r} must name 'training' in `needs` before it trains")
+        if not self.training.learning_rates:
+            return self.training
+        return self._best_rate(self._finished)
+
+    def _checkpoints(self, training: Training) -> Checkpoints:
+        name = training_name(self._job.network_key, training)
+        return Checkpoints(
+            self._folder / "networks" / name,
+            self.data,
+            training,
+            seed=derive(self.seed, "training"),
+            tell=functools.partial(self._tell, "training steps"),
+        )
+
+    def _finished(self, training: Training) -> tuple[Any, Any]:
+        """The network at the end of the job's training, and the samples it is judged on."""
+        *_, (_, network) = self._checkpoints(training).states(self._given, None)
+        return network, self.data.test
+
+    def _best_rate(self, finished: Callable[[Training], tuple[Any, Any]]) -> Training:
+        """The training with the learning rate of the smallest test error, the first of equals."""
+        from penchant_numerics.trainer import evaluate
+
+        assert self.training is not None
+        errors: list[tuple[float, Training]] = []
+        for rate in self.training.learning_rates:
+            training = attrs.evolve(self.training, learning_rate=rate, learning_rates=())
+            try:
+                network, judged = finished(training)
+            except FloatingPointError:
+                continue  # a rate at which training diverges has lost, nothing more
+            loss, accuracy = evaluate(network, judged, loss=training.loss)
+            classes = judged.labels.ndim == 1 and not judged.labels.is_floating_point()
+            errors.append((1 - accuracy if classes else loss, training))
+        count = len(self.training.learning_rates)
+        if not errors:
+            raise Error(f"training diverged at every one of {count} learning rates")
+        error, best = min(errors, key=lambda pair: pair[0])
+        diverged = count - len(errors)
+        lost = f", {diverged} of which diverged" if diverged else ""
+        self.conventions["learning rate"] = (
+            f"{best.learning_rate:g}, smallest test error ({error:.4g}) of {count} rates{lost}"
+        )
+        return best
+
+    def train(
+        self,
+        network: Any,
+        samples: Any,
+        *keys: Any,
+        steps: Sequence[int] | None = None,
+        test: Any = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Train a network by the job's recipe on samples of the probe's own, in place.
+
+        Args:
+            network: The network; it is changed.
+            samples: What it is trained on.
+            *keys: Tell one training from another; its random numbers come from them.
+            steps: Steps to yield at; by default the end only.
+            test: What a sweep of learning rates is judged on.
+
+        Yields:
+            The step and the network.
+        """
+        from penchant_numerics.trainer import Trainer
+
+        seed = self.generator("training", *keys).initial_seed()
+        recipe = self._recipe_for(network, samples, test, seed)
+        trainer = Trainer(network, samples, recipe, seed=seed)
+        for step in [trainer.total] if steps is None else sorted(set(steps)):
+            seen = trainer.step
+            trainer.run(until=step)
+            # An early stop answers all later steps.
+            if trainer.step > seen or trainer.step == step:
+                yield trainer.step, network
+        self._warn_if_at_chance(network, samples)
+
+    def _recipe_for(self, network: Any, samples: Any, test: Any, seed: int) -> Training:
+        """The recipe for samples of the probe's own, swept over learning rates where it has any."""
+        if self.training is None or not self.training.learning_rates:
+            return self._recipe()
+        if test is None:
+            raise Error("learning_rates need test samples to be judged on, and this probe has none")
+        from penchant_numerics.trainer import Trainer
+
+        def finished(training: Training) -> tuple[Any, Any]:
+            other = copy.deepcopy(network)
+            Trainer(other, samples, training, seed=seed).run()
+            return other, test
+
+        return self._best_rate(finished)
+
+    def _warn_if_at_chance(self, network: Any, samples: Any) -> None:
+        """Say so where a training learnt nothing: its accuracy is what guessing would give."""
+        from penchant_numerics.trainer import evaluate
+
+        labels = samples.labels
+        trained = self.training is not None and self.training.steps != 0
+        if not trained or labels.ndim != 1 or labels.is_floating_point():
+            return
+        if int(labels.min()) < 0:
+            return  # labels that are left out have no chance
+        some = samples.select(slice(0, 1024))
+        _, accuracy = evaluate(network, some)
+        chance = float(labels.bincount().max()) / len(labels)
+        error = (chance * (1 - chance) / len(some.labels)) ** 0.5
+        if accuracy <= chance + 2 * error:
+            guess = f"guessing the most frequent class gives {chance:.3f}"
+            self.warn(f"nothing was learnt: training accuracy {accuracy:.3f}, {guess}")
+
+    # Estimators.
+
+    def estimator(self, role: str) -> BoundEstimator:
+        """The estimator the experiment chose for a role, ready to be called."""
+        found = self.estimators(role)
+        if len(found) != 1:
+            raise Error(f"the role {role!r} has {len(found)} estimators, expected one")
+        return found[0]
+
+    def estimators(self, role: str) -> tuple[BoundEstimator, ...]:
+        """All estimators the experiment chose for a role of which the probe takes several."""
+        chosen = self._job.probe.estimators
+        if role not in chosen:
+            who = self._job.probe.component.name
+            raise Error(f"the probe {who!r} has no role {role!r}{suggestion(role, chosen)}")
+        several = len(chosen[role]) > 1
+        found = []
+        for number, choice in enumerate(chosen[role]):
+            scope = attrs.evolve(self._scope, owner=(role, number))
+            found.append(BoundEstimator(choice, self._in(scope), several=several))
+        return tuple(found)
+
+    # Shards.
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any] | None = None,
+        *,
+        networks: int | range | None = None,
+        a_shard: int = 32,
+        shared: Mapping[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield `function(context, item)` in the order of items; each is kept as a shard.
+
+        What a stopped run had finished is read again. Items and their order must depend on options
+        only.
+
+        Args:
+            function: A function at the top of a module. It returns {name: number, array, text,
+                true, false or None}.
+            items: JSON-like values.
+            networks: Instead of items: numbers 0 to n are cut into ranges, which are the items.
+            a_shard: Networks in such a range.
+            shared: Arrays that every shard sees as `context.shared`, sent to a worker once.
+
+        Yields:
+            What the function returned, with arrays of the host.
+        """
+        if (items is None) == (networks is None):
+            raise Error("context.map takes either items or networks")
+        if networks is not None:
+            items = ranges(networks, a_shard)
+        assert items is not None
+        if self._pool.workers > 1:
+            check_sendable(function)
+        arrays, digest = shared_arrays(shared)
+        shards = []
+        for item in items:
+            number = self._counts["shards"]
+            self._counts["shards"] += 1
+            shards.append(Shard(number, function, json_like(item, function), self._scope))
+        return self._mapped(shards, arrays, digest)
+
+    def _mapped(
+        self, shards: list[Shard], shared: dict[str, Any], digest: str
+    ) -> Iterator[dict[str, Any]]:
+        shelf = Shelf(self._folder / "jobs" / self._job.id / "shards", self._job.key)
+        stored: set[int] = set()
+        if not self._inside:
+            stored = {shard.number for shard in shards if shelf.holds(shard, digest)}
+        missing = [shard for shard in shards if shard.number not in stored]
+        pool = self._pool if len(missing) > 1 else pools.SerialPool()
+        setup: Any = ShardSetup(self._job, self._folder, shared)
+        if pool.workers == 1:
+            setup = _Here(self, shared)
+        found = in_order(
+            shards,
+            stored,
+            shelf.read,
+            pool.map(run_shard, setup, missing),
+            lambda shard: run_shard(_Here(self, shared), shard, 0),
+        )
+        for done, (shard, arrays, is_new) in enumerate(found, 1):
+            if is_new and not self._inside:
+                shelf.keep(shard, digest, arrays)
+            self._tell("shards", done, len(shards))
+            answer, notes = unpack(arrays)
+            self.conventions.update(notes["conventions"])
+            for warning in notes["warnings"]:
+                self.warn(warning)
+            yield answer
+
+    # Random numbers, progress, warnings.
+
+    def generator(self, *keys: Any) -> Any:
+        """A CPU generator of this seed, probe, scope and keys.
+
+        Options never enter, so that more networks extend fewer.
+        """
+        name = self._job.probe.component.name
+        return self._generator(name, *self._scope.keys, *keys)
+
+    def _generator(self, *keys: Any) -> Any:
+        import torch
+
+        return torch.Generator(device="cpu").manual_seed(derive(self.seed, *keys))
+
+    def progress(self, total: int, what: str) -> Callable[[int], None]:
+        """Report progress: call what this returns with how many are done."""
+        return lambda done: self._tell(what, done, total)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        """Tell how far the job is, from wherever it runs, a few times a second."""
+        now = time.monotonic()
+        if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
+            return
+        self._told = now
+        message = {"job": self._job.id, "what": what, "done": done, "total": total}
+        if self._inside and what == "shards":
+            return  # a map inside a shard is not what the job counts
+        if self._notify is not None:
+            self._notify("penchant_progress", **message)
+        else:
+            pools.report(message)
+
+    def warn(self, text: str) -> None:
+        """Keep a warning with the result and show it; the same text once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+class BoundEstimator:
+    """An estimator with its options and context: call it with what its role adds.
+
+    What it answers carries warnings and conventions; they reach the result by themselves, with the
+    estimator's label before them where the probe takes several.
+    """
+
+    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
+        role = role_of(choice.component)
+        assert role is not None
+        self.name = choice.component.name
+        self.label = choice.label
+        self.options = context.options
+        self._function = role.load(choice.component)
+        self._context = context
+        self._prefix = f"{self.label}: " if several else ""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        answer = self._function(self.options, self._context, *arguments, **keywords)
+        for text in getattr(answer, "warnings", ()):
+            self._context.warn(f"{self._prefix}{text}")
+        for name, text in dict(getattr(answer, "conventions", {})).items():
+            self._context.conventions[f"{self._prefix}{name}"] = text
+        return answer
+
+
+class ShardSetup:
+    """What a worker needs for the shards of a map; its context is made once and serves all."""
+
+    def __init__(self, job: Job, folder: Path, shared: dict[str, Any]) -> None:
+        self.job = job
+        self.folder = folder
+        self.shared = shared
+        self._context: Context | None = None
+
+    def context(self, worker: int) -> Context:
+        """The context of this worker."""
+        if self._context is None:
+            self._context = Context(self.job, self.folder, worker=worker)
+        return self._context
+
+
+class _Here:
+    """The same for shards that are done in the process that asks for them."""
+
+    def __init__(self, context: Context, shared: dict[str, Any]) -> None:
+        self._context = context
+        self.shared = shared
+
+    def context(self, worker: int) -> Context:
+        return self._context
+
+
+def run_shard(setup: ShardSetup | _Here, shard: Shard, worker: int) -> dict[str, Any]:
+    """Do one shard; its answer has the same form whether it was done here or elsewhere."""
+    import torch
+
+    outer = setup.context(worker)
+    # The loaded data and networks are shared with the other shards; warnings are not.
+    context = outer._in(shard.scope)
+    context._inside = True
+    context._pool = pools.SerialPool()
+    context._counts = {"shards": 0}
+    context.warnings = []
+    context.conventions = {}
+    tensors = {}
+    for name, array in setup.shared.items():
+        tensors[name] = torch.as_tensor(array).to(outer.device, copy=True)
+    context.shared = tensors
+    with policy(str(outer.device), context.warn):
+        answer = shard.function(context, shard.item)
+    notes = {"warnings": context.warnings, "conventions": context.conventions}
+    return pack(answer, shard.function, notes)

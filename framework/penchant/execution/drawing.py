@@ -1,0 +1,102 @@
+"""Figures: drawn from a stored result, in one look, each with a caption.
+
+`figures/figures.json` is written last: a job that lacks it, because it was stopped while drawing,
+is drawn again by `run` and `report`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.targets import resolve
+from penchant.errors import Error
+from penchant.results.files import SCHEMA, atomic, check_name, write_json
+from penchant.results.result import Result, read_result, to_json
+
+STYLE = Path(__file__).parent.parent / "results" / "penchant.mplstyle"
+
+
+@contextlib.contextmanager
+def one_look() -> Iterator[None]:
+    """The style that every figure is drawn in."""
+    import matplotlib
+    import matplotlib.style
+
+    # Axes without an explicit style otherwise take the user's own settings.
+    with matplotlib.rc_context(), matplotlib.style.context(["default", str(STYLE)]):
+        matplotlib.rcParams["backend"] = "agg"
+        yield
+
+
+def figures_of(target: Any, result: Result) -> dict[str, Any]:
+    """The figures of a result, by name, in the order in which they are to be seen."""
+    draw = resolve(target, "the figures")
+    arrays = {name: _locked(array) for name, array in result.arrays.items()}
+    with one_look():
+        found = draw(attrs.evolve(result, arrays=arrays))
+    if not isinstance(found, dict):
+        raise Error(f"figures must be a dict of names, found {type(found).__name__}")
+    return found
+
+
+def _locked(array: Any) -> Any:
+    """A view that cannot be written to: figures show numbers, they do not change them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def draw(folder: Path, target: Any, result: Result) -> str:
+    """Draw the figures of a job into its folder; returns what went wrong, empty if nothing."""
+    place = folder / "figures"
+    try:
+        captions = {}
+        with one_look():
+            for name, figure in figures_of(target, result).items():
+                check_name(name, "figure")
+                place.mkdir(exist_ok=True)
+                with atomic(place / f"{name}.png") as file:
+                    figure.savefig(file, format="png")
+                captions[name] = figure.get_label() or ""
+        place.mkdir(exist_ok=True)
+        write_json(place / "figures.json", {"schema": SCHEMA, "captions": captions})
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a figure raises, the numbers are safe
+        shutil.rmtree(place, ignore_errors=True)
+        return f"figures could not be drawn: {type(error).__name__}: {error}"
+    return ""
+
+
+def is_drawn(folder: Path) -> bool:
+    """Are the figures of a job all there?"""
+    place = folder / "figures"
+    # Runs of before captions have pictures only.
+    return (place / "figures.json").is_file() or any(place.glob("*.png"))
+
+
+def draw_missing(folder: Path) -> None:
+    """Draw the figures of a stored job that was stopped before it had them."""
+    if is_drawn(folder):
+        return
+    try:
+        result = read_result(folder, arrays=False)
+        if result.status != "done" or not result.record.get("figures"):
+            return
+        result = read_result(folder)
+    except Error:
+        return  # a job without a result, or with a damaged one, is not done
+    problem = draw(folder, result.record["figures"], result)
+    if problem and problem not in result.warnings:
+        keep_warning(folder, result, problem)
+
+
+def keep_warning(folder: Path, result: Result, text: str) -> None:
+    """Add a warning to a stored result; its arrays stay as they were written."""
+    warned = attrs.evolve(result, warnings=(*result.warnings, text))
+    write_json(folder / "result.json", to_json(warned))

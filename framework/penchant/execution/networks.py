@@ -1,0 +1,130 @@
+"""Networks: drawn from an architecture, or read from the user's file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.targets import check_parameters, resolve
+from penchant.errors import Error
+from penchant.seeds import derive
+
+
+@attrs.frozen(eq=False)
+class BoundArchitecture:
+    """An architecture with its shape and outputs: a callable index -> module.
+
+    Modules are made on the CPU, in single precision. Network i comes from (seed, "network", i)
+    alone, whatever device, precision, worker or estimator asks for it; `first` shifts all numbers.
+    """
+
+    component: Any
+    label: str
+    shape: tuple[int, ...]
+    outputs: int
+    seed: int
+    first: int = 0
+
+    def __call__(self, index: int = 0) -> Any:
+        return self.build(self.seed_of(index))
+
+    def seed_of(self, index: int) -> int:
+        """What the random state is seeded with before network `index` is built."""
+        return derive(self.seed, "network", self.first + index)
+
+    def with_outputs(self, outputs: int) -> BoundArchitecture:
+        """The same architecture with another number of outputs."""
+        return attrs.evolve(self, outputs=outputs)
+
+    @functools.cached_property
+    def _function(self) -> Callable[..., Any]:
+        what = f"architecture {self.label!r}"
+        function = resolve(self.component.target, what)
+        check_parameters(function, self.component.parameters, what)
+        return function
+
+    def build(self, seed: int) -> Any:
+        """Construct a network in a forked random state."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.manual_seed(seed)
+            network = self._function(self.component, self.shape, self.outputs)
+        return network.float().eval()
+
+    def check(self) -> None:
+        """One forward pass on zeros: a network that does not fit is refused before all else."""
+        import torch
+
+        network = self(0)
+        what = f"architecture {self.label!r}"
+        size = " x ".join(map(str, self.shape))
+        try:
+            with torch.no_grad():
+                outputs = network(torch.zeros(1, *self.shape, device="cpu"))
+        except Exception as error:  # whatever a network raises, it does not fit
+            text = str(error).partition("\n")[0] or type(error).__name__
+            raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
+        shape = tuple(getattr(outputs, "shape", ()))
+        if shape != (1, self.outputs):
+            found = " x ".join(map(str, shape)) or type(outputs).__name__
+            expected = f"expected 1 x {self.outputs}"
+            raise Error(f"{what} gives {found} for one input of shape {size}, {expected}")
+        if not torch.isfinite(outputs).all():
+            found = str(outputs.flatten()[:3].tolist())
+            raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Tensors and plain containers from a file, on the host; anything else in it is refused."""
+    import torch
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a file that is not a checkpoint fails in many ways
+        problem = str(error).partition("\n")[0]
+        raise Error(f"{path} cannot be read as a checkpoint: {problem}") from error
+    if not isinstance(state, dict):
+        kind = type(state).__name__
+        raise Error(f"{path} must hold a dict of tensors, found {kind}")
+    return state
+
+
+def load_weights(network: Any, path: Path, label: str) -> None:
+    """Fill a network from the user's file; a mismatch lists missing and unexpected names."""
+    import torch
+
+    state = _state_in(read_tensors(path))
+    own = network.state_dict()
+    what = f"{path} does not fit architecture {label!r}"
+    missing = sorted(own.keys() - state.keys())
+    unexpected = sorted(state.keys() - own.keys())
+    if missing or unexpected:
+        found = f"missing {missing or 'nothing'}, unexpected {unexpected or 'nothing'}"
+        raise Error(f"{what}: {found}")
+    wrong = []
+    for name, tensor in own.items():
+        given = state[name]
+        if not isinstance(given, torch.Tensor):
+            wrong.append(f"{name} is a {type(given).__name__}, expected a tensor")
+        elif given.shape != tensor.shape:
+            wrong.append(f"{name} {tuple(given.shape)}, expected {tuple(tensor.shape)}")
+    if wrong:
+        raise Error(f"{what}: {'; '.join(wrong)}")
+    network.load_state_dict(state)
+
+
+def _state_in(found: dict[str, Any]) -> dict[str, Any]:
+    """The state dict in a file: itself, or under the name that trainers give it.
+
+    Names may begin with "module.", which torch's data-parallel wrapper puts before them.
+    """
+    for key in ("state_dict", "model"):
+        if isinstance(found.get(key), dict):
+            found = found[key]
+    if found and all(name.startswith("module.") for name in found):
+        found = {name.removeprefix("module."): value for name, value in found.items()}
+    return found

@@ -1,0 +1,439 @@
+"""Runs jobs: in order or spread over workers, resumed where they were; prints nothing.
+
+Whatever one job, figure or listener does, the others go on. `result.json` is written last and is
+the truth; figures come after it, and are drawn again where a run was stopped before them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.targets import resolve
+from penchant.errors import Error
+from penchant.execution.context import Context
+from penchant.execution.drawing import draw, draw_missing, is_drawn, keep_warning
+from penchant.execution.environment import environment, flags, isolated, peak_memory, place
+from penchant.execution.folders import (
+    check_folder,
+    locked,
+    move_aside,
+    still_to_do,
+    write_experiment,
+)
+from penchant.execution.pools import RemoteError, WorkersDiedError
+from penchant.experiments.experiment import Experiment
+from penchant.experiments.jobs import Job, serial_reason
+from penchant.plugins.discovery import Plugins
+from penchant.results.files import read_json, writing_failed
+from penchant.results.result import Result, write_result
+from penchant.results.runs import Run, make_folder
+
+Notify = Callable[..., None]
+
+
+class TimeLimitError(BaseException):
+    """A job took longer than `time_limit`; no probe can catch it by accident."""
+
+
+def run_experiment(
+    experiment: Experiment, plugins: Plugins, folder: Path, *, fresh: bool = False
+) -> Run:
+    """Run or resume an experiment in a folder; events tell what happens.
+
+    Args:
+        experiment: What to run.
+        plugins: Where executors are found, and who listens to events.
+        folder: The run folder.
+        fresh: Move an old run in this folder aside.
+
+    Returns:
+        The run.
+    """
+    # A probe that changes the working directory must not move the folder.
+    folder = folder.absolute()
+    device = place(experiment.settings.device)
+    jobs = experiment.jobs(device.partition(":")[0])
+    pool = _pool(experiment, plugins, jobs)
+    try:
+        if fresh:
+            move_aside(folder)
+        check_folder(folder, jobs)
+        make_folder(folder)
+        with locked(folder), contextlib.closing(pool):
+            return _run(experiment, plugins, folder, jobs, pool)
+    except OSError as error:
+        raise writing_failed(folder, error) from error
+
+
+def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
+    """The executor that was asked for; without one, processes where every job can be sent."""
+    settings = experiment.settings
+    reason = next((text for text in map(serial_reason, jobs) if text), "")
+    workers = settings.workers or os.cpu_count() or 1
+    name = settings.executor
+    if name is None:
+        name = "serial" if reason or workers == 1 else "processes"
+    executor = plugins.find("executor", name, "executor").component
+    if reason and name != "serial":
+        raise Error(f"{reason}, or use the executor serial")
+    start = resolve(executor.target, f"executor {name!r}")
+    return start(executor(), 1 if name == "serial" else workers, settings.threads)
+
+
+def _run(
+    experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any
+) -> Run:
+    """Everything between taking the lock and leaving it."""
+    write_experiment(folder, experiment)
+    waiting, notes = still_to_do(folder, jobs)
+    if experiment.settings.executor is None:
+        for job in waiting:
+            reason = serial_reason(job)
+            if reason:
+                notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
+    run = _begun(experiment, folder, jobs, {job.id for job in waiting})
+    notify = _notifier(plugins)
+    pool.listener = lambda message: notify("penchant_progress", **message)
+    notify("penchant_run_started", run=run)
+    try:
+        for job, result in _results(waiting, notes, run, pool, notify):
+            run.mark(job.id, result.status)
+            notify("penchant_job_finished", run=run, job=job, result=result)
+        if experiment.settings.figures:
+            for job in jobs:
+                draw_missing(run.place(job.id))
+    finally:
+        if not experiment.settings.keep_networks and run.done:
+            shutil.rmtree(folder / "networks", ignore_errors=True)
+        _forget_running(run)
+        run.write()
+        notify("penchant_run_finished", run=run)
+    return run
+
+
+def _begun(experiment: Experiment, folder: Path, jobs: list[Job], waiting: set[str]) -> Run:
+    """The run with all its jobs, written before the first of them starts."""
+    entries = []
+    for job in jobs:
+        status = "pending" if job.id in waiting else "done"
+        entry = {"id": job.id, "status": status, "labels": job.labels, "path": f"jobs/{job.id}"}
+        entries.append(entry)
+    settings = experiment.settings
+    record = {
+        "title": settings.title,
+        "seeds": list(settings.seeds),
+        "threads": settings.threads,
+        "environment": environment(),
+        "jobs": entries,
+    }
+    run = Run(folder, record)
+    run.write()
+    return run
+
+
+def _forget_running(run: Run) -> None:
+    """A job that was stopped is not running any more."""
+    for job in run.jobs:
+        if job["status"] == "running":
+            job["status"] = "pending"
+
+
+def _notifier(plugins: Plugins) -> Notify:
+    """Calls event hooks; a listener that fails is reported as a warning and hurts nothing."""
+
+    def notify(hook: str, **arguments: Any) -> None:
+        for problem in plugins.notify(hook, **arguments):
+            # Not even a user who turns warnings into errors loses a run to a listener.
+            with contextlib.suppress(Warning):
+                warnings.warn(problem, stacklevel=2)
+
+    return notify
+
+
+def _results(
+    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Notify
+) -> Iterator[tuple[Job, Result]]:
+    """Whole jobs spread while at least as many wait as there are workers; else shards do.
+
+    A job that killed its workers before is always given to a worker: it would kill this process.
+    """
+    dangerous = [job for job in waiting if job.record.get("killed_workers")]
+    if pool.workers > 1 and (len(waiting) >= pool.workers or dangerous):
+        yield from _spread(waiting, notes, run, pool)
+        return
+    for job in waiting:
+        run.mark(job.id, "running")
+        note = notes.get(job.id, "")
+        yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
+
+
+def _spread(
+    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any
+) -> Iterator[tuple[Job, Result]]:
+    """Whole jobs over the workers, each told as it ends; one that kills its workers fails."""
+    left = list(waiting)
+    for job in left:
+        run.mark(job.id, "running")
+    while left:
+        batch = list(left)
+        setup = JobSetup(batch, run.folder, notes)
+        try:
+            for number, _ in pool.unordered(run_spread_job, setup, range(len(batch))):
+                left.remove(batch[number])
+                yield batch[number], run.result(batch[number].id, arrays=False)
+        except WorkersDiedError as error:
+            job = batch[error.item]
+            left.remove(job)
+            text = str(error).replace(f"shard {error.item}", "the job")
+            yield job, _keep(job, run.folder, Result(), error=text, killed=True)
+        except RemoteError as error:
+            # A worker failed outside of a job, where no result could be written.
+            raise Error(f"a worker failed: {error}\n{error.details}") from error
+
+
+@attrs.frozen(eq=False)
+class JobSetup:
+    """What a worker needs to run whole jobs."""
+
+    jobs: list[Job]
+    folder: Path
+    notes: dict[str, str]
+
+
+def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
+    """Run one whole job in a worker; its result is in the folder."""
+    job = setup.jobs[number]
+    if not still_to_do(setup.folder, [job])[0]:
+        return "done"  # before another job killed its workers
+    note = setup.notes.get(job.id, "")
+    return run_job(job, setup.folder, worker=worker, note=note).status
+
+
+def run_job(
+    job: Job,
+    folder: Path,
+    *,
+    pool: Any = None,
+    notify: Notify | None = None,
+    worker: int = 0,
+    note: str = "",
+) -> Result:
+    """Measure one job and keep what came out; a failure becomes a result that says why.
+
+    Args:
+        job: What to measure.
+        folder: The run folder.
+        pool: Where its shards run; in this process without one.
+        notify: Told how far it is.
+        worker: Number of the worker this is.
+        note: A warning the result begins with.
+
+    Returns:
+        The result, as it is stored.
+    """
+    started = time.perf_counter()
+    attempt = _Attempt(note)
+    try:
+        attempt.measure(job, folder, pool, notify, worker)
+        result = attempt.keep(job, folder, time.perf_counter() - started)
+    except (Error, TypeError, ValueError, MemoryError) as problem:
+        # What cannot be stored is a failure of this job, not of the run.
+        if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
+            raise
+        attempt.failed(problem)
+        result = attempt.keep(job, folder, time.perf_counter() - started)
+    if result.status == "done":
+        _finish(job, folder / "jobs" / job.id, result)
+    return result
+
+
+def _finish(job: Job, place_of_job: Path, result: Result) -> None:
+    """What comes after a result is safe: figures, and shards that are not needed any more."""
+    target = type(job.probe.component).figures
+    if target and job.settings.figures and not is_drawn(place_of_job):
+        problem = draw(place_of_job, target, result)
+        if problem:
+            keep_warning(place_of_job, result, problem)
+    shutil.rmtree(place_of_job / "shards", ignore_errors=True)
+
+
+class _Attempt:
+    """One attempt at a job: what was found, or why it failed."""
+
+    def __init__(self, note: str) -> None:
+        self.found = Result()
+        self.error: str | None = None
+        self.details: str | None = None
+        self.extra: dict[str, Any] = {}
+        self.texts: list[str] = [note] if note else []
+        self.conventions: dict[str, str] = {}
+
+    def measure(
+        self, job: Job, folder: Path, pool: Any, notify: Notify | None, worker: int
+    ) -> None:
+        """Run the probe; whatever it raises is this job's failure."""
+        texts = self.texts
+        context = None
+        try:
+            device = place(job.settings.device, worker)
+            with (
+                isolated(job.settings.threads, device, texts.append),
+                _time_limit(job.settings.time_limit),
+            ):
+                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                self.found = _measure(job, context)
+                self.extra = {**_inputs(context), "policy": flags()}
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:  # not even sys.exit in a probe ends the run
+            self.failed(problem)
+        if context is not None:
+            texts.extend(context.warnings)
+            self.conventions = context.conventions
+
+    def failed(self, problem: BaseException) -> None:
+        """Note why there is no result."""
+        self.found = Result()
+        self.error = f"{type(problem).__name__}: {problem}"
+        self.details = "".join(traceback.format_exception(problem))
+        if isinstance(problem, (Error, TimeLimitError)):
+            self.error, self.details = str(problem), None
+        elif isinstance(problem, RemoteError):
+            self.error, self.details = str(problem), problem.details
+
+    def keep(self, job: Job, folder: Path, seconds: float) -> Result:
+        """Write what came out."""
+        texts = [*self.texts, *self.found.warnings]
+        found = attrs.evolve(
+            self.found,
+            warnings=tuple(dict.fromkeys(texts)),
+            conventions={**self.conventions, **self.found.conventions},
+        )
+        return _keep(
+            job,
+            folder,
+            found,
+            error=self.error,
+            details=self.details,
+            seconds=seconds,
+            extra=self.extra,
+        )
+
+
+def _keep(
+    job: Job,
+    folder: Path,
+    found: Result,
+    *,
+    error: str | None = None,
+    details: str | None = None,
+    seconds: float = 0.0,
+    extra: dict[str, Any] | None = None,
+    killed: bool = False,
+) -> Result:
+    """Write a result with everything that says what was measured on what."""
+    place_of_job = folder / "jobs" / job.id
+    record = {
+        "status": "failed" if error else "done",
+        "id": job.id,
+        "key": job.key,
+        **job.record,
+        **(extra or {}),
+        "error": error,
+        "traceback": details,
+        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
+    }
+    record.pop("killed_workers", None)
+    if killed:
+        record["killed_workers"] = True
+    found = attrs.evolve(found, record=record)
+    if not error:
+        # Figures of an older result would be taken for this one's.
+        shutil.rmtree(place_of_job / "figures", ignore_errors=True)
+        result = write_result(place_of_job, found)
+        (place_of_job / "failure.json").unlink(missing_ok=True)
+        return result
+    # A good result of before is kept: this failure stands beside it.
+    good = (place_of_job / "result.json").is_file() and not _has_failed(place_of_job)
+    return write_result(place_of_job, found, "failure.json" if good else "result.json")
+
+
+def _has_failed(place_of_job: Path) -> bool:
+    try:
+        return read_json(place_of_job / "result.json").get("status") != "done"
+    except Error:
+        return True
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise in the middle of whatever runs when the time is over."""
+    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not able:
+        yield
+        return
+
+    def over(signum: int, frame: Any) -> None:
+        raise TimeLimitError(f"the job took longer than its time_limit of {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _measure(job: Job, context: Context) -> Result:
+    """Call the probe, once what it was given fits."""
+    what = f"probe {job.probe.component.name!r}"
+    if job.architecture is not None:
+        context.architecture.check()
+    _check_needs(type(job.probe.component).needs, context, what)
+    result = resolve(job.probe.component.target, what)(context.options, context)
+    if not isinstance(result, Result):
+        raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
+    result.check()
+    cores = os.cpu_count() or 1
+    if context._counts["shards"] == 1 and cores > job.settings.threads:
+        context.warn(f"the job has a single shard: --threads {cores} would use more cores")
+    for choice in job.choices:
+        for name in choice.unidentified:
+            context.warn(f"{name} cannot be identified, so the job is computed every time")
+    return result
+
+
+def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
+    """Refuse data and networks that lack what a probe says it needs of them."""
+    if "classes" in needs and not context.data.classes:
+        raise Error(f"{what} needs labels that are classes, found labels that are numbers")
+    if "images" in needs:
+        shape = context.architecture.shape if context.has("architecture") else context.data.shape
+        if len(shape) != 3:
+            found = " x ".join(map(str, shape))
+            raise Error(f"{what} needs images (channels x height x width), found {found}")
+    if "scalar-output" in needs and context.architecture.outputs > 2:
+        found = f"found {context.architecture.outputs} outputs"
+        raise Error(f"{what} needs one output or two logits, {found}; set outputs = 1")
+
+
+def _inputs(context: Context) -> dict[str, Any]:
+    """Shape and outputs of what was measured, as results record them."""
+    if context.has("architecture"):
+        bound = context.architecture
+        return {"shape": list(bound.shape), "outputs": bound.outputs}
+    if context.has("dataset"):
+        return {"shape": list(context.data.shape), "outputs": context.data.outputs}
+    return {}

@@ -1,0 +1,229 @@
+"""Shards: fixed blocks of a job's work, each kept on disk when it is done.
+
+A shard's file names the shard by a hash: of the job's key, the function, the item, the scope, and
+what the map shares. So a shard of another version, or of other numbers, is never taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.targets import sendable
+from penchant.errors import Error
+from penchant.experiments.identity import content_hash, plain
+from penchant.results.files import read_arrays, set_aside, write_arrays
+
+NOTES = "notes"  # the array of a shard's file that holds its texts
+IDENTITY = "identity"  # the array that names the shard
+LARGEST_MAP = 1_000_000  # shards of a map that anybody would wait for
+
+
+@attrs.frozen
+class Scope:
+    """Whose code runs, on which networks, with which random numbers.
+
+    Attributes:
+        owner: "" for the probe, else the place of an estimator: ("directions", 0).
+        keys: What enters every generator.
+        architecture: The component that replaces the job's, if one does.
+        shape: The input's shape, where it replaces the job's.
+        outputs: The number of outputs, where it replaces the job's.
+        first: Number of the network that counts as number 0.
+    """
+
+    owner: tuple[str, int] | None = None
+    keys: tuple[Any, ...] = ()
+    architecture: Any = None
+    shape: tuple[int, ...] | None = None
+    outputs: int | None = None
+    first: int = 0
+
+
+@attrs.frozen
+class Shard:
+    """One item of a map."""
+
+    number: int
+    function: Callable[..., Any]
+    item: Any
+    scope: Scope
+
+    def identity(self, key: str, shared: str) -> str:
+        """What no other shard of any job has."""
+        function = f"{self.function.__module__}:{self.function.__qualname__}"
+        scope = attrs.evolve(self.scope, architecture=None)
+        replaced = self.scope.architecture
+        network = "" if replaced is None else f"{replaced.name} {plain(replaced.options())}"
+        texts = [key, function, repr(self.item), repr(scope), network, shared]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def ranges(networks: int | range, a_shard: int) -> list[range]:
+    """Numbers of networks cut into blocks, the same for every executor.
+
+    >>> ranges(70, 32)
+    [range(0, 32), range(32, 64), range(64, 70)]
+    """
+    numbers = range(networks) if isinstance(networks, int) else networks
+    if a_shard < 1:
+        raise Error(f"a_shard must be at least 1, found {a_shard}")
+    if len(numbers) // a_shard > LARGEST_MAP:
+        found = f"{len(numbers)} networks in shards of {a_shard}"
+        raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
+    return [numbers[start : start + a_shard] for start in range(0, len(numbers), a_shard)]
+
+
+def json_like(item: Any, function: Callable[..., Any]) -> Any:
+    """The item as every worker sees it; what is not JSON-like is refused."""
+    if isinstance(item, range):
+        return item
+    try:
+        return json.loads(json.dumps(item))
+    except (TypeError, ValueError) as error:
+        what = f"found {item!r} for {function.__qualname__}: {error}"
+        raise Error(f"context.map takes JSON-like items, {what}") from None
+
+
+def check_sendable(function: Callable[..., Any]) -> None:
+    """Refuse a function that other processes cannot import."""
+    if not sendable(function):
+        name = f"{function.__module__}:{function.__qualname__}"
+        cure = "define it at the top of a module"
+        raise Error(
+            f"context.map needs a function that other processes can import, found {name}; {cure}"
+        )
+
+
+def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]:
+    """What a map shares as arrays of the host, and its hash."""
+    from penchant.results.result import host_array
+
+    arrays = {name: host_array(value) for name, value in (shared or {}).items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufc":
+            raise Error(f"shared {name!r} must be an array of numbers, found {array.dtype}")
+    return arrays, content_hash(arrays) if arrays else ""
+
+
+def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
+    """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
+
+    Args:
+        answer: What the function returned.
+        function: The function, for messages.
+        notes: Warnings and conventions of the shard.
+
+    Returns:
+        Arrays; texts, truths and nothings stand in the notes.
+    """
+    import numpy as np
+
+    from penchant.results.result import host_array
+
+    if not isinstance(answer, Mapping):
+        found = f"found {type(answer).__name__}"
+        raise Error(f"{function.__qualname__} must return a dict of numbers and arrays, {found}")
+    arrays: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for name, value in answer.items():
+        if value is None or isinstance(value, (str, bool)):
+            values[name] = value
+            continue
+        array = host_array(value)
+        if array.dtype.kind not in "biufcU":
+            what = f"{function.__qualname__} returned {name!r} of {array.dtype}"
+            raise Error(f"{what}, expected a number, an array, text, true, false or None")
+        # Strided views are summed in another order than the same numbers read from a file.
+        arrays[name] = array.copy(order="C") if array.ndim else array
+    text = json.dumps({**notes, "values": values, "order": list(answer)})
+    return {**arrays, NOTES: np.asarray(text)}
+
+
+def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The answer of a shard, and its notes."""
+    notes = json.loads(str(arrays[NOTES]))
+    answer: dict[str, Any] = {}
+    for name in notes["order"]:
+        if name in notes["values"]:
+            answer[name] = notes["values"][name]
+        else:
+            array = arrays[name]
+            answer[name] = array if array.ndim else array.item()
+    return answer, notes
+
+
+class Shelf:
+    """The shards of a job on disk."""
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder = folder
+        self.key = key
+
+    def _path(self, shard: Shard) -> Path:
+        return self.folder / f"{shard.number}.npz"
+
+    def holds(self, shard: Shard, shared: str) -> bool:
+        """Is this very shard there? Reads its name only."""
+        path = self._path(shard)
+        if not path.is_file():
+            return False
+        try:
+            found = str(read_arrays(path, only=IDENTITY)[IDENTITY])
+        except Error:
+            return False
+        return found == shard.identity(self.key, shared)
+
+    def read(self, shard: Shard) -> dict[str, Any] | None:
+        """What a shard left; None where its file is damaged, which is set aside."""
+        path = self._path(shard)
+        try:
+            arrays = read_arrays(path)
+            unpack(dict(arrays))
+        except (Error, KeyError, ValueError, TypeError):
+            set_aside(path)
+            return None
+        arrays.pop(IDENTITY)
+        return arrays
+
+    def keep(self, shard: Shard, shared: str, arrays: dict[str, Any]) -> None:
+        """Keep what a shard found."""
+        import numpy as np
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = np.asarray(shard.identity(self.key, shared))
+        write_arrays(self._path(shard), {IDENTITY: name, **arrays}, durable=False)
+
+
+def in_order(
+    shards: Sequence[Shard],
+    stored: set[int],
+    read: Callable[[Shard], dict[str, Any] | None],
+    computed: Iterator[dict[str, Any]],
+    again: Callable[[Shard], dict[str, Any]],
+) -> Iterator[tuple[Shard, dict[str, Any], bool]]:
+    """Yield (shard, arrays, is new) in order, holding one stored shard at a time.
+
+    Args:
+        shards: All shards of a map.
+        stored: Numbers of those on disk.
+        read: Reads one from disk; None where it is damaged.
+        computed: The others, in order.
+        again: Computes one whose file turned out to be damaged.
+
+    Yields:
+        Each shard with its arrays, and whether they were computed now.
+    """
+    for shard in shards:
+        if shard.number not in stored:
+            yield shard, next(computed), True
+            continue
+        arrays = read(shard)
+        if arrays is not None:
+            yield shard, arrays, False
+        else:
+            yield shard, again(shard), True

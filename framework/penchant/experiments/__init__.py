@@ -1,0 +1,1 @@
+"""From what people type to a validated experiment, and from that to jobs."""

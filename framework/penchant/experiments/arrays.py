@@ -1,0 +1,66 @@
+"""Options that are arrays: read from a file or from a stored run before code sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error, suggestion
+from penchant.results.files import read_arrays, read_json
+from penchant.results.runs import read, run_record
+
+
+def with_arrays(component: Any) -> Any:
+    """The component with every array option read: code is handed arrays, never names of files."""
+    found = {}
+    for field in attrs.fields(type(component)):
+        value = getattr(component, field.name)
+        if field.metadata["array"] and isinstance(value, str):
+            found[field.name] = read_array(value, f"{component.name}.{field.name}")
+    return attrs.evolve(component, **found) if found else component
+
+
+def read_array(source: str, what: str) -> Any:
+    """The array in a file `something.npy`, or in `run:FOLDER#array`."""
+    if source.startswith("run:"):
+        folder, _, name = source[4:].partition("#")
+        return _stored_array(Path(folder), name, what)
+    import numpy as np
+
+    if not source.endswith(".npy"):
+        kinds = "an array, a file ending in .npy or run:FOLDER#array"
+        raise Error(f"{what} must be {kinds}, found {source!r}")
+    try:
+        return np.load(source, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise Error(f"{what}: {source} cannot be read: {error}") from error
+
+
+def _stored_array(folder: Path, name: str, what: str) -> Any:
+    """The array of this name in a run folder, or in a job's folder where the run has several."""
+    if not name:
+        raise Error(f"{what} must name an array, as in run:{folder}#directions")
+    if run_record(folder) is not None:
+        folder = _only_holder(folder, name, what)
+    arrays = read_arrays(folder / "arrays.npz")
+    if name not in arrays:
+        raise Error(f"{what}: {folder} has no array {name!r}{suggestion(name, arrays)}")
+    return arrays[name]
+
+
+def _only_holder(folder: Path, name: str, what: str) -> Path:
+    """The one job of a run that has an array of this name."""
+    holders = []
+    for job in read(folder).jobs:
+        place = folder / "jobs" / job["id"]
+        if job["status"] == "done" and name in read_json(place / "result.json").get("arrays", {}):
+            holders.append(place)
+    if len(holders) == 1:
+        return holders[0]
+    choice = ""
+    if holders:
+        listed = ", ".join(f"run:{each}#{name}" for each in holders)
+        choice = f"; name one of them: {listed}"
+    count = len(holders)
+    raise Error(f"{what}: {count} jobs of {folder} have an array {name!r}, expected one{choice}")

@@ -1,0 +1,223 @@
+"""What makes two jobs the same: canonical descriptions and hashes of what they depend on.
+
+Functions are told apart by their code, constants, defaults, closures and the values of the global
+names they use; modules by their classes, attributes and state; arrays and files by their content.
+What cannot be identified, such as a closure over an open file, is never taken for anything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import pickle
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from penchant.experiments.sources import is_own, module_sources
+
+_NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__")
+_PLAIN = (bool, int, float, str, bytes, complex, type(None))
+
+
+class UnidentifiableError(Exception):
+    """An object that cannot be told apart from others of its kind; the text names it."""
+
+
+def short_hash(value: Any) -> str:
+    """Eight hexadecimal digits of a JSON-like value, for names of folders."""
+    return long_hash(value)[:8]
+
+
+def long_hash(value: Any) -> str:
+    """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def plain(value: Any) -> Any:
+    """JSON-like form of an option: arrays and objects by their content."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and all(map(_is_plain_part, value)):
+        return [plain(part) for part in value]
+    return f"<{_title(value)} {_short_content(value)}>"
+
+
+def _is_plain_part(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
+
+
+def _short_content(value: Any) -> str:
+    try:
+        return content_hash(value)[:16]
+    except UnidentifiableError:
+        return "unidentifiable"
+
+
+def _title(value: Any) -> str:
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}:{value.__qualname__}"
+    return type(value).__name__
+
+
+def content_hash(value: Any) -> str:
+    """A hash of what an object holds.
+
+    Raises:
+        UnidentifiableError: It holds something that has no definite content.
+    """
+    return _Hasher().hash(value).hexdigest()
+
+
+class _Hasher:
+    """Hashes objects by content; what it is inside of already is named by its position."""
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+        self._modules: set[str] = set()
+
+    def hash(self, value: Any) -> Any:
+        digest = hashlib.sha256(_title(value).encode())
+        if isinstance(value, _PLAIN):
+            digest.update(repr(value).encode())
+            return digest
+        if id(value) in self._above:
+            digest.update(f"loop {self._above[id(value)]}".encode())
+            return digest
+        self._above[id(value)] = len(self._above)
+        try:
+            for part in self._parts(value):
+                digest.update(part if isinstance(part, bytes) else self.hash(part).digest())
+        finally:
+            del self._above[id(value)]
+        return digest
+
+    def _parts(self, value: Any) -> Iterable[Any]:
+        """What an object consists of: bytes, or objects to be hashed in turn."""
+        if isinstance(value, (list, tuple)):
+            return value
+        if isinstance(value, Mapping):
+            return self._unordered(value.items())
+        if isinstance(value, (set, frozenset)):
+            return self._unordered(value)
+        if isinstance(value, types.ModuleType):
+            return self._sources(value.__name__)
+        if inspect.isclass(value):
+            return self._class(value)
+        if isinstance(value, types.CodeType):
+            return [value.co_code, value.co_names, value.co_varnames, value.co_consts]
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if inspect.isbuiltin(value) or isinstance(value, (types.MethodWrapperType,)):
+            return []
+        if inspect.ismethod(value):
+            return [value.__func__, value.__self__]
+        if hasattr(value, "detach") or hasattr(value, "tobytes"):
+            return _array_parts(value)
+        if hasattr(value, "named_modules") and hasattr(value, "state_dict"):
+            return self._network(value)
+        return self._object(value)
+
+    def _unordered(self, values: Iterable[Any]) -> list[bytes]:
+        return sorted(self.hash(each).digest() for each in values)
+
+    def _class(self, cls: type) -> Iterator[Any]:
+        """A class of the user's by its members; one of a library is named by its title."""
+        if not is_own(cls.__module__):
+            return
+        yield from cls.__bases__
+        for name, member in sorted(vars(cls).items()):
+            if name not in _NOT_OF_A_CLASS:
+                yield name
+                yield _member(member)
+        yield from self._sources(cls.__module__)
+
+    def _sources(self, module: str | None) -> Iterator[bytes]:
+        """Sources of a module of the user's and of those it imports, once."""
+        if module is not None and module not in self._modules:
+            self._modules.add(module)
+            yield from module_sources(module)
+
+    def _function(self, function: types.FunctionType) -> Iterator[Any]:
+        """A function by its code, what it closes over, and what it names in its module."""
+        yield function.__code__
+        yield function.__defaults__
+        yield function.__kwdefaults__
+        for cell in function.__closure__ or ():
+            yield cell.cell_contents
+        if not is_own(function.__module__):
+            return
+        yield from self._sources(function.__module__)
+        for name in sorted(_names(function.__code__)):
+            if name in function.__globals__:
+                yield name
+                yield self._named(function.__globals__[name])
+
+    def _named(self, value: Any) -> bytes:
+        """A global by its content; one without definite content, such as a log, by its kind."""
+        try:
+            return self.hash(value).digest()
+        except UnidentifiableError:
+            return _title(value).encode()
+
+    def _network(self, network: Any) -> Iterator[Any]:
+        """A module by its parts: class and attributes of each, and the state of the whole."""
+        for name, part in network.named_modules():
+            yield name
+            yield type(part)
+            for key, value in sorted(vars(part).items()):
+                # Parameters and buffers are in the state; hooks and caches are not the network's.
+                if not key.startswith("_"):
+                    yield key
+                    yield value
+        for name, tensor in network.state_dict().items():
+            yield name
+            yield tensor
+
+    def _object(self, value: Any) -> Iterable[Any]:
+        """Any other object: its class and attributes, or what pickle makes of it."""
+        if hasattr(value, "fileno") or inspect.isgenerator(value):
+            raise UnidentifiableError(_title(value))
+        if type(value).__module__.startswith("functools") and hasattr(value, "func"):
+            return [value.func, value.args, value.keywords]
+        if getattr(value, "__dict__", None):
+            return [type(value), vars(value)]
+        try:
+            return [type(value), pickle.dumps(value)]
+        except Exception:  # whatever a user's object raises when pickled
+            raise UnidentifiableError(_title(value)) from None
+
+
+def _member(member: Any) -> Any:
+    """What counts of a member of a class: its code, or its value where that is definite."""
+    if isinstance(member, property):
+        return (member.fget, member.fset)
+    if isinstance(member, (staticmethod, classmethod)):
+        return member.__func__
+    if isinstance(member, (types.FunctionType, *_PLAIN)):
+        return member
+    return _title(member)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Global names that code uses, those of the functions inside it included."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= _names(constant)
+    return found
+
+
+def _array_parts(value: Any) -> list[bytes]:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().contiguous()
+        kind = str((tuple(value.shape), str(value.dtype)))
+        try:
+            return [kind.encode(), value.numpy().tobytes()]
+        except TypeError:  # bfloat16 has no numpy form
+            return [kind.encode(), value.float().numpy().tobytes()]
+    return [str((value.shape, str(value.dtype))).encode(), value.tobytes()]

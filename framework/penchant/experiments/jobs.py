@@ -1,0 +1,330 @@
+"""Jobs: one cell of an experiment's grid, with its id and key."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.component import Dataset
+from penchant.components.names import filled
+from penchant.components.targets import resolve, sendable
+from penchant.components.training import Training
+from penchant.errors import Error
+from penchant.experiments.arrays import read_array
+from penchant.experiments.identity import (
+    UnidentifiableError,
+    content_hash,
+    long_hash,
+    plain,
+    short_hash,
+)
+from penchant.experiments.settings import Settings
+from penchant.experiments.sources import versions
+from penchant.plugins.discovery import Offer
+from penchant.results.files import checksum
+
+LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
+_LABELS = ("probe", "architecture", "dataset", "seed")
+
+
+@attrs.frozen(eq=False)
+class Choice:
+    """A component that an experiment chose, with its label and where it came from."""
+
+    component: Any
+    offer: Offer
+    label: str
+    weights: str | None = None
+
+    @functools.cached_property
+    def described(self) -> dict[str, Any]:
+        """Name, options, plugin and version, as results record them."""
+        record = {
+            "name": self.component.name,
+            "options": plain(self.component.options()),
+            "plugin": self.offer.distribution,
+            "version": self.offer.version,
+        }
+        return {**record, "weights": self.weights} if self.weights else record
+
+    @functools.cached_property
+    def content(self) -> dict[str, str]:
+        """Hashes of the user's own code, data and files that this choice depends on.
+
+        What cannot be identified is given a hash that nothing else has.
+        """
+        found: dict[str, str] = {}
+        for name, metadata, value in _options(self.component):
+            place = f"{self.component.name}.{name}"
+            if metadata["target"]:
+                found[place] = _object_hash(value, name)
+            elif metadata["array"] and value is not None:
+                array = read_array(value, place) if isinstance(value, str) else value
+                found[place] = content_hash(array)[:32]
+        if self.weights:
+            found[f"{self.label}.weights"] = _file_hash(Path(self.weights))
+        if isinstance(self.component, Dataset):
+            for path in self.component.files():
+                found[f"file {Path(path).name}"] = _file_hash(Path(path))
+        target = type(self.component).target
+        if not isinstance(target, str):
+            found[f"{self.component.name}.target"] = _object_hash(target, self.component.name)
+        return found
+
+    @property
+    def unidentified(self) -> list[str]:
+        """Options whose value cannot be told apart from another."""
+        return [place for place, text in self.content.items() if text.startswith("unknown")]
+
+    @property
+    def is_one_network(self) -> bool:
+        """Is it one definite network, of the user's: a module itself, or weights for one?"""
+        source = getattr(self.component, "factory", None)
+        is_module = hasattr(source, "state_dict") and not isinstance(source, type)
+        return is_module or self.weights is not None
+
+
+def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    for field in attrs.fields(type(component)):
+        yield field.name, field.metadata, getattr(component, field.name)
+
+
+def _object_hash(value: Any, name: str) -> str:
+    source = resolve(value, name) if isinstance(value, str) else value
+    try:
+        return content_hash(source)[:32]
+    except UnidentifiableError as error:
+        return f"unknown {error} {secrets.token_hex(8)}"
+
+
+def _file_hash(path: Path) -> str:
+    """A hash of a file's content, or "none" where there is no such file."""
+    if not path.is_file():
+        return "none"
+    facts = path.stat()
+    return _known_file_hash(str(path), facts.st_size, facts.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_file_hash(path: str, size: int, changed: int) -> str:
+    return checksum(Path(path))[:32]
+
+
+@attrs.frozen(eq=False)
+class ProbeChoice(Choice):
+    """A probe with its estimators, its training and the axes it was given.
+
+    `trains_further` says that a training was asked for by the probe itself: then a network of the
+    user's own is trained further instead of being measured as it is.
+    """
+
+    preset: str = "quick"
+    estimators: Mapping[str, tuple[Choice, ...]] = attrs.field(factory=dict)
+    training: Training | None = None
+    trains_further: bool = False
+    used: Mapping[tuple[str, str], Offer] = attrs.field(factory=dict)
+    axes: Mapping[str, tuple[Choice | None, ...]] = attrs.field(factory=dict)
+
+    @property
+    def estimator_labels(self) -> dict[str, list[str]]:
+        """Labels of the chosen estimators of every role."""
+        return {role: [each.label for each in found] for role, found in self.estimators.items()}
+
+
+@attrs.frozen(eq=False)
+class Job:
+    """One cell of the grid: all that a worker needs to measure it, nothing of the run around it."""
+
+    id: str
+    key: str
+    settings: Settings
+    probe: ProbeChoice
+    architecture: Choice | None
+    dataset: Choice | None
+    seed: int
+    record: dict[str, Any]
+    network_key: str = ""
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Labels of the probe and of what it was given, and the seed."""
+        return dict(self.record["labels"])
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Everything that was chosen for this job."""
+        return _chosen(self.probe, self.architecture, self.dataset)
+
+
+def _chosen(probe: ProbeChoice, *axes: Choice | None) -> list[Choice]:
+    given = [choice for choice in axes if choice is not None]
+    return [probe, *given, *itertools.chain(*probe.estimators.values())]
+
+
+def make_job(
+    settings: Settings,
+    probe: ProbeChoice,
+    architecture: Choice | None,
+    dataset: Choice | None,
+    *,
+    seed: int,
+    device_type: str,
+) -> Job:
+    """The job with its id (what was asked) and key (what it was asked of).
+
+    Args:
+        settings: What holds for the whole experiment.
+        probe: The probe with its estimators and training.
+        architecture: The architecture of this cell, if it has one.
+        dataset: The dataset of this cell, if it has one.
+        seed: The seed of this cell.
+        device_type: cpu or cuda: numbers of the two are not the same.
+
+    Returns:
+        The job.
+    """
+    described = _described(settings, probe, architecture, dataset)
+    described |= {"seed": seed, "device": device_type}
+    asked = _without_versions(described)
+    if dataset is None:
+        asked |= {"shape": list(settings.shape), "outputs": settings.outputs}
+    labels = _labels(probe, architecture, dataset, seed)
+    chosen = _chosen(probe, architecture, dataset)
+    offers = [choice.offer for choice in chosen]
+    found = {
+        "versions": versions([*offers, *probe.used.values()]),
+        "code": _contents(chosen),
+    }
+    record = {
+        **described,
+        "preset": probe.preset,
+        "summary": probe.component.summary(),
+        "labels": labels,
+        **found,
+        **_declared(probe),
+    }
+    return Job(
+        _folder_name(labels, asked),
+        long_hash([asked, found]),
+        settings,
+        probe,
+        architecture,
+        dataset,
+        seed,
+        record,
+        network_key=_network_key(asked, architecture, dataset),
+    )
+
+
+def _described(
+    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None
+) -> dict[str, Any]:
+    """What was asked for, as results record it."""
+    estimators = {}
+    for role, chosen in probe.estimators.items():
+        records = [choice.described for choice in chosen]
+        estimators[role] = records[0] if len(records) == 1 else records
+    return {
+        "probe": probe.described,
+        "architecture": architecture.described if architecture else None,
+        "dataset": dataset.described if dataset else None,
+        "estimators": estimators,
+        "training": plain(probe.training.options()) if probe.training else None,
+        "dtype": settings.dtype,
+        "threads": settings.threads,
+    }
+
+
+def _declared(probe: ProbeChoice) -> dict[str, Any]:
+    """What the probe says of its numbers and pictures, with names filled in."""
+    options = probe.component.options()
+    labels = probe.estimator_labels
+    target = type(probe.component).figures
+    return {
+        "about": filled(probe.component.arrays, options, labels),
+        "meanings": filled(probe.component.quantities, options, labels),
+        "figures": target if isinstance(target, str) else "",
+    }
+
+
+def _labels(
+    probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int
+) -> dict[str, Any]:
+    labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
+    if architecture is not None:
+        labels["architecture"] = architecture.label
+    if dataset is not None:
+        labels["dataset"] = dataset.label
+    return labels
+
+
+def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
+    """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
+    parts = [str(labels[axis]) for axis in _LABELS[:-1] if axis in labels]
+    text = "-".join([*parts, f"s{labels['seed']}", short_hash(asked)])
+    name = re.sub(r"[^\w.-]+", "-", text)
+    length = len(name.encode())
+    if length > LONGEST_NAME:
+        raise Error(
+            f"the labels of a job make a folder's name of {length} bytes, "
+            f"expected at most {LONGEST_NAME}: {name[:60]}...; give shorter labels"
+        )
+    return name
+
+
+def _contents(chosen: list[Choice]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for choice in chosen:
+        found.update(choice.content)
+    return found
+
+
+def _network_key(
+    asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None
+) -> str:
+    """What a trained network depends on besides its training: neither probe nor its options."""
+    names = ("architecture", "dataset", "seed", "dtype", "device", "threads")
+    parts = {name: asked[name] for name in names}
+    chosen = [choice for choice in (architecture, dataset) if choice is not None]
+    offers = [choice.offer for choice in chosen]
+    return long_hash([parts, versions(offers), _contents(chosen)])
+
+
+def _without_versions(value: Any) -> Any:
+    """What was asked for; upgrading a plugin asks for nothing else."""
+    if isinstance(value, dict):
+        kept = {key: part for key, part in value.items() if key not in ("plugin", "version")}
+        return {key: _without_versions(part) for key, part in kept.items()}
+    if isinstance(value, list):
+        return [_without_versions(part) for part in value]
+    return value
+
+
+def training_name(network_key: str, training: Training) -> str:
+    """The name of a training's folder: long enough that no two are the same by chance."""
+    text = long_hash([network_key, plain(training.options())])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def serial_reason(job: Job) -> str:
+    """Why this job can only run in this process; empty if it can be sent to others."""
+    for choice in job.choices:
+        cls = type(choice.component)
+        what = f"{cls.kind} {choice.label!r}"
+        values = [cls.target, *(value for _, _, value in _options(choice.component))]
+        for value in values:
+            if callable(value) and not sendable(value):
+                name = getattr(value, "__qualname__", type(value).__name__)
+                cure = "which other processes cannot import; put it in a module"
+                return f"{what} is made by {name}, {cure}"
+        if cls.__module__ == "__main__":
+            cure = "which other processes cannot import; put it in a module"
+            return f"{what} is declared in a script, {cure}"
+    return ""

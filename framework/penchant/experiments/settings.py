@@ -1,0 +1,41 @@
+"""What holds for a whole experiment: seeds, device, precision, executor."""
+
+from __future__ import annotations
+
+import attrs
+from penchant.components.component import Component
+from penchant.components.options import option
+
+LARGEST_SEED = 2**63 - 1
+
+
+@attrs.frozen
+class Settings(Component):
+    """What holds for the whole experiment."""
+
+    kind = name = "experiment"
+
+    title: str = option("", "what the run is about")
+    seeds: tuple[int, ...] = option(
+        (0,), "one job for each", at_least=0, at_most=LARGEST_SEED
+    )
+    device: str = option("auto", "auto, cpu, cuda or cuda:1")
+    dtype: str = option(
+        "float32", "precision of networks and data", choices=("float32", "float64")
+    )
+    shape: tuple[int, ...] = option(
+        (1, 32, 32), "input shape where there is no dataset", at_least=1
+    )
+    outputs: int = option(1, "outputs where there is no dataset", at_least=1)
+    threads: int = option(1, "torch threads of every job and shard", at_least=1)
+    executor: str | None = option(
+        None, "how shards are run; by default processes where there is more than one"
+    )
+    workers: int | None = option(
+        None, "workers of the executor; by default one a core", at_least=1
+    )
+    time_limit: float | None = option(
+        None, "seconds after which a job fails; the others go on", above=0
+    )
+    figures: bool = option(True, "draw figures when a job is done")
+    keep_networks: bool = option(True, "keep checkpoints when the run is done")

@@ -1,0 +1,149 @@
+"""Versions and sources: what code a job's numbers depend on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import platform
+import re
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from penchant.plugins.discovery import Offer
+
+_ALWAYS = ("penchant", "torch", "numpy", "scipy")
+_KERNEL_PACKAGES = ("penchant", "penchant_numerics")
+_SKIPPED = {"tests", "build", "dist", "docs"}
+
+
+def versions(offers: Iterable[Offer]) -> dict[str, str]:
+    """Versions of everything a job's numbers depend on, with a hash of sources that can be edited.
+
+    Python, the kernel and its numerical libraries, every plugin, and what these plugins require.
+    """
+    found = {"python": platform.python_version()}
+    for name in _ALWAYS:
+        found[name] = _version(name)
+    found["penchant"] += _editable_hash("penchant", _KERNEL_PACKAGES)
+    for offer in offers:
+        found[offer.distribution] = offer.version
+        found[offer.distribution] += _editable_hash(offer.distribution, (offer.package,))
+        for required in _requirements(offer.distribution):
+            found.setdefault(required, _version(required))
+    return dict(sorted(found.items()))
+
+
+@functools.cache
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+@functools.cache
+def _requirements(distribution: str) -> tuple[str, ...]:
+    """Distributions that a plugin requires, without those of its extras."""
+    try:
+        lines = importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    wanted = [line for line in lines if "extra ==" not in line]
+    matches = [re.match(r"[A-Za-z0-9._-]+", line) for line in wanted]
+    return tuple(match[0].lower() for match in matches if match)
+
+
+@functools.cache
+def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
+    """A "+" and a hash of the sources, where they can be edited in place; else nothing."""
+    try:
+        direct = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+        if not json.loads(direct or "{}").get("dir_info", {}).get("editable"):
+            return ""
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in _package_sources(package):
+            digest.update(path.name.encode() + path.read_bytes())
+    return "+" + digest.hexdigest()[:12]
+
+
+def _package_sources(package: str) -> list[Path]:
+    """The Python files of a package, and of modules that stand beside it in its `src` folder."""
+    spec = importlib.util.find_spec(package) if package != "__main__" else None
+    if spec is None or not spec.origin:
+        origin = getattr(sys.modules.get(package), "__file__", None)
+        return [Path(origin)] if origin else []
+    origin = Path(spec.origin)
+    if not spec.submodule_search_locations:
+        return _beside(origin.parent) if _is_editable_place(origin) else [origin]
+    folder = origin.parent
+    if folder.parent.name == "src":
+        return _python_files(folder.parent)
+    return _python_files(folder)
+
+
+def _beside(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.py"))
+
+
+def _is_editable_place(path: Path) -> bool:
+    return not any(path.is_relative_to(library) for library in _libraries())
+
+
+def _python_files(folder: Path) -> list[Path]:
+    found = []
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder).parts
+        if not _SKIPPED.intersection(parts) and not any(part.startswith(".") for part in parts):
+            found.append(path)
+    return sorted(found)
+
+
+@functools.cache
+def _libraries() -> tuple[Path, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in names)
+
+
+def is_own(module: str | None) -> bool:
+    """Is this module the user's own, rather than of an installed library or of the kernel?"""
+    if module is None:
+        return False
+    if module == "__main__":
+        return True
+    if module.partition(".")[0] in _KERNEL_PACKAGES:
+        return module == "penchant.testing"
+    origin = getattr(sys.modules.get(module), "__file__", None)
+    return origin is not None and _is_editable_place(Path(origin).resolve())
+
+
+def module_sources(module: str | None) -> Iterator[bytes]:
+    """Sources of a module of the user's and of all such modules that it imports, in turn."""
+    seen: dict[str, Path] = {}
+    _collect(module, seen)
+    for name in sorted(seen):
+        yield name.encode()
+        yield seen[name].read_bytes()
+
+
+def _collect(module: str | None, seen: dict[str, Path]) -> None:
+    if module is None or module in seen or not is_own(module):
+        return
+    loaded = sys.modules.get(module)
+    origin = getattr(loaded, "__file__", None)
+    if loaded is None or origin is None or not Path(origin).is_file():
+        return
+    seen[module] = Path(origin)
+    for value in list(vars(loaded).values()):
+        if isinstance(value, types.ModuleType):
+            _collect(value.__name__, seen)
+        else:
+            _collect(getattr(value, "__module__", None), seen)

@@ -1,0 +1,342 @@
+"""Discovery: every plugin is tried by itself, and what is wrong with one never hurts another."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+import pluggy
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from penchant.components import builtin, hookspecs
+from penchant.components.component import RESERVED, Component, Probe
+from penchant.components.roles import role_of
+from penchant.errors import Error, suggestion
+
+GROUP = "penchant"
+KERNEL = "penchant"  # the distribution whose components keep their plain names
+
+
+@attrs.frozen
+class Offer:
+    """A component and the distribution it came from."""
+
+    component: type[Component]
+    distribution: str
+    version: str
+
+    @property
+    def package(self) -> str:
+        """The top-level package its declaration is in."""
+        return self.component.__module__.partition(".")[0]
+
+
+@attrs.frozen
+class Plugin:
+    """One entry point: what it offers, or why it was set aside."""
+
+    name: str
+    distribution: str
+    version: str
+    reason: str = ""
+    components: tuple[type[Component], ...] = ()
+    manager: Any = None
+
+    @property
+    def status(self) -> str:
+        """Set aside, or loaded."""
+        return "set aside" if self.reason else "loaded"
+
+
+class Plugins:
+    """All plugins that were found, and a registry of components that knows who gave what."""
+
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        self.plugins = list(plugins)
+        self._offers: dict[tuple[str, str], list[Offer]] = {}
+        for plugin in self.plugins:
+            for component in plugin.components:
+                offer = Offer(component, plugin.distribution, plugin.version)
+                self._offers.setdefault((component.kind, component.name), []).append(offer)
+
+    def offers(self, kind: str | None = None) -> list[Offer]:
+        """Every component of a kind, sorted by kind and name."""
+        found: list[Offer] = []
+        for (each, _), offers in self._offers.items():
+            if kind in (None, each):
+                found.extend(offers)
+        return sorted(found, key=_place)
+
+    def clash(self, component: type[Component]) -> str:
+        """The distributions that offer a component of this name, where there are several."""
+        offers = self._offers[component.kind, component.name]
+        if len(offers) < 2:
+            return ""
+        return " and ".join(offer.distribution for offer in offers)
+
+    def address(self, offer: Offer) -> str:
+        """The name that reaches this component."""
+        name = offer.component.name
+        if offer.distribution == KERNEL or not self.clash(offer.component):
+            return name
+        return f"{offer.distribution}/{name}"
+
+    def find(self, kind: str, name: str, where: str = "") -> Offer:
+        """The component of this kind with this name (or `distribution/name`).
+
+        Args:
+            kind: architecture, dataset, estimator, probe or executor.
+            name: Its name, or `distribution/name`.
+            where: What asks for it, for the message.
+
+        Returns:
+            The component and where it comes from.
+
+        Raises:
+            Error: There is none, or there are several; the message says what helps.
+        """
+        distribution, _, short = name.rpartition("/")
+        offers = self._offers.get((kind, short), [])
+        if distribution:
+            wanted = canonicalize_name(distribution)
+            offers = [offer for offer in offers if offer.distribution == wanted]
+        # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
+        offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
+        place = f" ({where})" if where else ""
+        if len(offers) > 1:
+            both = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
+            addresses = " or ".join(f"'{offer.distribution}/{short}'" for offer in offers)
+            raise Error(f"the {kind} {name!r} is offered by {both}; write {addresses}{place}")
+        if not offers:
+            known = [self.address(offer) for offer in self.offers(kind)]
+            near = suggestion(name, known)
+            raise Error(f"unknown {kind} {name!r}{near}{place}{self._set_aside()}")
+        return offers[0]
+
+    def has(self, kind: str, name: str) -> bool:
+        """Is there a component of this kind and name?"""
+        return (kind, name.rpartition("/")[2]) in self._offers
+
+    def _set_aside(self) -> str:
+        """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
+        lines = []
+        for plugin in self.plugins:
+            if plugin.reason:
+                what = f"{plugin.name} {plugin.version}"
+                lines.append(f"\n  {what} was set aside: {plugin.reason}")
+        return "".join(lines)
+
+    def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
+        """Call an event hook one plugin at a time; yields what went wrong, naming the plugin."""
+        for plugin in self.plugins:
+            if plugin.manager is None:
+                continue
+            try:
+                getattr(plugin.manager.hook, hook)(**arguments)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # not even sys.exit in a tracker ends a measurement
+                problem = f"{type(error).__name__}: {error}"
+                yield f"plugin {plugin.name} {plugin.version} failed in {hook}: {problem}"
+
+    def with_listener(self, name: str, listener: object) -> Plugins:
+        """The same plugins and one more that only listens to events."""
+        manager = _manager()
+        manager.register(listener, name)
+        heard = Plugin(name, KERNEL, kernel_version(), manager=manager)
+        return Plugins([*self.plugins, heard])
+
+    def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
+        """The same plugins and one component of the user's own."""
+        check_declaration(component, base)
+        return Plugins([*self.plugins, Plugin("own", "own", "0", components=(component,))])
+
+
+def _place(offer: Offer) -> tuple[str, str, str]:
+    return offer.component.kind, offer.component.name, offer.distribution
+
+
+@functools.cache
+def kernel_version() -> str:
+    """The kernel's version, from its metadata."""
+    return importlib.metadata.version(KERNEL)
+
+
+@attrs.frozen
+class _Source:
+    """An entry point and what its distribution's metadata say, read once."""
+
+    point: importlib.metadata.EntryPoint
+    distribution: str
+    version: str
+    requires: tuple[str, ...] = ()
+    problem: str = ""
+
+    @classmethod
+    def of(cls, point: importlib.metadata.EntryPoint) -> _Source:
+        if point.dist is None:
+            return cls(point, point.name, "0")
+        try:
+            metadata: Any = point.dist.metadata
+            name = canonicalize_name(metadata["Name"])
+            requires = tuple(metadata.get_all("Requires-Dist") or ())
+            return cls(point, name, metadata["Version"] or "0", requires)
+        except Exception:  # a folder without METADATA, or with an empty one
+            return cls(point, point.name, "0", problem="its metadata cannot be read")
+
+
+@functools.lru_cache(maxsize=8)
+def load(without: tuple[str, ...] = ()) -> Plugins:
+    """Discover plugins, once per process.
+
+    `PENCHANT_PLUGINS=a,b` limits them and `without` leaves some out.
+    """
+    listed = os.environ.get("PENCHANT_PLUGINS", "").split(",")
+    only = {name.strip() for name in listed if name.strip()}
+    sources: dict[tuple[str, str], _Source] = {}
+    for point in importlib.metadata.entry_points(group=GROUP):
+        source = _Source.of(point)
+        # The first on the path counts, as for import.
+        sources.setdefault((source.distribution, point.name), source)
+    names = {source.point.name for source in sources.values()}
+    for name in (*without, *sorted(only)):
+        if name not in names:
+            raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
+    kernel = Plugin(
+        KERNEL, KERNEL, kernel_version(), components=tuple(_components(builtin, _manager()))
+    )
+    plugins = [kernel]
+    for source in sorted(sources.values(), key=lambda source: source.point.name):
+        name = source.point.name
+        if name not in without and (not only or name in only):
+            plugins.append(_try(source))
+    return Plugins(plugins)
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _try(source: _Source) -> Plugin:
+    """Load one entry point in a manager of its own, so that nothing it does reaches another."""
+    manager = _manager()
+    described = (source.point.name, source.distribution, source.version)
+    try:
+        _check_metadata(source)
+        # What a plugin prints when it is imported must not end up in a table or in JSON.
+        with contextlib.redirect_stdout(sys.stderr):
+            components = tuple(_components(source.point.load(), manager))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin may even raise SystemExit
+        return Plugin(*described, reason=_reason(error))
+    return Plugin(*described, components=components, manager=manager)
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())  # pluggy's own messages have many lines
+    return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
+
+
+def _check_metadata(source: _Source) -> None:
+    """Refuse a plugin that cannot be read, or that was made for another kernel."""
+    if source.problem:
+        raise Error(source.problem)
+    base = Version(Version(kernel_version()).base_version)
+    for line in source.requires:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+        if not _concerns_kernel(requirement):
+            continue
+        if not requirement.specifier.contains(base, prereleases=True):
+            raise Error(f"it wants penchant {requirement.specifier}, this is penchant {base}")
+
+
+def _concerns_kernel(requirement: Requirement) -> bool:
+    if canonicalize_name(requirement.name) != KERNEL:
+        return False
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+
+
+def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
+    """What a module offers through its component hooks, each declaration checked."""
+    manager.register(module)
+    manager.check_pending()
+    if not manager.get_hookcallers(module):
+        raise Error("nothing in it is marked with @penchant.hookimpl")
+    seen: set[tuple[str, str]] = set()
+    for hook, base in hookspecs.COMPONENT_HOOKS.items():
+        for component in _offered(manager, hook):
+            check_declaration(component, base)
+            if (base.kind, component.name) in seen:
+                raise Error(f"it offers the {base.kind} {component.name!r} twice")
+            seen.add((base.kind, component.name))
+            yield component
+
+
+def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
+    for offered in getattr(manager.hook, hook)():
+        if not isinstance(offered, (list, tuple)):
+            kind = type(offered).__name__
+            raise Error(f"{hook} must return a list of classes, found {kind}")
+        yield from offered
+
+
+def check_declaration(component: Any, base: type[Component]) -> None:
+    """Refuse a declaration that users could not read, set or run.
+
+    What takes longer (types of options, values of presets) is checked by the kit and when a
+    component is used: every command pays for what is done here.
+    """
+    if not (isinstance(component, type) and issubclass(component, base)):
+        raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
+    what = f"{component.__module__}.{component.__qualname__}"
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", component.name or ""):
+        found = f"found {component.name!r}"
+        raise Error(f"the name of {what} must be lower-case words joined by hyphens, {found}")
+    if not component.__dict__.get("__doc__"):
+        raise Error(f"{what} needs a docstring: it is the help text")
+    if component.__dict__.get("__annotations__") and "__attrs_attrs__" not in component.__dict__:
+        raise Error(f"{what} must be decorated with @attrs.frozen")
+    for field in attrs.fields(component):
+        _check_field(field, what)
+    if not component.target:
+        raise Error(f"{what} has no target")
+    if base.kind == "estimator" and role_of(component) is None:
+        role = getattr(component, "role", "")
+        raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
+    if issubclass(component, Probe):
+        _check_preset_names(component, what)
+
+
+def _check_field(field: Any, what: str) -> None:
+    if "help" not in field.metadata:
+        raise Error(f"{what}.{field.name} must be made with penchant.option()")
+    if field.name in RESERVED:
+        raise Error(f"{what}.{field.name} has a reserved name")
+
+
+def _check_preset_names(probe: type[Probe], what: str) -> None:
+    """A preset that sets what a probe has not is a mistake that no user could mend."""
+    known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
+    for name, preset in probe.presets.items():
+        unknown = preset.keys() - known
+        if unknown:
+            listed = ", ".join(sorted(unknown))
+            raise Error(f"preset {name!r} of {what} sets unknown options: {listed}")
+        roles = preset.get("estimators", {}).keys() - probe.roles.keys()
+        if roles:
+            listed = ", ".join(sorted(roles))
+            raise Error(f"preset {name!r} of {what} sets estimators of roles it has not: {listed}")

@@ -1,0 +1,1 @@
+"""What is kept: quantities, results, run folders and their report."""

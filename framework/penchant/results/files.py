@@ -1,0 +1,137 @@
+"""Files: written whole or not at all, readable with `json` and `numpy.load`, checked when read."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penchant.errors import Error
+
+SCHEMA = 1
+_ADVICE = {
+    errno.ENOSPC: "; make room and run again: finished jobs are kept",
+    errno.EACCES: "; choose another folder with --out",
+    errno.EROFS: "; choose another folder with --out",
+}
+
+
+@contextmanager
+def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
+    """Write a file under a temporary name and rename it when it is whole.
+
+    On failure nothing is left behind. `durable` waits until the disk has it.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "w+b") as file:
+            yield file  # type: ignore[misc]
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    finally:
+        # On a disk that refuses everything the first message counts, not this one.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def writing_failed(path: Path, error: OSError) -> Error:
+    """What to tell a user whose disk or folder refused."""
+    advice = _ADVICE.get(error.errno or 0, "")
+    return Error(f"cannot write {path}: {error.strerror or error}{advice}")
+
+
+def set_aside(path: Path) -> None:
+    """Move a damaged file out of the way, so that what it held is made again."""
+    with contextlib.suppress(OSError):
+        path.replace(path.with_name(f"{path.name}.damaged"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically; a number that is not finite is refused."""
+    try:
+        text = json.dumps(value, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Error(f"{path.name} cannot hold this: {error}") from error
+    with atomic(path) as file:
+        file.write(text.encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read JSON that this project wrote; says which file is damaged or too new."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise Error(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+        raise Error(f"{path} is damaged: expected a table with a schema number")
+    if value["schema"] > SCHEMA:
+        found = f"{path} has schema {value['schema']}"
+        raise Error(f"{found}, this version reads up to {SCHEMA}: upgrade penchant")
+    return value
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_name(name: Any, what: str) -> None:
+    """Refuse a name that a file of arrays, or a file system, does not give back."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][\w.+-]*", name):
+        raise Error(f"the name of a {what} must be letters, digits and hyphens, found {name!r}")
+    if name.endswith(".npy"):
+        raise Error(f"the name of a {what} must not end in .npy, found {name!r}")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
+    """Write named arrays without a second copy of them; the bytes depend on the values only.
+
+    Args:
+        path: The npz file.
+        arrays: Name to array.
+        durable: Wait until the disk has them.
+
+    Returns:
+        SHA-256 of the file.
+    """
+    import numpy as np
+
+    with atomic(path, durable=durable) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, value in arrays.items():
+                # A fixed date: the same arrays give the same file.
+                member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+                with archive.open(member, "w", force_zip64=True) as part:
+                    np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:
+    """Named arrays from a file, all or one of them; never unpickles."""
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = file.files if only is None else [only]
+            return {name: file[name] for name in names}
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged archive fails in many ways
+        problem = str(error) or type(error).__name__
+        raise Error(f"{path} cannot be read: {problem}") from error

@@ -1,0 +1,150 @@
+"""Quantities: a number with its standard error, and its value where there is no effect."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+
+
+def _number(value: Any) -> float | None:
+    """A Python number from whatever holds one: numpy scalars and tensors included."""
+    if value is None or isinstance(value, float):
+        return value
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if hasattr(value, "item"):
+        return float(value.item())
+    raise Error(f"a quantity must be a number, found {type(value).__name__}")
+
+
+def _required(value: Any) -> float:
+    number = _number(value)
+    if number is None:
+        raise Error("a quantity needs a value, found None; name what is missing in `missing`")
+    return number
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+@attrs.frozen
+class Quantity:
+    """A number: its standard error (over what, how many), and its value where there is no effect.
+
+    Attributes:
+        value: The number.
+        stderr: The standard error of `value`; None where it is unknown.
+        over: What the error is taken over: "networks", "test samples".
+        count: How many of these there were.
+        null: The value where there is no effect.
+        null_spread: Standard deviation of the statistic under the null: what `value - null` is
+            compared with.
+        null_stderr: Standard error of the null's mean.
+        unit: Unit of all these numbers.
+        exact: There is nothing random about the value, so it has no error.
+    """
+
+    value: float = attrs.field(converter=_required)
+    stderr: float | None = attrs.field(default=None, converter=_number)
+    over: str = ""
+    count: int | None = attrs.field(default=None, converter=_count)
+    null: float | None = attrs.field(default=None, converter=_number)
+    null_spread: float | None = attrs.field(default=None, converter=_number)
+    null_stderr: float | None = attrs.field(default=None, converter=_number)
+    unit: str = ""
+    exact: bool = False
+
+    @classmethod
+    def of(
+        cls, values: Any, *, over: str, null: float | Mapping[str, Any] | None = None, unit: str = ""
+    ) -> Quantity:
+        """The mean of independent values, with its standard error where there are two or more.
+
+        Args:
+            values: Numbers, an array or a tensor; all of them are averaged.
+            over: What they are: "networks", "trainings".
+            null: The value without an effect, or what `statistics.null_of` returned.
+            unit: Their unit.
+
+        Returns:
+            The quantity; what is unknown is None.
+
+        >>> print(Quantity.of([1.0, 3.0], over="networks", null=0.0))
+        2.0 ± 1.0 (null 0)
+        """
+        from penchant_numerics.statistics import mean_and_stderr
+
+        array = _flat(values)
+        mean, stderr = mean_and_stderr(array)
+        nothing = dict(null) if isinstance(null, Mapping) else {"null": null}
+        return cls(mean, stderr=stderr, over=over, count=len(array), unit=unit, **nothing)
+
+    @property
+    def missing(self) -> bool:
+        """Is there no number?"""
+        return math.isnan(self.value)
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers it has, by name."""
+        names = ("value", "stderr", "null", "null_spread", "null_stderr")
+        known = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in known.items() if value is not None}
+
+    def __str__(self) -> str:
+        if self.missing:
+            return "missing"
+        text = rounded(self.value, self.stderr)
+        if self.stderr is not None:
+            text += f" ± {short_error(self.stderr)}"
+        if self.null is not None:
+            text += f" (null {rounded(self.null, self.null_spread)}{self._spread()})"
+        return f"{text} {self.unit}".rstrip()
+
+    def _spread(self) -> str:
+        return "" if self.null_spread is None else f" ± {short_error(self.null_spread)}"
+
+
+def _flat(values: Any) -> Any:
+    import numpy as np
+
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    return np.asarray(values, dtype=np.float64).ravel()
+
+
+def rounded(value: float | None, error: float | None = None) -> str:
+    """A number with the digits its error leaves: down to the error's second digit.
+
+    >>> rounded(137.38123, 1.26), rounded(0.25, None)
+    ('137.4', '0.25')
+    """
+    if value is None or math.isnan(value):
+        return "missing"
+    if not error or not math.isfinite(error):
+        return f"{value:.6g}"
+    digits = 1 - math.floor(math.log10(error))
+    if -3 <= digits <= 12 and abs(value) < 1e6:
+        return f"{value:.{max(digits, 0)}f}"
+    places = math.floor(math.log10(abs(value) or error)) + digits + 1
+    return f"{value:.{min(max(places, 2), 12)}g}"
+
+
+def short_error(error: float) -> str:
+    """An error with two digits.
+
+    >>> short_error(1.2649), short_error(0.00071)
+    ('1.3', '0.00071')
+    """
+    if error == 0 or not math.isfinite(error):
+        return f"{error:g}"
+    digits = 1 - math.floor(math.log10(abs(error)))
+    if 0 <= digits <= 12:
+        return f"{error:.{digits}f}"
+    return f"{error:.2g}"

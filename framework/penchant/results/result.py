@@ -1,0 +1,267 @@
+"""Results: what a probe found, and how it is kept on disk (JSON and npz)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.results.files import (
+    SCHEMA,
+    check_name,
+    checksum,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
+from penchant.results.quantities import Quantity
+
+_KEPT = ("quantities", "arrays", "conventions", "warnings", "missing", "axes")
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays as numpy holds them, tensors included."""
+    return {name: host_array(value) for name, value in values.items()}
+
+
+def host_array(value: Any) -> Any:
+    """An array in the host's memory, from an array, a tensor on any device, or numbers."""
+    import numpy as np
+
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return np.asarray(value)
+
+
+def _names(values: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    return {axis: tuple(names) for axis, names in values.items()}
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Result:
+    """What a probe found; the runner adds `record`: what was measured on what.
+
+    Attributes:
+        quantities: Name to number with error and null.
+        arrays: Name to array; the standard error of array `x` is array `x-stderr`.
+        conventions: What makes numbers incomparable, as text.
+        warnings: What a reader must know before she believes the numbers.
+        missing: Quantities and arrays that may hold numbers that are not finite.
+        labels: Names of the entries along an axis: {"layers": ("conv1", "fc")}.
+        record: Everything that says what was measured on what.
+    """
+
+    quantities: dict[str, Quantity] = attrs.field(factory=dict)
+    arrays: dict[str, Any] = attrs.field(factory=dict, converter=_numbers)
+    conventions: dict[str, str] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    missing: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    labels: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_names)
+    record: dict[str, Any] = attrs.field(factory=dict)
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {quantity}" for name, quantity in self.quantities.items()]
+        shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
+        lines += [f"arrays: {', '.join(shapes)}"] if shapes else []
+        lines += [f"warning: {text}" for text in self.warnings]
+        title = self.record.get("id", self.status)
+        return "\n  ".join([f"Result {title}", *lines])
+
+    @property
+    def status(self) -> str:
+        """Done or failed."""
+        return str(self.record.get("status", "done"))
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed, in one sentence."""
+        return self.record.get("error")
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of its random numbers."""
+        return self.record.get("seed")
+
+    @property
+    def cost(self) -> dict[str, Any]:
+        """Seconds and the largest memory."""
+        return dict(self.record.get("cost", {}))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The probe's options."""
+        return dict(self.record.get("probe", {}).get("options", {}))
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of one input, where the probe had inputs."""
+        shape = self.record.get("shape")
+        return None if shape is None else tuple(shape)
+
+    @property
+    def outputs(self) -> int | None:
+        """How many outputs its networks had."""
+        return self.record.get("outputs")
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """What each quantity means, in one line."""
+        return dict(self.record.get("meanings", {}))
+
+    def check(self) -> None:
+        """Refuse what is not a number, unless the result names it in `missing`."""
+        for name, quantity in self.quantities.items():
+            _check_quantity(name, quantity, allowed=name in self.missing)
+        for name, array in self.arrays.items():
+            _check_array(name, array, allowed=name in self.missing)
+        _check_texts("convention", self.conventions.items())
+        _check_texts("warning", enumerate(self.warnings))
+        for axis, names in self.labels.items():
+            _check_texts(f"label of {axis}", enumerate(names))
+
+
+def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
+    check_name(name, "quantity")
+    if not isinstance(quantity, Quantity):
+        kind = type(quantity).__name__
+        raise Error(f"quantity {name!r} must be a penchant.Quantity, found {kind}")
+    for part, number in quantity.numbers.items():
+        if not math.isfinite(number) and not allowed:
+            raise Error(f"quantity {name!r} has {part} {number}, expected a finite number")
+
+
+def _check_array(name: str, array: Any, *, allowed: bool) -> None:
+    import numpy as np
+
+    check_name(name, "array")
+    if array.dtype.kind not in "biufcU":
+        raise Error(f"array {name!r} must hold numbers or text, found {array.dtype}")
+    if allowed or not np.issubdtype(array.dtype, np.inexact):
+        return
+    bad = int((~np.isfinite(array)).sum())
+    if bad:
+        raise Error(f"array {name!r} has {bad} of {array.size} values that are not finite")
+
+
+def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
+    for name, text in pairs:
+        if not isinstance(text, str):
+            raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
+
+
+def _nullable(number: Any) -> Any:
+    """In JSON a missing number is null."""
+    return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """The result as `result.json` holds it."""
+    about = result.record.get("about", {})
+    quantities = {}
+    for name, quantity in result.quantities.items():
+        known = attrs.asdict(quantity).items()
+        quantities[name] = {key: _nullable(value) for key, value in known}
+    arrays = {}
+    for name, array in result.arrays.items():
+        described = {"shape": list(array.shape), "dtype": str(array.dtype)}
+        arrays[name] = {**described, "about": about.get(name, "")}
+    record = {key: value for key, value in result.record.items() if key != "about"}
+    return {
+        "schema": SCHEMA,
+        **record,
+        "quantities": quantities,
+        "arrays": arrays,
+        "conventions": result.conventions,
+        "warnings": list(result.warnings),
+        "missing": list(result.missing),
+        "axes": {axis: list(names) for axis, names in result.labels.items()},
+    }
+
+
+def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
+    """The result that `result.json` and its arrays hold; unknown keys are accepted."""
+    names = {field.name for field in attrs.fields(Quantity)}
+    quantities = {}
+    for name, value in record.get("quantities", {}).items():
+        known = {key: part for key, part in value.items() if key in names}
+        if known.get("value") is None:
+            known["value"] = math.nan
+        quantities[name] = Quantity(**known)
+    rest = {key: value for key, value in record.items() if key not in _KEPT}
+    entries = record.get("arrays", {})
+    rest["about"] = {name: entry.get("about", "") for name, entry in entries.items()}
+    return Result(
+        quantities,
+        dict(arrays),
+        record.get("conventions", {}),
+        warnings=record.get("warnings", ()),
+        missing=record.get("missing", ()),
+        labels=record.get("axes", {}),
+        record=rest,
+    )
+
+
+def write_result(folder: Path, result: Result, name: str = "result.json") -> Result:
+    """Write a result: arrays first, its JSON last, which is the truth.
+
+    Returns:
+        The result as it is stored: with the checksum of its arrays in its record.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if result.arrays:
+        written = write_arrays(folder / "arrays.npz", result.arrays)
+        result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
+    write_json(folder / name, to_json(result))
+    return result
+
+
+def read_result(folder: Path, *, arrays: bool = True) -> Result:
+    """The result in a job's folder; without arrays only its JSON is read."""
+    path = result_path(folder)
+    try:
+        record = read_json(path)
+        found = _stored_arrays(folder, record) if arrays else {}
+        return from_json(record, found)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def result_path(folder: Path) -> Path:
+    """The file that speaks for a job: why it failed when it was computed again, or its result."""
+    failure = folder / "failure.json"
+    return failure if failure.is_file() else folder / "result.json"
+
+
+def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    if not record.get("arrays"):
+        return {}
+    arrays = read_arrays(folder / "arrays.npz")
+    lacking = set(record["arrays"]) - set(arrays)
+    if lacking:
+        raise Error(f"{folder / 'arrays.npz'} lacks the arrays {', '.join(sorted(lacking))}")
+    if not are_whole(folder, record):
+        raise Error(f"{folder / 'arrays.npz'} is damaged: its checksum is not the result's")
+    return arrays
+
+
+def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Is the array file there, with the content that the result names?"""
+    if not record.get("arrays"):
+        return True
+    path = folder / "arrays.npz"
+    expected = record.get("arrays_sha256")
+    try:
+        if expected is not None:
+            return checksum(path) == expected
+        # Results of before checksums: reading everything compares the archive's own.
+        return set(record["arrays"]) <= set(read_arrays(path))
+    except (OSError, Error):
+        return False

@@ -1,0 +1,172 @@
+"""The run folder: where jobs leave their results, and how a run is read again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.results.files import SCHEMA, read_json, set_aside, write_json, writing_failed
+from penchant.results.result import Result, read_result, result_path
+
+SECONDS_BETWEEN_WRITES = 3.0
+_LABELS = ("probe", "architecture", "dataset", "seed")
+
+
+class Run:
+    """A run folder: `title`, `jobs` (id, status, labels, path), and results of those that ended."""
+
+    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+        self.folder = folder
+        self.record = record
+        self._written = 0.0
+        self._entries = {job["id"]: job for job in record["jobs"]}
+
+    def __repr__(self) -> str:
+        done = sum(job["status"] == "done" for job in self.jobs)
+        return f"Run {self.title!r} in {self.folder}: {done} of {len(self.jobs)} jobs done"
+
+    @property
+    def title(self) -> str:
+        """What the run is about."""
+        return str(self.record.get("title") or self.folder.name)
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job: id, status, labels, path."""
+        return list(self.record["jobs"])
+
+    @property
+    def done(self) -> bool:
+        """Did every job end well?"""
+        return all(job["status"] == "done" for job in self.jobs)
+
+    def mark(self, job: str, status: str) -> None:
+        """Note a job's status; `run.json` is written at most every few seconds."""
+        self._entries[job]["status"] = status
+        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
+            self.write()
+
+    def write(self) -> None:
+        """Write `run.json`."""
+        write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record})
+        self._written = time.monotonic()
+
+    def place(self, job: str) -> Path:
+        """The folder of the job with this id."""
+        return self.folder / "jobs" / job
+
+    def result(self, job: str, *, arrays: bool = True) -> Result:
+        """The result of the job with this id; without arrays only its numbers are read."""
+        return read_result(self.place(job), arrays=arrays)
+
+    def results(self, **labels: Any) -> list[Result]:
+        """Results whose labels match, in the order of jobs.
+
+        >>> run.results(probe="nad", architecture="lenet")       # doctest: +SKIP
+        """
+        for label in labels:
+            if label not in _LABELS:
+                listed = "probe, architecture, dataset and seed"
+                raise Error(f"results are chosen by {listed}, found {label!r}")
+        return [self.result(job["id"]) for job in self._matching(labels)]
+
+    def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for job in self.jobs:
+            ended = job["status"] in ("done", "failed")
+            if ended and all(job["labels"].get(key) == value for key, value in labels.items()):
+                yield job
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays."""
+        rows = []
+        for job in self._matching({}):
+            found = self.result(job["id"], arrays=False)
+            for name, quantity in found.quantities.items():
+                row = {"job": job["id"], **job["labels"], "quantity": name}
+                rows.append({**row, **attrs.asdict(quantity)})
+        return rows
+
+
+def read(folder: str | Path) -> Run:
+    """The run in a folder; statuses are those of the results that are there.
+
+    Results are the truth: a `run.json` that is damaged or gone is made again from them.
+    """
+    folder = Path(folder)
+    record = run_record(folder)
+    if record is None:
+        raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
+    for job in record["jobs"]:
+        job["status"] = status_of(folder / "jobs" / job["id"])
+    return Run(folder, record)
+
+
+def run_record(folder: Path) -> dict[str, Any] | None:
+    """What `run.json` holds, or what the results say; None where there is neither."""
+    path = folder / "run.json"
+    if path.is_file():
+        try:
+            record = read_json(path)
+            if all(isinstance(job["id"], str) and job["labels"] for job in record["jobs"]):
+                record["jobs"] = [_inside(job) for job in record["jobs"]]
+                return record
+        except (Error, KeyError, TypeError) as error:
+            if "upgrade penchant" in str(error):
+                raise
+    return _rebuilt(folder)
+
+
+def _inside(job: dict[str, Any]) -> dict[str, Any]:
+    """An entry whose path cannot lead out of the folder, whoever wrote it."""
+    if Path(job["id"]).name != job["id"]:
+        raise KeyError(job["id"])
+    return {**job, "path": f"jobs/{job['id']}"}
+
+
+def _rebuilt(folder: Path) -> dict[str, Any] | None:
+    """A run's record from its results."""
+    entries = []
+    for path in sorted(folder.glob("jobs/*/result.json")):
+        try:
+            found = read_json(path)
+            labels = found["labels"]
+            status = found["status"]
+        except (Error, KeyError, TypeError):
+            continue
+        name = path.parent.name
+        entry = {"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"}
+        entries.append(entry)
+    if not entries:
+        return None
+    seeds = sorted({entry["labels"]["seed"] for entry in entries})
+    return {"title": "", "seeds": seeds, "jobs": entries}
+
+
+def status_of(place: Path) -> str:
+    """Done or failed, as the result says; pending where there is none that can be read."""
+    path = result_path(place)
+    if not path.is_file():
+        return "pending"
+    try:
+        return str(read_json(path)["status"])
+    except (Error, KeyError):
+        return "pending"
+
+
+def drop_damaged(place: Path) -> None:
+    """Move what cannot be read out of the way, so that the job is computed again."""
+    for name in ("result.json", "arrays.npz"):
+        if (place / name).is_file():
+            set_aside(place / name)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a run folder, or say why it cannot be."""
+    try:
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise writing_failed(folder, error) from error
