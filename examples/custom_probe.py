@@ -1,24 +1,25 @@
-"""A probe of your own, written and run: how strongly fresh networks react to noise on their input."""
+"""A probe of your own, written and run: how strongly fresh networks react to noise."""
+
+from __future__ import annotations
 
 import attrs
 import penchant
 import torch
 
 
-def run(options, context):
-    noise = torch.randn(
-        64, *context.architecture.shape, generator=context.generator("noise"), device="cpu"
-    ).to(context.device, context.dtype)
-    with torch.no_grad():
-        networks = [context.network(i) for i in range(options.networks)]
-        changes = torch.stack(
-            [(f(options.scale * noise) - f(0 * noise)).square().mean() for f in networks]
-        )
-    stderr = changes.std() / len(changes) ** 0.5
-    value = penchant.Quantity(
-        float(changes.mean()), stderr=float(stderr), over="networks", count=len(changes)
-    )
-    return penchant.Result({"reaction": value}, {"reactions": changes})
+def run(options: NoiseReaction, context: penchant.Context) -> penchant.Result:
+    shape = context.architecture.shape
+    noise = torch.randn(64, *shape, generator=context.generator("noise"), device="cpu")
+    noise = options.scale * noise.to(context.device, context.dtype)
+    changes = []
+    for index in range(options.networks):
+        network = context.network(index)
+        with torch.no_grad():
+            change = network(noise) - network(torch.zeros_like(noise))
+        changes.append(change.square().mean())
+    reactions = torch.stack(changes)
+    reaction = penchant.Quantity.of(reactions, over="networks")
+    return penchant.Result({"reaction": reaction}, {"reactions": reactions})
 
 
 @attrs.frozen
@@ -28,6 +29,7 @@ class NoiseReaction(penchant.Probe):
     name = "noise-reaction"
     needs = ("architecture",)
     quantities = {"reaction": "mean squared change of the outputs"}
+    arrays = {"reactions": "the same for every network"}
     target = run
 
     networks: int = penchant.option(16, "networks drawn", at_least=2)

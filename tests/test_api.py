@@ -52,8 +52,22 @@ def test_any_pair_of_tensors_or_torch_dataset_is_a_dataset(data):
     assert spread(architecture=make, dataset=dataset).quantities["spread"].value > 0
 
 
-def test_any_callable_or_module_is_an_architecture():
-    assert spread(architecture=nn.Linear(4, 2), dataset=pair()).quantities["spread"].value == 0
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def test_one_module_is_refused_where_fresh_networks_are_drawn():
+    with pytest.raises(penchant.Error, match="draws fresh networks, found one module .Linear."):
+        spread(architecture=nn.Linear(4, 2), dataset=pair())
+
+
+def test_a_class_or_callable_is_an_architecture():
+    assert spread(architecture=Net, dataset=pair()).quantities["spread"].value > 0
     assert spread(architecture=make, dataset=pair()).quantities["spread"].value > 0
     assert (
         spread(architecture=lambda shape, outputs: nn.Linear(*shape, outputs), dataset=pair())
@@ -127,6 +141,7 @@ class Trained(penchant.Probe):
     \"\"\"Looks at networks along training.\"\"\"
     name = "trained"
     needs = ("architecture", "dataset")
+    one_network = True
     target = "penchant_trained:run"
     quantities = {"last": "last step"}
     arrays = {"steps": "of the networks", "norms": "of their parameters"}
@@ -285,6 +300,6 @@ def test_non_finite_numbers_are_errors_unless_named_missing():
 def test_a_quantity_reads_as_it_should():
     assert (
         str(penchant.Quantity(0.25, stderr=0.0123, null=0.0, unit="nats"))
-        == "0.25 ± 0.012 (null 0) nats"
+        == "0.250 ± 0.012 (null 0) nats"
     )
     assert str(penchant.Quantity(float("nan"), stderr=1.0)) == "missing"

@@ -3,7 +3,7 @@
 import attrs
 import penchant
 import pytest
-from penchant.components import check_parameters, resolve
+from penchant.components.targets import check_parameters, resolve
 
 
 @attrs.frozen

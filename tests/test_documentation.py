@@ -6,9 +6,9 @@ import sys
 
 import penchant
 import pytest
-from penchant import hookspecs
-from penchant.plugins import discovery
+from penchant.components import hookspecs
 from penchant.experiments.experiment import build, read_toml
+from penchant.plugins import discovery
 
 
 def test_the_public_surface_is_documented(root):

@@ -2,8 +2,8 @@
 
 import penchant
 import pytest
-from penchant.plugins import discovery
 from penchant.experiments.experiment import build, read_toml
+from penchant.plugins import discovery
 
 EXAMPLE = {
     "architectures": [{"name": "perceptron"}],

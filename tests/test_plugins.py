@@ -70,7 +70,7 @@ def test_a_plugin_is_found_with_its_version(install):
         (PROBE.replace("[Found]", "[Found, Found]"), "it offers the probe 'found' twice"),
         (
             PROBE.replace("    samples", '    presets = {"quick": {"sample": 2}}\n    samples'),
-            "found has no option 'sample'; did you mean 'samples'?",
+            "sets unknown options: sample",
         ),
     ],
 )

@@ -94,9 +94,7 @@ def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
 
 @main.command()
 @click.argument("name")
-@click.option(
-    "-a", "architectures", multiple=True, metavar="ARCH[:k=v,...]", help="Architecture."
-)
+@click.option("-a", "architectures", multiple=True, metavar="ARCH[:k=v,...]", help="Architecture.")
 @click.option("-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset.")
 @click.option(
     "-e",

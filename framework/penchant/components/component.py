@@ -87,7 +87,8 @@ class Dataset(Component):
 class Estimator(Component):
     """A numerical method for one role. Target: called as the role's function says.
 
-    `uses` names datasets and architectures that its code asks the context for.
+    `uses` names datasets and architectures that its code asks the context for; "{network}" is the
+    one that its option `network` names.
     """
 
     kind = "estimator"
@@ -104,7 +105,8 @@ class Probe(Component):
             width), "scalar-output" (one output, or two logits).
         accepts: Axes it takes only when an experiment selects them.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
-        uses: Datasets and architectures that its code asks the context for by name.
+        uses: Datasets and architectures that its code asks the context for by name; "{network}"
+            is the one that its option `network` names.
         one_network: It measures one network, the trained one; so a module or `weights` of the
             user's can stand for it. Other probes draw fresh networks and refuse both.
         quantities: Name to one line; braces name an option or role the name is filled from.

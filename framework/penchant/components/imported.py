@@ -133,7 +133,9 @@ def _stacked(dataset: Any) -> tuple[Any, Any]:
         labels = torch.stack([torch.as_tensor(pair[1]) for pair in pairs])
     except (TypeError, IndexError, KeyError, RuntimeError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise Error(f"the dataset must hold (input, label) pairs of one shape: {problem}") from error
+        raise Error(
+            f"the dataset must hold (input, label) pairs of one shape: {problem}"
+        ) from error
     return inputs, labels
 
 

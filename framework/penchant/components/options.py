@@ -42,7 +42,9 @@ class Limits:
         if value is None:
             return
         if self.choices is not None and value not in self.choices:
-            raise Error(f"{name} must be one of {self._allowed()}, found {value!r}{self._near(value)}")
+            raise Error(
+                f"{name} must be one of {self._allowed()}, found {value!r}{self._near(value)}"
+            )
         for bound, holds in _BOUNDS.items():
             limit = getattr(self, bound)
             if limit is not None and not holds(value, limit):

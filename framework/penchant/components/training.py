@@ -35,9 +35,7 @@ class Training(Component):
     momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = option(0.0, "weight decay", at_least=0)
     clip: float | None = option(None, "largest norm of the gradient", above=0)
-    loss: str = option(
-        "cross-entropy", "training loss", choices=("cross-entropy", "squared-error")
-    )
+    loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
     until_loss: float | None = option(
         None, "stop when the mean loss of an epoch is below this", above=0
     )

@@ -186,9 +186,7 @@ class Context:
     def _load(self, choice: Choice) -> Any:
         name = choice.component.name
         generator = self._generator("dataset", name)
-        data = loaded(
-            choice, generator, seed=self.seed, device=self.device, dtype=self.dtype
-        )
+        data = loaded(choice, generator, seed=self.seed, device=self.device, dtype=self.dtype)
         for convention, text in data.conventions.items():
             self.conventions[f"{name}: {convention}"] = text
         for warning in data.warnings:

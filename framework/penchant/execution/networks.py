@@ -39,6 +39,10 @@ class BoundArchitecture:
         """The same architecture with another number of outputs."""
         return attrs.evolve(self, outputs=outputs)
 
+    def with_seed(self, seed: int) -> BoundArchitecture:
+        """The same architecture with networks of another seed."""
+        return attrs.evolve(self, seed=seed)
+
     @functools.cached_property
     def _function(self) -> Callable[..., Any]:
         what = f"architecture {self.label!r}"

@@ -91,9 +91,7 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     return start(executor(), 1 if name == "serial" else workers, settings.threads)
 
 
-def _run(
-    experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any
-) -> Run:
+def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any) -> Run:
     """Everything between taking the lock and leaving it."""
     write_experiment(folder, experiment)
     waiting, notes = still_to_do(folder, jobs)

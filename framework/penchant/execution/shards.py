@@ -122,7 +122,6 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
         Arrays; texts, truths and nothings stand in the notes.
     """
     import numpy as np
-
     from penchant.results.result import host_array
 
     if not isinstance(answer, Mapping):

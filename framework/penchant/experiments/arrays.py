@@ -51,7 +51,7 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
 
 def _only_holder(folder: Path, name: str, what: str) -> Path:
     """The one job of a run that has an array of this name."""
-    holders = []
+    holders: list[Path] = []
     for job in read(folder).jobs:
         place = folder / "jobs" / job["id"]
         if job["status"] == "done" and name in read_json(place / "result.json").get("arrays", {}):

@@ -16,6 +16,7 @@ from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.jobs import Choice, Job, ProbeChoice, make_job
 from penchant.experiments.settings import Settings
+from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Offer, Plugins
 
 LARGEST_FILE = 10_000_000  # bytes of an experiment that anybody wrote
@@ -45,8 +46,10 @@ class Experiment:
         return jobs
 
     def _jobs(self, probe: ProbeChoice, device_type: str) -> Iterator[Job]:
-        axes = [probe.axes[axis] for axis in AXES]
-        for architecture, dataset, seed in itertools.product(*axes, self.settings.seeds):
+        grid = itertools.product(
+            probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
+        )
+        for architecture, dataset, seed in grid:
             yield make_job(
                 self.settings,
                 probe,
@@ -134,8 +137,10 @@ class _Builder:
                 if label in taken:
                     continue
                 able = [probe.label for probe in probes if type(probe.component).takes(axis)]
-                cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]" if able else (
-                    f"none of the probes takes a {axis}"
+                cure = (
+                    f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+                    if able
+                    else (f"none of the probes takes a {axis}")
                 )
                 raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
 
@@ -202,15 +207,16 @@ class _Builder:
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         estimators = self.estimators(cls, preset.get("estimators", {}), entry, where)
+        component = cls.bind(options, where)
         return ProbeChoice(
-            cls.bind(options, where),
+            component,
             offer,
             _text(entry.get("label", cls.name), f"{where}.label"),
             preset=_text(entry.get("preset", "quick"), f"{where}.preset"),
             estimators=estimators,
             training=self.training(cls, preset, own_training, where),
             trains_further=bool(own_training),
-            used=self.used(cls, estimators, where),
+            used=self.used([component, *_components(estimators)], where),
             axes=axes,
         )
 
@@ -246,19 +252,15 @@ class _Builder:
         found: Training = Training.bind(recipe, f"{where}.training")
         return found
 
-    def used(
-        self, cls: type[Probe], estimators: Mapping[str, tuple[Choice, ...]], where: str
-    ) -> dict[tuple[str, str], Offer]:
+    def used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
-        wanted = [(cls.name, name) for name in cls.uses]
-        for chosen in itertools.chain(*estimators.values()):
-            names = type(chosen.component).uses
-            wanted.extend((chosen.component.name, name) for name in names)
         found = {}
-        for who, name in wanted:
-            kinds = [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]
-            for kind in kinds:
-                found[kind, name] = self.plugins.find(kind, name, f"{where}: {who} uses it")
+        for component in components:
+            for name in _used_names(component):
+                kinds = [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]
+                for kind in kinds:
+                    place = f"{where}: {component.name} uses it"
+                    found[kind, name] = self.plugins.find(kind, name, place)
         return found
 
     def axis(
@@ -337,6 +339,22 @@ class _Builder:
         return names
 
 
+def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
+    return [choice.component for choice in itertools.chain(*estimators.values())]
+
+
+def _used_names(component: Any) -> list[str]:
+    """What a component says it uses; an option in braces is the name that it holds."""
+    names = []
+    for name in type(component).uses:
+        if name.startswith("{"):
+            value = getattr(component, name.strip("{}"))
+            name = parse_component(value)["name"] if value else ""
+        if name:
+            names.append(name)
+    return names
+
+
 def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     """Each with a label of its own: one that is given twice gets a number, mine and mine-2."""
     seen: collections.Counter[str] = collections.Counter()
@@ -381,7 +399,7 @@ def _length(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     other = {"epochs": "steps", "steps": "epochs"}
     found = dict(given)
     for key in given:
-        replaced = other.get(key)
+        replaced = other.get(key, "")
         if replaced in base and replaced not in given:
             found[replaced] = None
     return found

@@ -80,7 +80,7 @@ class _Hasher:
         self._above: dict[int, int] = {}
         self._modules: set[str] = set()
 
-    def hash(self, value: Any) -> Any:
+    def hash(self, value: Any) -> hashlib._Hash:
         digest = hashlib.sha256(_title(value).encode())
         if isinstance(value, _PLAIN):
             digest.update(repr(value).encode())

@@ -286,9 +286,7 @@ def _contents(chosen: list[Choice]) -> dict[str, str]:
     return found
 
 
-def _network_key(
-    asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None
-) -> str:
+def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
     names = ("architecture", "dataset", "seed", "dtype", "device", "threads")
     parts = {name: asked[name] for name in names}

@@ -16,13 +16,9 @@ class Settings(Component):
     kind = name = "experiment"
 
     title: str = option("", "what the run is about")
-    seeds: tuple[int, ...] = option(
-        (0,), "one job for each", at_least=0, at_most=LARGEST_SEED
-    )
+    seeds: tuple[int, ...] = option((0,), "one job for each", at_least=0, at_most=LARGEST_SEED)
     device: str = option("auto", "auto, cpu, cuda or cuda:1")
-    dtype: str = option(
-        "float32", "precision of networks and data", choices=("float32", "float64")
-    )
+    dtype: str = option("float32", "precision of networks and data", choices=("float32", "float64"))
     shape: tuple[int, ...] = option(
         (1, 32, 32), "input shape where there is no dataset", at_least=1
     )
@@ -31,9 +27,7 @@ class Settings(Component):
     executor: str | None = option(
         None, "how shards are run; by default processes where there is more than one"
     )
-    workers: int | None = option(
-        None, "workers of the executor; by default one a core", at_least=1
-    )
+    workers: int | None = option(None, "workers of the executor; by default one a core", at_least=1)
     time_limit: float | None = option(
         None, "seconds after which a job fails; the others go on", above=0
     )

@@ -26,6 +26,10 @@ _ADVICE = {
 }
 
 
+class NewerSchemaError(Error):
+    """A file that a later version of this project wrote."""
+
+
 @contextmanager
 def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
     """Write a file under a temporary name and rename it when it is whole.
@@ -80,7 +84,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise Error(f"{path} is damaged: expected a table with a schema number")
     if value["schema"] > SCHEMA:
         found = f"{path} has schema {value['schema']}"
-        raise Error(f"{found}, this version reads up to {SCHEMA}: upgrade penchant")
+        advice = f"this version reads up to {SCHEMA}: upgrade penchant"
+        raise NewerSchemaError(f"{found}, {advice}")
     return value
 
 

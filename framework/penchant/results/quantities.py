@@ -62,7 +62,12 @@ class Quantity:
 
     @classmethod
     def of(
-        cls, values: Any, *, over: str, null: float | Mapping[str, Any] | None = None, unit: str = ""
+        cls,
+        values: Any,
+        *,
+        over: str,
+        null: float | Mapping[str, Any] | None = None,
+        unit: str = "",
     ) -> Quantity:
         """The mean of independent values, with its standard error where there are two or more.
 

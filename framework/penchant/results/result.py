@@ -257,7 +257,7 @@ def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
     if not record.get("arrays"):
         return True
     path = folder / "arrays.npz"
-    expected = record.get("arrays_sha256")
+    expected: str | None = record.get("arrays_sha256")
     try:
         if expected is not None:
             return checksum(path) == expected

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.files import SCHEMA, read_json, set_aside, write_json, writing_failed
+from penchant.results.files import (
+    SCHEMA,
+    NewerSchemaError,
+    read_json,
+    set_aside,
+    write_json,
+    writing_failed,
+)
 from penchant.results.result import Result, read_result, result_path
 
 SECONDS_BETWEEN_WRITES = 3.0
@@ -114,9 +122,10 @@ def run_record(folder: Path) -> dict[str, Any] | None:
             if all(isinstance(job["id"], str) and job["labels"] for job in record["jobs"]):
                 record["jobs"] = [_inside(job) for job in record["jobs"]]
                 return record
-        except (Error, KeyError, TypeError) as error:
-            if "upgrade penchant" in str(error):
-                raise
+        except NewerSchemaError:
+            raise
+        except (Error, KeyError, TypeError):
+            pass  # damaged: the results say what it said
     return _rebuilt(folder)
 
 
@@ -153,7 +162,11 @@ def status_of(place: Path) -> str:
         return "pending"
     try:
         return str(read_json(path)["status"])
-    except (Error, KeyError):
+    except NewerSchemaError:
+        raise
+    except (Error, KeyError) as error:
+        cure = "run the experiment again to compute it"
+        warnings.warn(f"{path} is damaged ({error}); {cure}", stacklevel=3)
         return "pending"
 
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import penchant_architectures
 import pytest
 import torch
-from penchant.components import resolve
+from penchant.components.targets import resolve
 from torch.func import functional_call, grad, jacfwd, vmap
 
 

@@ -9,7 +9,7 @@ import penchant_architectures
 import pytest
 import torch
 from penchant import testing
-from penchant.networks import BoundArchitecture
+from penchant.execution.networks import BoundArchitecture
 from penchant_numerics import ensembles
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}

@@ -3,7 +3,7 @@
 import penchant_architectures
 import pytest
 import torch
-from penchant.components import resolve
+from penchant.components.targets import resolve
 from torch.func import functional_call, grad, jvp, stack_module_state, vmap
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}

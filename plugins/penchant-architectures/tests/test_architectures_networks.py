@@ -7,7 +7,7 @@ import penchant
 import penchant_architectures
 import pytest
 import torch
-from penchant.components import resolve
+from penchant.components.targets import resolve
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 

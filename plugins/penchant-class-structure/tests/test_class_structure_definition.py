@@ -5,7 +5,7 @@ import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant.identity import derive
+from penchant.seeds import derive
 from torch.func import functional_call, jacrev
 
 C = 3

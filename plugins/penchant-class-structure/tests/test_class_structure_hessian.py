@@ -79,7 +79,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
     state = torch.load(checkpoint, weights_only=True)["network"]
     network = testing.tiny_network((4,), 3).double()
     network.load_state_dict(state)
-    from penchant.identity import derive
+    from penchant.seeds import derive
 
     train, _ = testing.tiny_samples(torch.Generator().manual_seed(derive(3, "dataset", "import")))
     x, y = train[0].double(), train[1]

@@ -90,14 +90,14 @@ def test_errors_are_those_of_dense_matrices():
 
 
 def penchant_seed(*keys):
-    from penchant.identity import derive
+    from penchant.seeds import derive
 
     return derive(0, *keys)
 
 
 def drawn_network():
     from penchant import plugins as discovery
-    from penchant.networks import BoundArchitecture
+    from penchant.execution.networks import BoundArchitecture
 
     component = (
         discovery.load()

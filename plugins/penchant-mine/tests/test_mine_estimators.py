@@ -7,8 +7,8 @@ import penchant
 import pytest
 import torch
 from penchant import plugins, testing
-from penchant.identity import derive
-from penchant.roles import role_of
+from penchant.components.roles import role_of
+from penchant.seeds import derive
 from penchant_mine._binning import binned_information, cells
 from penchant_mine._families import FAMILIES, Setting
 from penchant_mine._gaussian_information import gaussian_information

@@ -5,7 +5,7 @@ from pathlib import Path
 import penchant
 import pytest
 from penchant import plugins, testing
-from penchant.experiment import build, read_toml
+from penchant.experiments.experiment import build, read_toml
 
 FOLDER = Path(__file__).parents[3] / "examples" / "spectral_bias"
 FILES = sorted(FOLDER.glob("*.toml"))

@@ -9,8 +9,8 @@ import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant.components import resolve
-from penchant.networks import BoundArchitecture
+from penchant.components.targets import resolve
+from penchant.execution.networks import BoundArchitecture
 from penchant_numerics import ensembles
 from penchant_timm import Timm
 from torch import nn

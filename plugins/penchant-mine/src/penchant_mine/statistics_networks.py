@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import penchant
-from penchant.networks import BoundArchitecture
-from penchant.plugins import load
-from penchant.settings import parse_component
+from penchant.execution.networks import BoundArchitecture
+from penchant.experiments.typed_text import parse_component
+from penchant.plugins.discovery import load
 from torch import nn
 
 from penchant_mine._conditioned_convolutions import ACTIVATIONS, ConditionedConvolutions

@@ -21,7 +21,7 @@ LARGEST_MATRIX = 8192  # inputs; the matrix takes 512 MiB
 PROBES = 4  # random signs a network for the trace, where the matrix is not formed
 
 
-def estimate(options: Any, context: Any, *, samples: int) -> Directions:
+def estimate(options: Any, context: Any, *, networks: int) -> Directions:
     """Estimator of the role `directions`."""
     architecture = context.architecture
     size = math.prod(architecture.shape)
@@ -38,7 +38,7 @@ def estimate(options: Any, context: Any, *, samples: int) -> Directions:
         raise penchant.Error(
             f"leading must be at most {size}, the number of inputs, found {options.leading}"
         )
-    items = _items(options, context, samples)
+    items = _items(options, context, networks)
     find = _whole if options.leading is None else _leading
     return find(options, context, items, size)
 
@@ -95,7 +95,7 @@ def _whole(options: Any, context: Any, items: list[dict[str, Any]], size: int) -
         vectors,
         trace=float(matrix.trace()),
         trace_stderr=_stderr(traces),
-        samples=moment.count,
+        networks=moment.count,
         matrix=matrix,
         jackknife=groups.left_out(centred=False, rank=size),
         conventions=_conventions(options, context),
@@ -131,7 +131,7 @@ def _leading(options: Any, context: Any, items: list[dict[str, Any]], size: int)
         pairs.vectors,
         trace=float(traces.mean()),
         trace_stderr=_stderr(traces),
-        samples=samples,
+        networks=samples,
         residuals=pairs.residuals,
         conventions={
             **_conventions(options, context),

@@ -51,7 +51,7 @@ def nad_basis(options: Any, context: Any, size: int) -> Basis:
                 f"directions must be rows of {size} numbers, found an array of shape {list(vectors.shape)}"
             )
         return Basis(vectors / vectors.norm(dim=1, keepdim=True))
-    found = context.estimator("directions")(samples=options.samples)
+    found = context.estimator("directions")(networks=options.samples)
     context.conventions.update(found.conventions)
     return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
 

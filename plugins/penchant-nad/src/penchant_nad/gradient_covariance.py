@@ -19,7 +19,7 @@ from penchant_numerics.moments import Directions, GroupedMoment, directions_of
 SHARD = 32  # networks a shard
 
 
-def estimate(options: Any, context: Any, *, samples: int) -> Directions:
+def estimate(options: Any, context: Any, *, networks: int) -> Directions:
     """Estimator of the role `directions`."""
     if context.architecture.outputs > 2:
         raise penchant.Error(
@@ -34,9 +34,9 @@ def estimate(options: Any, context: Any, *, samples: int) -> Directions:
             **method,
             "point": point.flatten().tolist(),
             "first": first,
-            "last": min(first + SHARD, samples),
+            "last": min(first + SHARD, networks),
         }
-        for first in range(0, samples, SHARD)
+        for first in range(0, networks, SHARD)
     ]
     drawers = set()
     for shard in context.map(gradients, items):

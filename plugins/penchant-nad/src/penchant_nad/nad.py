@@ -12,7 +12,7 @@ from penchant_numerics.moments import Directions, effective_rank, isotropic_spec
 
 def run(options: Any, context: Any) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
-    found: Directions = context.estimator("directions")(samples=options.samples)
+    found: Directions = context.estimator("directions")(networks=options.samples)
     for warning in found.warnings:
         context.warn(warning)
     size = found.vectors.shape[1]

@@ -47,7 +47,7 @@ def run(options: Any, context: Any) -> penchant.Result:
 def _moment(context: Any, options: Any, number: int, group: int, count: int) -> Directions:
     """The moment of one estimator over one group: networks that no other group of either estimator has."""
     other = view(context, first=(number * options.groups + group) * count)
-    found: Directions = other.estimators("directions")[number](samples=count)
+    found: Directions = other.estimators("directions")[number](networks=count)
     if found.matrix is None:
         raise penchant.Error(
             "nad-agreement needs estimators that give the whole matrix, found leading pairs only"

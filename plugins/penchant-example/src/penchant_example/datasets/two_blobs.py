@@ -1,0 +1,21 @@
+"""Two round clouds of points in the plane."""
+
+from __future__ import annotations
+
+import torch
+from penchant_example.declarations import TwoBlobs
+from penchant_numerics.data import Data, Samples
+
+SAMPLES = 400  # half of them for training
+
+
+def load(options: TwoBlobs, generator: torch.Generator) -> Data:
+    """Target of the dataset `two-blobs`."""
+    labels = torch.arange(SAMPLES, device="cpu") % 2
+    inputs = torch.randn(SAMPLES, 2, generator=generator, device="cpu")
+    # The clouds lie side by side, half the distance from the origin each.
+    inputs[:, 0] += options.distance * (labels - 0.5)
+    half = SAMPLES // 2
+    train = Samples(inputs[:half], labels[:half])
+    test = Samples(inputs[half:], labels[half:])
+    return Data(train, test, classes=2)

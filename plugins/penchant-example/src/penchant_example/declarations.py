@@ -1,0 +1,61 @@
+"""Every component as data; imports penchant and attrs only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import penchant
+
+
+@attrs.frozen
+class Perceptron(penchant.Architecture):
+    """One hidden layer of tanh units."""
+
+    name = "perceptron"
+    target = "penchant_example.architectures.perceptron:build"
+
+    width: int = penchant.option(16, "hidden units", at_least=1)
+
+
+@attrs.frozen
+class TwoBlobs(penchant.Dataset):
+    """Two round clouds of points in the plane."""
+
+    name = "two-blobs"
+    target = "penchant_example.datasets.two_blobs:load"
+
+    distance: float = penchant.option(4.0, "between the centres", above=0)
+
+
+@penchant.Role
+def spread(options: Any, context: penchant.Context, values: Any) -> Any:
+    """How far numbers are from each other: a number and its standard error."""
+
+
+@attrs.frozen
+class StandardDeviation(penchant.Estimator):
+    """Standard deviation, with its standard error under normality."""
+
+    name = "standard-deviation"
+    role = spread
+    target = "penchant_example.estimators.standard_deviation:estimate"
+
+
+@attrs.frozen
+class OutputSpread(penchant.Probe):
+    """How differently fresh networks answer: the spread of their mean output over test samples.
+
+    Quick: `-a perceptron -d two-blobs`.
+    """
+
+    name = "output-spread"
+    target = "penchant_example.probes.output_spread:run"
+    figures = "penchant_example.figures.output_spread:draw"
+    needs = ("architecture", "dataset")
+    roles = {"spread": "standard-deviation"}
+    quantities = {"spread": "standard deviation of the mean output over networks"}
+    arrays = {"means": "mean output of every network"}
+    presets = {"quick": {"networks": 64}}
+
+    networks: int = penchant.option(64, "networks drawn", at_least=2)

@@ -1,0 +1,19 @@
+"""Figures of the probe `output-spread`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import captioned
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """A histogram of the mean outputs."""
+    figure = Figure(figsize=(5, 3))
+    axes = figure.subplots()
+    axes.hist(result.arrays["means"], bins=20)
+    axes.set_xlabel("mean output of a network")
+    axes.set_ylabel("networks")
+    spread = result.quantities["spread"]
+    caption = f"Mean outputs of fresh networks; their standard deviation is {spread}."
+    return {"means": captioned(figure, caption, title="How differently fresh networks answer")}
