@@ -1,11 +1,12 @@
-"""Training: deterministic, resumable to the bit, as the recipe says; safe networks."""
+"""Training: deterministic, resumable to the bit, as the recipe says."""
+
+import traceback
 
 import penchant
 import pytest
 import torch
-from penchant_numerics.data import Samples, as_data
-from penchant_numerics.safety import safe
-from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs
+from penchant_numerics.data import Samples
+from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs, seed_device
 from torch import nn
 
 
@@ -106,76 +107,6 @@ def test_squared_error_takes_classes_and_numbers():
     assert float(loss(torch.tensor([[0.5]]), torch.tensor([2.5]))) == 2.0
 
 
-def test_safe_networks_are_copies_without_what_breaks_second_derivatives():
-    plain = nn.Sequential(
-        nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.BatchNorm1d(4)
-    )
-    made = safe(plain)
-    assert plain[1].inplace
-    assert not made[1].inplace
-    assert made[2].p == 0
-    assert not made.training
-
-
-def test_batch_norm_policies():
-    plain = nn.Sequential(nn.BatchNorm1d(4)).train()
-    inputs = 3 + 2 * torch.randn(500, 4)
-    for policy, centred in (("running", False), ("batch", True), ("calibrated", True)):
-        outputs = safe(plain, batch_norm=policy, calibration=inputs)(inputs)
-        assert (outputs.mean().abs() < 0.01) == centred
-    assert plain[0].num_batches_tracked == 0
-    with pytest.raises(ValueError, match="needs calibration inputs"):
-        safe(plain, batch_norm="calibrated")
-    with pytest.raises(ValueError, match="must be one of running, batch, calibrated, found 'own'"):
-        safe(plain, batch_norm="own")
-
-
-def test_batch_norm_behind_tokens_has_the_right_gradient():
-    """PyTorch's own is wrong here for one image: the gradient that arrives is transposed."""
-    norm, x = (
-        safe(nn.Sequential(nn.BatchNorm2d(3))).double(),
-        torch.randn(1, 3, 2, 2, dtype=torch.float64, requires_grad=True),
-    )
-    weight = torch.randn(1, 4, 3, dtype=torch.float64)
-    assert torch.autograd.gradcheck(
-        lambda y: (norm(y).flatten(2).transpose(1, 2) * weight).sum(), x
-    )
-
-
-def test_hard_sigmoids_can_be_differentiated_twice():
-    made, x = (
-        safe(nn.Sequential(nn.Hardsigmoid())),
-        torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True),
-    )
-    torch.testing.assert_close(made(x), nn.Hardsigmoid()(x))
-    (first,) = torch.autograd.grad(made(x).sum(), x, create_graph=True)
-    assert torch.autograd.grad(first.sum(), x)[0].shape == (9,)
-
-
-def test_attention_can_be_differentiated_twice():
-    layer = safe(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)).double()
-    inputs = torch.randn(1, 3, 8, dtype=torch.float64)
-
-    def first(x):
-        return torch.func.grad(lambda y: layer(y).square().sum())(x)
-
-    assert torch.isfinite(torch.func.jvp(first, (inputs,), (torch.ones_like(inputs),))[1]).all()
-
-
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        ((torch.zeros(3, 2), torch.zeros(2, dtype=torch.long)), "train has 3 inputs and 2 labels"),
-        ((torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "train has no samples"),
-        ((torch.full((1, 2), float("nan")), torch.zeros(1, dtype=torch.long)), "not finite"),
-        ((torch.zeros(1, 2), torch.tensor([7])), r"labels must be in 0..1, found 7..7"),
-    ],
-)
-def test_bad_data_is_refused(train, message):
-    with pytest.raises(ValueError, match=message):
-        as_data((train, (torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)), 2))
-
-
 def test_outputs_are_those_of_one_pass_without_a_graph():
     network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     inputs = torch.randn(10, 3, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
@@ -183,3 +114,52 @@ def test_outputs_are_those_of_one_pass_without_a_graph():
     assert not found.requires_grad
     assert torch.equal(found, torch.cat([network(part) for part in inputs.split(3)]))
     torch.testing.assert_close(found, network(inputs))
+
+
+def reference_weights(made, data, *, seed, steps):
+    """Full-batch gradient descent that seeds as `torch.manual_seed` does, written out."""
+    made.train()
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+    golden = 0x9E3779B97F4A7C15
+    with torch.random.fork_rng(devices=[]):
+        for step in range(steps):
+            torch.manual_seed((seed - golden * step) % 2**63)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(made(data.inputs), data.labels).backward()
+            optimizer.step()
+    return parameters(made)
+
+
+def test_what_layers_draw_is_what_the_global_seed_would_give():
+    recipe = penchant.Training(steps=7, batch=0, learning_rate=0.1)
+    made = network(dropout=0.4)
+    Trainer(made, samples(), recipe, seed=5).run()
+    expected = reference_weights(network(dropout=0.4), samples(), seed=5, steps=7)
+    assert torch.equal(parameters(made), expected)
+
+
+def test_a_step_does_not_format_the_stack(monkeypatch):
+    def refuse(*given, **named):
+        raise AssertionError("the stack was formatted")
+
+    trainer = Trainer(network(), samples(), penchant.Training(steps=3), seed=0)
+    monkeypatch.setattr(traceback, "format_stack", refuse)
+    trainer.run()
+    assert trainer.finished
+
+
+def test_a_training_leaves_the_global_random_numbers_alone():
+    before = torch.get_rng_state()
+    Trainer(network(dropout=0.5), samples(), penchant.Training(steps=3), seed=0).run()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_generator_of_the_device_is_seeded_as_by_the_global_seed():
+    device = torch.device("cuda")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        expected = torch.rand(4, device=device)
+        seed_device(device, 3)
+        assert torch.equal(torch.rand(4, device=device), expected)

@@ -97,21 +97,21 @@ def draw(
     """Networks number `indices`, on the CPU in single precision; `prepare` (such as `safety.safe`) may change the module's code."""
     seeds = [architecture.seed_of(index) for index in indices]
     module, plan = _recorded(architecture, seeds[0])
-    constants = _state_of(module)
+    constants = state_of(module)
     first = replay(plan, constants, seeds[:1]) if plan is not None else None
     if first is not None and all(
         torch.equal(first[name][0], tensor) for name, tensor in constants.items()
     ):
         state, drawer = replay(plan, constants, seeds), "replayed"
     else:
-        networks = [constants, *(_state_of(architecture.build(seed)) for seed in seeds[1:])]
+        networks = [constants, *(state_of(architecture.build(seed)) for seed in seeds[1:])]
         state = {name: torch.stack([network[name] for network in networks]) for name in constants}
         drawer = "constructed"
     module.requires_grad_(False)
     return Ensemble(prepare(module) if prepare else module, state, drawer)
 
 
-def _state_of(module: nn.Module) -> State:
+def state_of(module: nn.Module) -> State:
     tensors = [
         *module.named_parameters(),
         *module.named_buffers(),
@@ -154,7 +154,7 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
         module = architecture.build(seed)
     names = {
         (tensor.data_ptr(), tensor.shape): name
-        for name, tensor in _state_of(module).items()
+        for name, tensor in state_of(module).items()
         if tensor.numel()
     }
     plan: Plan = []

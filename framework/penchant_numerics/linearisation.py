@@ -8,16 +8,16 @@ Networks are called by their parameters and stay untouched; attention runs in it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 from penchant_numerics.parameters import Layout, select
+from penchant_numerics.safety import plain_attention
 from penchant_numerics.tape import NotRecordableError, Tape
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.attention import SDPBackend, sdpa_kernel
+
 
 _VECTORISED = (
     2**14
@@ -31,18 +31,6 @@ class NoForwardDerivativeError(NotImplementedError):
     def __init__(self, operation: str) -> None:
         super().__init__(f"no forward-mode derivative of {operation}")
         self.operation = operation
-
-
-@contextmanager
-def plain_attention() -> Iterator[None]:
-    """Attention as softmax(q k) v: fused kernels have neither forward-mode nor second derivatives."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 class Outputs:

@@ -1,17 +1,22 @@
-"""Networks that can be differentiated twice: no fused attention, no dropout, no in-place activation, a batch-norm policy."""
+"""Networks that are safe for second derivatives: no fused attention, no dropout, no in-place
+activation, a batch-norm policy."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 POLICIES = ("running", "batch", "calibrated")
+_SWITCHES = ("fused_attn", "inplace")  # attributes that turn something off; the first is timm's
 
 
 def safe(
@@ -19,13 +24,23 @@ def safe(
 ) -> nn.Module:
     """A copy in evaluation mode whose second derivatives exist; the network itself is not changed.
 
-    Batch normalisation uses its `running` statistics, those of the `batch` at hand, or running statistics
-    `calibrated` by one pass over the calibration inputs.
+    Args:
+        network: Any network.
+        batch_norm: Batch normalisation uses its `running` statistics, those of the `batch` at hand,
+            or running statistics `calibrated` by one pass over the calibration inputs.
+        calibration: Inputs (samples, ...) for `calibrated`.
+
+    Returns:
+        The copy; so are copies of it, and it under `torch.func.functional_call`, vmap and jvp.
+
+    >>> safe(nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True)))[1].inplace
+    False
     """
     if batch_norm not in POLICIES:
         raise ValueError(f"batch_norm must be one of {', '.join(POLICIES)}, found {batch_norm!r}")
     network = copy.deepcopy(network).eval()
     make_twice_differentiable(network)
+    always_use_plain_attention(network)
     for module in network.modules():
         if isinstance(module, _DropoutNd):
             module.p = 0.0
@@ -38,10 +53,56 @@ def safe(
     return network
 
 
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Attention as softmax(q k) v: fused kernels have neither forward-mode nor second derivatives.
+
+    Both of torch's switches are put back afterwards: that of `scaled_dot_product_attention`, and
+    that of the fast path of `nn.MultiheadAttention` and `nn.TransformerEncoder` in evaluation mode.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+class PlainAttention:
+    """A network every call of which runs inside `plain_attention`."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        with plain_attention():
+            return super().__call__(*arguments, **keywords)  # type: ignore[misc]
+
+
+def always_use_plain_attention(network: nn.Module) -> None:
+    """Make every call of the network run attention in its plain form; changes its class.
+
+    A class is what copies share: a `forward` put on the instance would be copied as it is, and a
+    copy would compute with the weights of the original.
+    """
+    kind = type(network)
+    if isinstance(network, PlainAttention) or _is_layer_of_torch(network):
+        return
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    network.__class__ = type(kind)(kind.__name__, (PlainAttention, kind), names)
+
+
+def _is_layer_of_torch(network: nn.Module) -> bool:
+    """A single layer such as `nn.Linear` has no attention, and other code asks for its class."""
+    return type(network).__module__.startswith("torch.nn.") and not any(network.children())
+
+
 def make_twice_differentiable(network: nn.Module) -> None:
-    """Switch off fused attention and in-place activations, and mend what PyTorch differentiates wrongly; changes the modules."""
+    """Switch off fused attention and in-place activations; changes the modules.
+
+    What PyTorch differentiates wrongly, or not twice, is mended as well. Attention that a module
+    calls without a switch of its own is left to `always_use_plain_attention`.
+    """
     for module in list(network.modules()):
-        for switch in ("fused_attn", "inplace"):  # the first is timm's
+        for switch in _SWITCHES:
             if getattr(module, switch, False):
                 setattr(module, switch, False)
         if isinstance(module, nn.MultiheadAttention):  # its fast path ignores autograd's needs
@@ -54,7 +115,7 @@ def make_twice_differentiable(network: nn.Module) -> None:
 
 
 class TwiceDifferentiableHardsigmoid(nn.Module):
-    """`nn.Hardsigmoid`, whose backward pass PyTorch cannot differentiate, in terms of relu6, whose it can."""
+    """`nn.Hardsigmoid` by relu6: PyTorch cannot differentiate its own backward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.relu6(x + 3) / 6
@@ -63,8 +124,8 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
 class ContiguousGradient(torch.autograd.Function):
     """The identity, whose gradient is laid out in memory as usual.
 
-    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image whose gradient arrives
-    transposed, as it does where feature maps become tokens (seen in torch 2.13).
+    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
+    whose gradient arrives transposed, as it does where feature maps become tokens (torch 2.13).
     """
 
     generate_vmap_rule = True
@@ -93,33 +154,34 @@ def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) ->
 def _with_weights(
     module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]
 ) -> tuple[object, object]:
-    return arguments, {
-        **keywords,
-        "need_weights": True,
-    }  # the path that computes weights is plain softmax(q k) v
+    # the path that computes weights is plain softmax(q k) v
+    return arguments, {**keywords, "need_weights": True}
 
 
 def _use_batch_statistics(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, _BatchNorm):
-            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.running_mean = None
+            module.running_var = None
+            module.num_batches_tracked = None
             module.track_running_stats = False
 
 
 @torch.no_grad()
 def calibrate(network: nn.Module, inputs: Tensor) -> None:
-    """Set running statistics to those of these inputs, layer after layer as a forward pass meets them."""
-    norms = [
-        module
-        for module in network.modules()
-        if isinstance(module, _BatchNorm) and module.track_running_stats
-    ]
+    """Set running statistics to those of these inputs, layer after layer as a pass meets them."""
+    norms = []
+    for module in network.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            norms.append(module)
+
     before = [module.momentum for module in norms]
     for module in norms:
         module.reset_running_stats()
         module.momentum = None  # a cumulative average
         module.train()
     network(inputs)
+
     for module, momentum in zip(norms, before):
         module.momentum = momentum
         module.eval()

@@ -1,7 +1,8 @@
 """One deterministic training loop.
 
-The order of samples in an epoch comes from (seed, epoch) and what a layer draws in a step from (seed, step), so a training
-that is stopped and resumed from its state makes bit-identical steps, and nothing touches the global random state.
+The order of samples in an epoch comes from (seed, epoch) and what a layer draws in a step from
+(seed, step), so a training that is stopped and resumed from its state makes bit-identical steps,
+and nothing touches the global random state.
 """
 
 from __future__ import annotations
@@ -38,13 +39,22 @@ class Recipe(Protocol):
 class Trainer:
     """Trains `network` in place, step by step; `state()` and `load()` carry it over a break.
 
+    Args:
+        network: What is trained.
+        samples: What it is trained on, on the network's device.
+        recipe: How.
+        seed: What the order of samples, and what layers draw, come from.
+
     >>> recipe = penchant.Training(epochs=3)                       # doctest: +SKIP
     >>> trainer = Trainer(network, samples, recipe, seed=0)        # doctest: +SKIP
     >>> trainer.run()                                              # doctest: +SKIP
     """
 
     def __init__(self, network: nn.Module, samples: Samples, recipe: Recipe, *, seed: int) -> None:
-        self.network, self.samples, self.recipe, self.seed = network, samples, recipe, seed
+        self.network = network
+        self.samples = samples
+        self.recipe = recipe
+        self.seed = seed
         self.total = recipe.total_steps(len(samples.inputs))
         self.epoch_length = recipe.steps_per_epoch(len(samples.inputs))
         self.optimizer = make_optimizer(network, recipe)
@@ -57,7 +67,12 @@ class Trainer:
     def run(
         self, *, until: int | None = None, observe: Callable[[int, float], None] | None = None
     ) -> None:
-        """Train to step `until` (default: the end); `observe(step, loss)` sees every step's mean loss."""
+        """Train to step `until` (default: the end).
+
+        Args:
+            until: The last step.
+            observe: Called with the number and the mean loss of every step.
+        """
         until = self.total if until is None else min(until, self.total)
         self.network.train()
         devices = [self.samples.inputs.device] if self.samples.inputs.is_cuda else []
@@ -72,13 +87,12 @@ class Trainer:
         epoch, position = divmod(self.step, self.epoch_length)
         if self._order is None or position == 0:
             self._order = self._shuffled(epoch)
-        torch.manual_seed(
-            _mixed(self.seed, -1 - self.step)
-        )  # inside the forked state: for layers that draw
+        # inside the forked state: for layers that draw
+        seed_device(self.samples.inputs.device, _mixed(self.seed, -1 - self.step))
+        factor = decay(self.recipe.schedule, self.step, self.total)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.learning_rate * decay(
-                self.recipe.schedule, self.step, self.total
-            )
+            group["lr"] = self.recipe.learning_rate * factor
+
         batch = self._batch(position)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.network(batch.inputs), batch.labels)
@@ -86,6 +100,7 @@ class Trainer:
         if self.recipe.clip is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         self.optimizer.step()
+
         self.step += 1
         value = float(loss.detach())
         self._end_of_step(value, len(batch.labels), position)
@@ -95,21 +110,20 @@ class Trainer:
         if self.recipe.batch == 0:
             return None
         generator = torch.Generator(device="cpu").manual_seed(_mixed(self.seed, epoch))
-        return torch.randperm(len(self.samples.inputs), generator=generator, device="cpu").to(
-            self.samples.inputs.device
-        )
+        order = torch.randperm(len(self.samples.inputs), generator=generator, device="cpu")
+        return order.to(self.samples.inputs.device)
 
     def _batch(self, position: int) -> Samples:
         if self._order is None:
             return self.samples
-        return self.samples.select(
-            self._order[position * self.recipe.batch : (position + 1) * self.recipe.batch]
-        )
+        first = position * self.recipe.batch
+        return self.samples.select(self._order[first : first + self.recipe.batch])
 
     def _end_of_step(self, loss: float, count: int, position: int) -> None:
         if not math.isfinite(loss):
             raise FloatingPointError(
-                f"training diverged: loss {loss} at step {self.step}; try a smaller learning rate than {self.recipe.learning_rate}"
+                f"training diverged: loss {loss} at step {self.step}; "
+                f"try a smaller learning rate than {self.recipe.learning_rate}"
             )
         self._epoch_loss += loss * count / len(self.samples.inputs)
         if position == self.epoch_length - 1:
@@ -132,14 +146,33 @@ class Trainer:
         """Go on from a state; samples, recipe and seed must be the same."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.finished = int(state["step"]), bool(state["finished"])
+        self.step = int(state["step"])
+        self.finished = bool(state["finished"])
         self._epoch_loss = float(state["epoch_loss"])
-        position = self.step % self.epoch_length
-        self._order = self._shuffled(self.step // self.epoch_length) if position else None
+        epoch, position = divmod(self.step, self.epoch_length)
+        self._order = self._shuffled(epoch) if position else None
 
 
 def _mixed(seed: int, number: int) -> int:
     return (seed + _GOLDEN * (number + 1)) % 2**63
+
+
+def seed_device(device: torch.device, seed: int) -> None:
+    """Seed the global generators that layers on a device draw from: the CPU's and its own.
+
+    `torch.manual_seed` seeds those of all devices, and where CUDA is not in use it formats Python's
+    stack for each of them, which takes longer than a step of a small network.
+
+    Args:
+        device: Where the layers are.
+        seed: Any whole number.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        number = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[number].manual_seed(seed)
+    elif device.type not in ("cpu", "meta"):
+        torch.get_device_module(device).manual_seed(seed)
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -147,7 +180,9 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if recipe.optimizer == "adam":
         return torch.optim.Adam(
-            parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+            parameters,
+            lr=recipe.learning_rate,
+            weight_decay=recipe.weight_decay,
         )
     return torch.optim.SGD(
         parameters,
@@ -158,7 +193,16 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def decay(schedule: str, step: int, total: int) -> float:
-    """What the learning rate is multiplied with at a step: 1, linear from 1 to 0, or / 10 at each third."""
+    """What the learning rate is multiplied with at a step.
+
+    Args:
+        schedule: `constant`, `linear` from 1 to 0, or `thirds`, divided by ten at each third.
+        step: The step, from 0.
+        total: How many there are.
+
+    >>> decay("thirds", 50, 100)
+    0.1
+    """
     if schedule == "linear":
         return 1 - step / total
     if schedule == "thirds":
@@ -167,40 +211,52 @@ def decay(schedule: str, step: int, total: int) -> float:
 
 
 def loss_function(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """Mean loss of outputs (samples, outputs) against labels: `cross-entropy` or `squared-error` (half the sum over outputs)."""
+    """Mean loss of outputs (samples, outputs) against labels.
+
+    Args:
+        name: `cross-entropy`, or `squared-error`, half the sum over outputs.
+    """
     return _cross_entropy if name == "cross-entropy" else _squared_error
 
 
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     if outputs.shape[1] == 1:  # one output is the difference of two logits
-        return functional.softplus((1 - 2 * labels.to(outputs.dtype)) * outputs[:, 0]).mean()
+        signs = 1 - 2 * labels.to(outputs.dtype)
+        return functional.softplus(signs * outputs[:, 0]).mean()
     return functional.cross_entropy(outputs, labels)
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     if not labels.is_floating_point():
+        several = outputs.shape[1] > 1
         labels = (
-            functional.one_hot(labels, outputs.shape[1])
-            if outputs.shape[1] > 1
-            else 2 * labels[:, None] - 1
+            functional.one_hot(labels, outputs.shape[1]) if several else 2 * labels[:, None] - 1
         )
-    return 0.5 * (outputs - labels.to(outputs.dtype).reshape(outputs.shape)).square().sum(1).mean()
+    targets = labels.to(outputs.dtype).reshape(outputs.shape)
+    return 0.5 * (outputs - targets).square().sum(1).mean()
 
 
 @torch.no_grad()
 def evaluate(
     network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024
 ) -> tuple[float, float]:
-    """Mean loss and accuracy (0 where labels are not classes) of a network in evaluation mode."""
+    """Mean loss and accuracy of a network in evaluation mode.
+
+    Args:
+        network: The network; its mode is put back.
+        samples: Inputs and labels.
+        loss: As for `loss_function`.
+        chunk: Samples a forward pass.
+
+    Returns:
+        The mean loss, and the accuracy, 0 where labels are not classes.
+    """
     training = network.training
     network.eval()
     total, right = 0.0, 0
     for start in range(0, len(samples.inputs), chunk):
-        inputs, labels = (
-            samples.inputs[start : start + chunk],
-            samples.labels[start : start + chunk],
-        )
-        outputs = network(inputs)
+        labels = samples.labels[start : start + chunk]
+        outputs = network(samples.inputs[start : start + chunk])
         total += float(loss_function(loss)(outputs, labels)) * len(labels)
         if not labels.is_floating_point():
             right += int((predictions(outputs) == labels).sum())
@@ -210,7 +266,7 @@ def evaluate(
 
 @torch.no_grad()
 def outputs(network: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk: int = 1024) -> Tensor:
-    """Outputs (samples, ...) of a network, some samples at a time; the network's mode stays as it is.
+    """Outputs (samples, ...) of a network, some samples at a time; its mode stays as it is.
 
     Args:
         network: A module, or any function of a batch of inputs.

@@ -1,0 +1,122 @@
+"""Linear layers of a network, and what each of them sees and is told.
+
+The gradient of an output in the weights of a linear layer is sum_t d_t h_t^T over the positions t
+at which the layer was used: h_t is its input there and d_t, its error, the derivative of the output
+by what the layer gives there. A layer of a perceptron has one position, a convolution is linear on
+patches and has one a pixel, and a module that is used twice has twice the positions.
+
+A layer may look like this and not be: its weight may be tied to another's, or used by code that
+does not call the layer. So the gradient that its inputs and errors give is compared with autograd's
+before it is taken for one (`is_gradient`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+See = Callable[[str, Tensor, Tensor], Tensor]
+
+_AGREEMENT = 1e-3  # relative difference up to which two gradients are the same
+_NOTHING = 1e-30  # and an absolute one, for gradients that are zero
+_UNFOLDED = ("dilation", "padding", "stride")
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Whether the weights of a module multiply its inputs, or patches of them.
+
+    >>> is_linear(nn.Conv2d(2, 4, 3)), is_linear(nn.Conv2d(2, 4, 3, groups=2))
+    (True, False)
+    """
+    if isinstance(module, nn.Conv1d | nn.Conv2d):
+        padded_with_zeros = module.padding_mode == "zeros" and not isinstance(module.padding, str)
+        return module.groups == 1 and padded_with_zeros
+    return type(module) is nn.Linear
+
+
+def takes_batch(module: nn.Module, inputs: Tensor) -> bool:
+    """Whether inputs have an axis of samples; torch's convolutions also take a single image."""
+    if isinstance(module, nn.Conv1d | nn.Conv2d):
+        axes = 3 if isinstance(module, nn.Conv1d) else 4
+        return inputs.ndim == axes
+    return inputs.ndim > 1
+
+
+def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
+    """What a layer sees at each position: inputs, or patches, (n, positions, width).
+
+    Args:
+        module: A linear layer.
+        inputs: Its inputs (n, ...).
+
+    >>> import torch
+    >>> input_positions(nn.Conv1d(2, 1, 3), torch.ones(5, 2, 8, device="cpu")).shape
+    torch.Size([5, 6, 6])
+    """
+    if isinstance(module, nn.Linear):
+        return inputs.reshape(len(inputs), -1, inputs.shape[-1])
+    size, options = module.kernel_size, {name: getattr(module, name) for name in _UNFOLDED}
+    if isinstance(module, nn.Conv1d):
+        # a signal is an image of height one
+        inputs, size = inputs[:, :, None], (1, *size)
+        still = {"dilation": 1, "padding": 0, "stride": 1}
+        options = {name: (still[name], *value) for name, value in options.items()}
+    return functional.unfold(inputs, size, **options).transpose(1, 2)
+
+
+def error_positions(module: nn.Module, errors: Tensor) -> Tensor:
+    """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output)."""
+    if isinstance(module, nn.Linear):
+        return errors.reshape(*errors.shape[:2], -1, errors.shape[-1])
+    return errors.flatten(3).transpose(2, 3)
+
+
+@contextmanager
+def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
+    """Every use of the layers passes through `see(name, input, output)`, which gives the output.
+
+    Args:
+        layers: Modules by name.
+        see: Called after each use of a layer with a positional argument; what it returns goes on
+            through the network.
+    """
+
+    def hook(name: str) -> Callable[..., Tensor]:
+        def seen(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> Tensor:
+            return see(name, given[0], made) if given else made
+
+        return seen
+
+    handles = [module.register_forward_hook(hook(name)) for name, module in layers.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def is_gradient(found: Tensor, exact: Tensor) -> bool:
+    """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding."""
+    away = (found - exact).norm()
+    return bool(away <= _AGREEMENT * exact.norm() + _NOTHING)
+
+
+def shared_parameters(network: nn.Module) -> set[str]:
+    """Names of parameters that have another name as well.
+
+    >>> tied = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    >>> tied[1].weight = tied[0].weight
+    >>> sorted(shared_parameters(tied))
+    ['0.weight', '1.weight']
+    """
+    names: dict[int, list[str]] = {}
+    for name, value in network.named_parameters(remove_duplicate=False):
+        names.setdefault(id(value), []).append(name)
+    shared: set[str] = set()
+    for each in names.values():
+        if len(each) > 1:
+            shared.update(each)
+    return shared
