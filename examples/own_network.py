@@ -1,4 +1,4 @@
-"""`penchant.measure` on a network of your own: any callable that returns a module is an architecture."""
+"""Your own network and your own data: a module class, and a pair of tensors."""
 
 import penchant
 from torch import nn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,8 +50,9 @@ def main(ctx: click.Context, without: tuple[str, ...]) -> None:
     """Measure what neural networks prefer."""
     ctx.obj = tuple(without)
     # `import:factory=own:make` finds own.py in the folder where the command is typed.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 _RUN_OPTIONS = [

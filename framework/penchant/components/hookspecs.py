@@ -1,4 +1,7 @@
-"""The hooks. A plugin implements those it needs with `@penchant.hookimpl`; entry-point group `penchant`."""
+"""The hooks. A plugin implements those it needs with `@penchant.hookimpl`.
+
+It is found through the entry-point group `penchant`.
+"""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def is_own(module: str | None) -> bool:
     if module == "__main__":
         return True
     if module.partition(".")[0] in _KERNEL_PACKAGES:
-        return module == "penchant.testing"
+        return False
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and _is_editable_place(Path(origin).resolve())
 

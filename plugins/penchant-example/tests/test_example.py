@@ -1,16 +1,15 @@
 import pytest
 from penchant import testing
 
+SMALL = {"architecture": "perceptron", "dataset": "two-blobs", "networks": 70}
 
-@pytest.mark.parametrize("offer", testing.offers("penchant-example"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
+test_conforms = testing.conformance(
+    "penchant-example",
+    small={"output-spread": SMALL, "perceptron": {"shape": (4,), "width": 3}},
+)
 
 
-def test_probe_conforms_and_spread_matches_its_law(tmp_path):
-    result = testing.check_probe(
-        "output-spread", tmp_path, architecture="perceptron", dataset="two-blobs", networks=70
-    )
-    assert result.quantities["spread"].value == pytest.approx(
-        result.arrays["means"].std(ddof=1), rel=1e-5
-    )
+def test_the_spread_is_the_standard_deviation_of_the_means(tmp_path):
+    result = testing.check_probe("output-spread", tmp_path, **SMALL)
+    expected = result.arrays["means"].std(ddof=1)
+    assert result.quantities["spread"].value == pytest.approx(expected, rel=1e-5)

@@ -1,0 +1,54 @@
+"""Conformance kit for plugin authors: what every component must do, as tests.
+
+The whole test of a plugin's conformance is one line; each property of each component is a test::
+
+    from penchant import testing
+
+    test_conforms = testing.conformance(
+        "penchant-example",
+        small={
+            "output-spread": {"architecture": "perceptron", "dataset": "two-blobs", "networks": 40}
+        },
+    )
+
+`small` holds, for each component that needs it, options that make it small. For tests of numbers
+there are real parts to build them from: `architecture`, `dataset`, `context`, `seed`.
+"""
+
+from penchant.testing.checks import (
+    assert_same,
+    check_architecture,
+    check_component,
+    check_dataset,
+    check_estimator,
+    check_probe,
+)
+from penchant.testing.conformance import conformance, label, offers
+from penchant.testing.emulated_device import Counts, emulated_device
+from penchant.testing.parts import architecture, context, dataset, seed
+from penchant.testing.strictness import no_trace, strict_devices
+from penchant.testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
+
+__all__ = [
+    "SAMPLES",
+    "TINY",
+    "Counts",
+    "architecture",
+    "assert_same",
+    "check_architecture",
+    "check_component",
+    "check_dataset",
+    "check_estimator",
+    "check_probe",
+    "conformance",
+    "context",
+    "dataset",
+    "emulated_device",
+    "label",
+    "no_trace",
+    "offers",
+    "seed",
+    "strict_devices",
+    "tiny_network",
+    "tiny_samples",
+]

@@ -1,0 +1,309 @@
+"""The properties that every component must have, each as a function that asserts it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.api import run
+from penchant.components.component import AXES, Estimator, Probe
+from penchant.components.names import placeholders
+from penchant.components.options import hints
+from penchant.components.roles import role_of
+from penchant.components.targets import check_parameters, resolve
+from penchant.components.training import Training
+from penchant.execution.drawing import figures_of
+from penchant.experiments.experiment import build
+from penchant.plugins import discovery
+from penchant.plugins.discovery import Offer, check_declaration
+from penchant.results.result import Result
+from penchant.results.runs import Run
+from penchant.testing.emulated_device import NAME, Counts, emulated_device
+from penchant.testing.parts import architecture, context, dataset, experiment
+from penchant.testing.strictness import no_trace, strict_devices
+
+CLOSE = 1e-3  # relative difference of numbers from another device, whose chunks are others
+
+
+def check_component(offer: Offer) -> None:
+    """The declaration is complete, its targets load and take what they are called with."""
+    cls = offer.component
+    base = next(parent for parent in cls.__mro__ if parent.__dict__.get("kind") == cls.kind)
+    check_declaration(cls, base)
+    for field in attrs.fields(cls):
+        assert field.metadata["help"], f"{cls.name}.{field.name} has no help text"
+        types: dict[str, Any] = hints(cls)  # type: ignore[arg-type]
+        assert field.name in types, f"{cls.name}.{field.name} has no type"
+    if issubclass(cls, Estimator):
+        role = role_of(cls)
+        assert role is not None
+        role.load(cls)
+        return
+    function = resolve(cls.target, cls.name)
+    check_parameters(function, cls.parameters, f"{cls.kind} {cls.name!r}")
+    if issubclass(cls, Probe):
+        _check_probe_declaration(cls)
+
+
+def _check_probe_declaration(cls: type[Probe]) -> None:
+    assert "quick" in cls.presets, f"{cls.name} has no preset 'quick'"
+    assert cls.quantities, f"{cls.name} declares no quantities"
+    assert cls.figures, f"{cls.name} has no figures"
+    resolve(cls.figures, f"figures of {cls.name}")
+    known = {field.name for field in attrs.fields(cls)} | cls.roles.keys()
+    for kind, declared in (("quantity", cls.quantities), ("array", cls.arrays)):
+        for name, meaning in declared.items():
+            assert meaning, f"{cls.name} does not say what the {kind} {name!r} means"
+            for inside in placeholders(name):
+                what = f"{cls.name} declares {name!r}"
+                assert inside in known, f"{what}, but has neither option nor role {inside!r}"
+
+
+def check_presets(offer: Offer) -> None:
+    """Every preset is a valid choice of options, estimators and training."""
+    cls: Any = offer.component
+    for name, preset in cls.presets.items():
+        where = f"preset {name!r} of {cls.name}"
+        assert all(letter not in name for letter in "._ "), f"{where}: hyphens only"
+        options = dict(preset)
+        estimators = options.pop("estimators", {})
+        training = options.pop("training", {})
+        Training.bind(training, f"{where}, training")
+        assert not training or cls.trains(), f"{where} has a training, but {cls.name} has none"
+        required = {f.name for f in attrs.fields(cls) if f.default is attrs.NOTHING}
+        if required <= options.keys():
+            cls.bind(options, where)
+        if estimators:
+            _check_preset_estimators(cls, name)
+
+
+def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
+    """The estimators of a preset exist, where their plugins are installed."""
+    names = cls.presets[preset]["estimators"].values()
+    plugins = discovery.load()
+    for value in names:
+        for entry in value if isinstance(value, (list, tuple)) else [value]:
+            name = entry if isinstance(entry, str) else entry.get("name", "")
+            if name and not plugins.has("estimator", name):
+                return
+    build(experiment(cls.name, {"preset": preset}), plugins, f"preset {preset!r}")
+
+
+def check_architecture(
+    name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any
+) -> None:
+    """Fits its shape, is drawn the same for the same index and otherwise for another, no trace."""
+    import torch
+
+    with no_trace():
+        bound = architecture({"name": name, **options}, shape=shape, outputs=outputs)
+        bound.check()
+        one, again, other = (bound(index).state_dict() for index in (0, 0, 1))
+    for key, tensor in one.items():
+        assert torch.equal(tensor, again[key]), f"{name}: network 0 was drawn differently again"
+    differs = any(not torch.equal(tensor, other[key]) for key, tensor in one.items())
+    assert differs, f"{name}: networks 0 and 1 are the same"
+
+
+def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
+    """Loads the same samples for the same seed and others for another; leaves no trace.
+
+    Args:
+        name: Its name.
+        drawn: Is anything about it random? If not, another seed gives the same samples.
+        **options: Its options.
+
+    Returns:
+        The samples of seed 0.
+    """
+    import torch
+
+    table = {"name": name, **options}
+    package = discovery.load().find("dataset", name).package
+    with no_trace(), strict_devices(package):
+        first = dataset(table, seed=0)
+        other = dataset(table, seed=1)
+        second = dataset(table, seed=0)
+    for part in ("train", "test"):
+        one, two = getattr(first, part), getattr(second, part)
+        assert torch.equal(one.inputs, two.inputs), f"{name}: other {part} inputs for the same seed"
+        assert torch.equal(one.labels, two.labels), f"{name}: other {part} labels for the same seed"
+    alike = first.train.inputs.shape == other.train.inputs.shape
+    equal = alike and torch.equal(first.train.inputs, other.train.inputs)
+    equal = equal and torch.equal(first.train.labels, other.train.labels)
+    assert equal != drawn, f"{name}: another seed gave {'the same' if equal else 'other'} samples"
+    return first
+
+
+def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
+    """An estimator of a shared role answers what its role says, the same twice, without a trace.
+
+    Args:
+        name: Its name.
+        folder: Where its shards go.
+        **parts: `architecture`, `dataset`, `shape` and so on; `options` of the estimator, and
+            `call`: what it is called with.
+
+    Returns:
+        Its answer.
+    """
+    cls: Any = discovery.load().find("estimator", name).component
+    role = role_of(cls)
+    assert role is not None
+    carrier = _carrier(role.name, name, parts)
+    call = parts.pop("call", {})
+    estimators = {role.name: {"name": name, **parts.pop("options", {})}}
+    answers = []
+    with no_trace():
+        for _ in range(2):
+            scope = context(carrier, folder, estimators=estimators, **parts)
+            answers.append(scope.estimator(role.name)(**call))
+    return answers[0]
+
+
+def _carrier(role: str, name: str, parts: Mapping[str, Any]) -> Any:
+    """A probe that does nothing but carry one estimator."""
+    members = {
+        "__doc__": "Carries an estimator.",
+        "name": "carrier",
+        "needs": tuple(axis for axis in AXES if axis in parts) or ("architecture",),
+        "roles": {role: name},
+        "quantities": {"nothing": "nothing"},
+        "target": "penchant.testing.checks:carried",
+    }
+    return attrs.frozen(type("Carrier", (Probe,), members))
+
+
+def carried(options: Any, context: Any) -> Result:
+    """The target of a probe that is never run."""
+    return Result()
+
+
+def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
+    """One small run of a probe in this process, strict about devices and traces."""
+    offer = discovery.load().find("probe", name)
+    raw = {**experiment(name, parts), "executor": "serial"}
+    with no_trace(), strict_devices(offer.package):
+        return only_result(run(raw, out=folder))
+
+
+def only_result(found: Run) -> Result:
+    """The result of a run of one job, which must be done."""
+    (job,) = found.jobs
+    result = found.result(job["id"])
+    details = result.record.get("traceback") or ""
+    assert result.status == "done", f"{job['id']} failed: {result.error}\n{details}"
+    return result
+
+
+def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Sequence[str]) -> None:
+    """Nothing comes out that is not declared, and all that is declared comes out."""
+    produced: dict[str, set[str]] = {"quantity": set(), "array": set()}
+    declared: dict[str, set[str]] = {"quantity": set(), "array": set()}
+    for result in results:
+        known = result.record["meanings"], result.record["about"]
+        for kind, found, names in (
+            ("quantity", result.quantities, known[0]),
+            ("array", result.arrays, known[1]),
+        ):
+            declared[kind] |= set(names)
+            produced[kind] |= set(found)
+            for each in found:
+                listed = each in names or each.removesuffix("-stderr") in names
+                assert listed, f"{cls.name} gives the {kind} {each!r}, which it does not declare"
+    for kind, names in declared.items():
+        lacking = names - produced[kind] - set(conditional)
+        assert not lacking, f"{cls.name} declares the {kind} {sorted(lacking)}, never produced"
+
+
+def check_errors(result: Result) -> None:
+    """Every quantity has a standard error or is exact, and says over what."""
+    name = result.record["probe"]["name"]
+    for quantity_name, quantity in result.quantities.items():
+        what = f"{name}: {quantity_name}"
+        if quantity.missing:
+            continue
+        known = quantity.stderr is not None or quantity.exact
+        assert known, f"{what} has no standard error and does not say that it is exact"
+        assert quantity.exact or quantity.over, f"{what} does not say what its error is over"
+        assert not quantity.exact or quantity.stderr is None, f"{what} is exact and has an error"
+        assert result.meanings.get(quantity_name), f"{what} has no meaning"
+    for array_name, array in result.arrays.items():
+        base = result.arrays.get(array_name.removesuffix("-stderr"))
+        if array_name.endswith("-stderr") and base is not None:
+            shapes = f"{array.shape} and {base.shape}"
+            assert array.shape == base.shape, f"{name}: {array_name} has shapes {shapes}"
+
+
+def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:
+    """Every figure has a title, axis labels and a caption, and drawing changes no number."""
+    for result in results:
+        figures = figures_of(cls.figures, result)
+        assert figures, f"{cls.name} drew no figure"
+        for name, figure in figures.items():
+            what = f"the figure {name!r} of {cls.name}"
+            assert figure.get_label(), f"{what} has no caption"
+            titled = figure.get_suptitle() or any(axes.get_title() for axes in figure.axes)
+            assert titled, f"{what} has no title"
+            labelled = any(_is_labelled(axes) for axes in figure.axes)
+            pictures = all(axes.images or not axes.axison for axes in figure.axes)
+            assert labelled or pictures, f"{what} has no axis labels"
+
+
+def _is_labelled(axes: Any) -> bool:
+    figure = axes.figure
+    shared = figure.get_supxlabel() or figure.get_supylabel()
+    return bool(axes.get_xlabel() or axes.get_ylabel() or shared)
+
+
+def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected: Result) -> Counts:
+    """Runs on an emulated device, and gives the numbers it gives on the CPU."""
+    raw = {**experiment(name, parts), "executor": "serial", "device": NAME, "figures": False}
+    with emulated_device() as counts:
+        found = only_result(run(raw, out=folder))
+    assert counts.launches or not expected.shape, f"{name} launched nothing on the device"
+    for key, quantity in expected.quantities.items():
+        other = found.quantities[key]
+        if quantity.missing and other.missing:
+            continue
+        tolerance = max(CLOSE * abs(quantity.value), 0.2 * (quantity.stderr or 0.0), 1e-6)
+        far = abs(other.value - quantity.value)
+        assert far <= tolerance, f"{name}: {key} is {other} on the device, {quantity} on the CPU"
+    return counts
+
+
+def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: Any) -> Result:
+    """Runs a probe small, twice, and on request in processes; returns its result.
+
+    `architecture`, `dataset`, `estimators`, `training`, `shape`, `outputs`, `seed` and the probe's
+    options are keywords; axes that it needs and that are not given are tiny ones.
+    """
+    first = small_run(name, folder / "serial", parts)
+    again = small_run(name, folder / "again", {**parts, "figures": False})
+    assert_same(first, again, "a second run")
+    if processes:
+        raw = {**experiment(name, parts), "executor": "processes", "workers": 2, "figures": False}
+        other = only_result(run(raw, out=folder / "processes"))
+        assert_same(first, other, "two processes")
+    return first
+
+
+def assert_same(first: Result, second: Result, what: str) -> None:
+    """Byte-identical arrays and equal quantities."""
+    import numpy as np
+
+    assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"
+    for name, array in first.arrays.items():
+        nan = array.dtype.kind in "fc"
+        equal = np.array_equal(array, second.arrays[name], equal_nan=nan)
+        assert equal, f"{what} gave another {name!r}"
+    assert first.quantities.keys() == second.quantities.keys(), f"{what} gave other quantities"
+    for name, quantity in first.quantities.items():
+        other = second.quantities[name]
+        for part, number in quantity.numbers.items():
+            found = other.numbers.get(part, math.nan)
+            same = number == found or (math.isnan(number) and math.isnan(found))
+            assert same, f"{what} gave {part} {found} of {name!r}, before {number}"

@@ -1,0 +1,330 @@
+"""An accelerator that is not there: tensors that say they are on a device, computed on the CPU.
+
+Tensors on the emulated device hold numbers of the host, but refuse to mix with the host's tensors,
+as those of CUDA do (tensors without axes and indices of the host are allowed), refuse generators of
+the host in their factories, and refuse `.numpy()`. Launches, transfers and every point where a
+real device would make the host wait are counted, each with the line of code that caused it. Values
+exist, so control flow that reads a number runs; time, memory and the numerics of a real device do
+not show.
+
+    with emulated_device() as counts:
+        penchant.measure("nad", architecture="lenet", device="emulated", executor="serial")
+    print(counts.syncs.most_common(5))
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_leaves, tree_map
+
+NAME = "emulated"
+_aten = torch.ops.aten
+
+# Operators that may see tensors of both sides: copies, and indexing by indices of the host.
+_INDEXING = {
+    _aten.index.Tensor,
+    _aten.index_put.default,
+    _aten.index_put_.default,
+    _aten._index_put_impl_.default,
+}
+_ACROSS = {
+    *_INDEXING,
+    _aten.copy_.default,
+    _aten._to_copy.default,
+    _aten.is_same_size.default,
+    _aten.set_.source_Tensor,
+}
+# Operators whose result has a size, or a Python value, that the host must wait for.
+_WAITING = set(
+    "nonzero masked_select _unique2 unique_dim unique_consecutive equal is_nonzero bincount "
+    "_linalg_check_errors _linalg_eigh linalg_eig _linalg_svd linalg_lstsq _linalg_solve_ex "
+    "repeat_interleave".split()
+)
+# Operators that take no tensor of the host, not even one without axes.
+_STRICT = set("cat stack mm bmm addmm baddbmm".split())
+# What launches nothing although its schema does not call it a view.
+_FREE = set(
+    "detach alias empty empty_like new_empty empty_strided new_empty_strided _unsafe_view "
+    "lift_fresh is_pinned".split()
+)
+_ANSWERS = ("_local_scalar_dense", "equal", "is_same_size")  # give Python values
+
+
+class Counts:
+    """What happened on the device, by kind and by the line that caused it."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.operators: collections.Counter[str] = collections.Counter()
+        self.syncs: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.bytes_to_host = 0
+        self.bytes_to_device = 0
+
+    def wait(self, kind: str) -> None:
+        """Note that the host waits here."""
+        self.syncs[kind, _line()] += 1
+
+    def by_kind(self) -> dict[str, int]:
+        """How often the host waited, by kind."""
+        found: collections.Counter[str] = collections.Counter()
+        for (kind, _), count in self.syncs.items():
+            found[kind] += count
+        return dict(found)
+
+    @property
+    def transfers(self) -> int:
+        """Copies between host and device."""
+        kinds = ("to host", "to device", "across")
+        return sum(count for kind, count in self.by_kind().items() if kind in kinds)
+
+    @property
+    def waits(self) -> int:
+        """Points where the host waits, copies to the device not counted."""
+        kinds = self.by_kind()
+        return sum(kinds.values()) - kinds.get("to device", 0)
+
+
+_counts: list[Counts] = []
+
+
+def _line() -> str:
+    """The innermost line that belongs neither to torch nor to this module."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        own = name == __file__ or f"{NAME}_device" in name
+        library = "/torch/" in name or "<" in name or "/contextlib" in name
+        if not own and not library:
+            parts = name.split("/")
+            return f"{'/'.join(parts[-3:])}:{frame.f_lineno} {frame.f_code.co_name}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "unknown"
+
+
+class Emulated(torch.Tensor):  # type: ignore[misc]
+    """A tensor of the emulated device; `held` is the tensor of the host with its numbers."""
+
+    held: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> Emulated:
+        made: Emulated = torch.Tensor._make_wrapper_subclass(
+            cls,
+            held.size(),
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            layout=held.layout,
+            device=torch.device(NAME, 0),
+            requires_grad=False,
+        )
+        made.held = held
+        return made
+
+    def __repr__(self, **options: Any) -> str:
+        return f"Emulated({self.held!r})"
+
+    def tolist(self) -> Any:
+        """The numbers, which the host waits for."""
+        _counts[-1].wait("tolist")
+        return self.held.tolist()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            with torch.no_grad():
+                copied = self.detach().clone()
+            copied.requires_grad_(self.requires_grad)
+            # A parameter of a wrapper class is told apart by this mark.
+            if getattr(self, "_is_param", False):
+                copied._is_param = True
+            memo[id(self)] = copied
+        return memo[id(self)]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _Call(func, args, kwargs or {}).answer()
+
+
+class _Call:
+    """One operator called with tensors, at least one of them of the device, or made on it."""
+
+    def __init__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.func = func
+        self.args = args
+        self.kwargs = dict(kwargs)
+        self.name = func._schema.name.split("::")[1]
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        self.ours = [tensor for tensor in tensors if isinstance(tensor, Emulated)]
+        self.hosts = [tensor for tensor in tensors if not isinstance(tensor, Emulated)]
+        device = self.kwargs.get("device")
+        self.device = None if device is None else torch.device(device)
+
+    @property
+    def asks_for_device(self) -> bool:
+        """Is the result to be made on the device by name?"""
+        return self.device is not None and self.device.type == NAME
+
+    @property
+    def asks_for_host(self) -> bool:
+        """Is the result to be made in the host's memory by name?"""
+        return self.device is not None and self.device.type == "cpu"
+
+    def answer(self) -> Any:
+        """Check, count, compute on the host, and give the result its device."""
+        self._refuse_mixing()
+        self._refuse_generator()
+        self._count_waiting()
+        found = self._computed()
+        if self.name in _ANSWERS:
+            return found
+        if not self._belongs_to_device():
+            mutates = self.func._schema.is_mutable and self.ours
+            return self._aliased(found) if mutates else found
+        if not _is_free(self.func):
+            _counts[-1].launches += 1
+            _counts[-1].operators[self.name] += 1
+        return self._aliased(tree_map(_on_device, found))
+
+    def _aliased(self, found: Any) -> Any:
+        return return_and_correct_aliasing(self.func, self.args, self.kwargs, found)
+
+    def _belongs_to_device(self) -> bool:
+        if self.asks_for_host:
+            return False
+        if self.func is _aten.copy_.default and not isinstance(self.args[0], Emulated):
+            return False
+        return bool(self.ours) or self.asks_for_device
+
+    def _refuse_mixing(self) -> None:
+        if self.func in _INDEXING:
+            self._check_indexing()
+            return
+        if not self.ours or self.func in _ACROSS:
+            return
+        for tensor in self.hosts:
+            if tensor.dim() > 0 or self.name in _STRICT:
+                shape = tuple(tensor.shape)
+                raise RuntimeError(
+                    "expected all tensors to be on the same device, but found "
+                    f"{NAME}:0 and cpu (shape {shape}) in {self.func}"
+                )
+
+    def _check_indexing(self) -> None:
+        """Indices of the host may index a tensor of the device; not the other way round."""
+        own = self.args[0]
+        indices = [index for index in self.args[1] if index is not None]
+        if not isinstance(own, Emulated):
+            if any(isinstance(index, Emulated) for index in indices):
+                raise RuntimeError(f"a tensor of the cpu is indexed by a tensor on {NAME}:0")
+            return
+        if any(not isinstance(index, Emulated) for index in indices):
+            _counts[-1].wait("index of the host")
+        if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+            _counts[-1].wait("boolean index")
+        values = self.args[2] if len(self.args) > 2 else None
+        if isinstance(values, torch.Tensor) and not isinstance(values, Emulated) and values.dim():
+            raise RuntimeError(f"values of the cpu are put into a tensor on {NAME}:0")
+
+    def _refuse_generator(self) -> None:
+        generator = self.kwargs.get("generator")
+        on_device = self.asks_for_device or (self.device is None and bool(self.ours))
+        if generator is not None and on_device and generator.device.type != NAME:
+            raise RuntimeError(
+                f"expected a generator of {NAME}, but found one of {generator.device.type} "
+                f"in {self.func}"
+            )
+
+    def _count_waiting(self) -> None:
+        """Note transfers, and operators that the host must wait for."""
+        counts = _counts[-1]
+        copies = self.func is _aten._to_copy.default
+        if self.name == "_local_scalar_dense" and self.ours:
+            counts.wait("item")
+        elif copies and self.ours and self.asks_for_host:
+            counts.wait("to host")
+            counts.bytes_to_host += self.ours[0].held.nbytes
+        elif copies and self.hosts and self.asks_for_device:
+            counts.wait("to device")
+            counts.bytes_to_device += self.hosts[0].nbytes
+        elif self.func is _aten.copy_.default and self.ours and self.hosts:
+            counts.wait("across")
+        elif self.ours and self.name in _WAITING:
+            counts.wait(self.name)
+
+    def _computed(self) -> Any:
+        """The result in the host's memory."""
+        args = tree_map(_on_host, self.args)
+        kwargs = tree_map(_on_host, self.kwargs)
+        if self.asks_for_device:
+            kwargs["device"] = torch.device("cpu")
+        if self.name == "_efficientzerotensor":
+            return torch.zeros(args[0], dtype=kwargs.get("dtype"), device="cpu")
+        return self.func(*args, **kwargs)
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, Emulated):
+        value = value.held
+    # Zeros that autograd keeps symbolic have no storage that operators could read.
+    if isinstance(value, torch.Tensor) and value._is_zerotensor():
+        return torch.zeros(value.shape, dtype=value.dtype, device="cpu")
+    return value
+
+
+def _on_device(value: Any) -> Any:
+    plain = isinstance(value, torch.Tensor) and not isinstance(value, Emulated)
+    return Emulated(value) if plain else value
+
+
+@functools.cache
+def _is_free(func: Any) -> bool:
+    """Is this operator a view, or memory without a kernel?"""
+    schema = func._schema
+    reads = [each.alias_info for each in schema.arguments if each.alias_info is not None]
+    views = any(not alias.is_write for alias in reads)
+    aliased = any(each.alias_info is not None for each in schema.returns)
+    return (views and aliased) or schema.name.split("::")[1] in _FREE
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Catches factories that name the device, and copies to it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _Call(func, args, kwargs or {}).answer()
+
+
+@functools.cache
+def _register() -> None:
+    """Tell torch of the device, once a process."""
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+    _setup_privateuseone_for_python_backend(NAME)
+
+
+@contextlib.contextmanager
+def emulated_device() -> Iterator[Counts]:
+    """A device called "emulated" for what runs inside; yields what is counted there."""
+    _register()
+    put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
+    before = torch.__future__.get_overwrite_module_params_on_conversion()
+    counts = Counts()
+    _counts.append(counts)
+    # Parameters of a wrapper class cannot be moved in place, and literals stay on the host.
+    put(True)
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with _Mode():
+            yield counts
+    finally:
+        torch._C._set_only_lift_cpu_tensors(False)
+        put(before)
+        _counts.pop()

@@ -1,0 +1,117 @@
+"""Real parts for tests: bound architectures, data and contexts, as the kernel makes them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penchant.api import _component, one_probe
+from penchant.components.component import Probe
+from penchant.execution.context import Context
+from penchant.execution.environment import place
+from penchant.execution.loading import loaded
+from penchant.execution.networks import BoundArchitecture
+from penchant.experiments.arrays import with_arrays
+from penchant.experiments.experiment import build
+from penchant.experiments.jobs import Choice, Job
+from penchant.experiments.settings import Settings
+from penchant.plugins import discovery
+from penchant.seeds import derive
+from penchant.testing.tiny import SAMPLES, TINY
+
+_TABLES = {
+    "architecture": {"name": "import", "factory": TINY},
+    "dataset": {"name": "import", "factory": SAMPLES},
+}
+_SETTINGS = set(Settings.__annotations__)
+
+
+def seed(*keys: Any) -> int:
+    """The seed that the kernel derives from these keys."""
+    return derive(*keys)
+
+
+def architecture(
+    given: Any, *, shape: tuple[int, ...], outputs: int = 1, seed: int = 0
+) -> BoundArchitecture:
+    """A bound architecture: a callable index -> module, as probes have it.
+
+    Args:
+        given: Text such as "lenet:pooling=none", or a dict with a name and options.
+        shape: Shape of one input.
+        outputs: Number of outputs.
+        seed: Seed of its networks.
+
+    Returns:
+        The bound architecture.
+    """
+    table = _component(given)
+    name = table.pop("name")
+    component = discovery.load().find("architecture", name).component.bind(table, name)
+    return BoundArchitecture(with_arrays(component), name, tuple(shape), outputs, seed)
+
+
+def dataset(given: Any, *, seed: int = 0) -> Any:
+    """The samples of a dataset, as probes of this seed have them, on the CPU.
+
+    Args:
+        given: Text such as "gaussian:train=10", or a dict with a name and options.
+        seed: The seed.
+
+    Returns:
+        A `penchant_numerics.data.Data`.
+    """
+    import torch
+
+    table = _component(given)
+    name = table.pop("name")
+    offer = discovery.load().find("dataset", name)
+    choice = Choice(offer.component.bind(table, name), offer, name)
+    generator = torch.Generator(device="cpu").manual_seed(derive(seed, "dataset", name))
+    cpu = torch.device("cpu")
+    return loaded(choice, generator, seed=seed, device=cpu, dtype=torch.float32)
+
+
+def context(probe: str | type[Probe], folder: Path | None = None, **parts: Any) -> Context:
+    """A real context, as the probe's `run` is given it.
+
+    Args:
+        probe: Its name, or a class.
+        folder: Where shards and checkpoints go; a temporary folder without one.
+        **parts: `architecture`, `dataset`, `estimators`, `training`, settings such as `shape`,
+            `outputs`, `seed`, `device`, and options of the probe. Axes that it needs and that are
+            not given are tiny ones.
+
+    Returns:
+        The context; its options are the probe's.
+    """
+    job = only_job(probe, parts)
+    return Context(job, folder or Path(tempfile.mkdtemp()))
+
+
+def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
+    """The job of an experiment of one probe, given everything small."""
+    plugins = discovery.load()
+    if not isinstance(probe, str):
+        plugins, probe = plugins.with_component(probe, Probe), probe.name
+    raw = experiment(probe, parts, plugins)
+    device = place(raw.get("device", "cpu"))
+    (job,) = build(raw, plugins, "test").jobs(device.partition(":")[0])
+    return job
+
+
+def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dict[str, Any]:
+    """An experiment of one probe; what it needs and is not given is tiny."""
+    plugins = plugins or discovery.load()
+    cls = plugins.find("probe", probe).component
+    left = dict(parts)
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for axis, tiny in _TABLES.items():
+        given = left.pop(axis, tiny if axis in cls.needs else None)
+        tables[f"{axis}s"] = [] if given is None else [_component(given)]
+    settings = {name: left.pop(name) for name in list(left) if name in _SETTINGS}
+    seeds = [left.pop("seed", 0)]
+    raw = one_probe(probe, left, **tables)
+    return {"device": "cpu", **raw, **settings, "seeds": seeds}

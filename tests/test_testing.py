@@ -1,0 +1,144 @@
+"""The conformance kit itself: what it must notice."""
+
+import attrs
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant.testing import checks
+from torch import nn
+
+
+def result(quantities=None, arrays=None, meanings=("found",), about=("values",)):
+    record = {
+        "probe": {"name": "found"},
+        "meanings": dict.fromkeys(meanings, "a meaning"),
+        "about": dict.fromkeys(about, "an array"),
+    }
+    return penchant.Result(quantities or {}, arrays or {}, record=record)
+
+
+@attrs.frozen
+class Found(penchant.Probe):
+    """Finds something."""
+
+    name = "found"
+
+
+ONE = penchant.Quantity(1.0, exact=True)
+
+
+def test_an_undeclared_name_is_noticed():
+    with pytest.raises(AssertionError, match="gives the quantity 'other', which it does not"):
+        checks.check_declared(Found, [result({"found": ONE, "other": ONE})], ())
+    with pytest.raises(AssertionError, match="gives the array 'rubbish'"):
+        checks.check_declared(Found, [result({"found": ONE}, {"rubbish": [1.0]})], ())
+
+
+def test_a_declared_name_that_never_comes_is_noticed():
+    with pytest.raises(AssertionError, match="declares the array ..values.., never produced"):
+        checks.check_declared(Found, [result({"found": ONE})], ())
+    checks.check_declared(Found, [result({"found": ONE})], ("values",))
+    several = [result({"found": ONE}), result({}, {"values": [1.0], "values-stderr": [0.1]})]
+    checks.check_declared(Found, several, ())
+
+
+def test_names_are_filled_from_their_braces(tmp_path):
+    job = checks.experiment("output-spread", {"networks": 2})
+    assert job["probes"][0]["networks"] == 2
+    from penchant.components.names import filled
+
+    declared = {"error-{proxy}": "of {proxy}", "at-{levels}": "level {levels}"}
+    found = filled(declared, {"levels": (0.5, 2.0)}, {"proxy": ["kfac", "kfac-2"]})
+    assert list(found) == ["error-kfac", "error-kfac-2", "at-0.5", "at-2"]
+
+
+def test_a_quantity_without_an_error_is_noticed():
+    with pytest.raises(AssertionError, match="no standard error and does not say that it is exact"):
+        checks.check_errors(result({"found": penchant.Quantity(1.0)}))
+    with pytest.raises(AssertionError, match="does not say what its error is over"):
+        checks.check_errors(result({"found": penchant.Quantity(1.0, stderr=0.1)}))
+    with pytest.raises(AssertionError, match="has no meaning"):
+        checks.check_errors(result({"found": ONE}, meanings=()))
+    checks.check_errors(result({"found": ONE}))
+
+
+def test_a_standard_error_of_another_shape_is_noticed():
+    arrays = {"values": np.ones(3), "values-stderr": np.ones(2)}
+    with pytest.raises(AssertionError, match="values-stderr has shapes"):
+        checks.check_errors(result({"found": ONE}, arrays))
+
+
+def test_the_emulated_device_refuses_what_cuda_refuses():
+    with testing.emulated_device() as counts:
+        tensor = torch.ones(3, device="cpu").to("emulated")
+        assert tensor.device.type == "emulated"
+        with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
+            tensor + torch.ones(3, device="cpu")
+        with pytest.raises(RuntimeError, match="generator"):
+            generator = torch.Generator(device="cpu")
+            torch.randn(3, generator=generator, device="emulated")
+        with pytest.raises((RuntimeError, TypeError)):
+            np.asarray(tensor)
+        assert float((tensor * 2).sum()) == 6.0
+        assert counts.by_kind() == {"to device": 1, "item": 1}
+        ((kind, line),) = [key for key in counts.syncs if key[0] == "item"]
+        assert "test_testing.py" in line
+
+
+def test_training_on_the_emulated_device_gives_the_numbers_of_the_cpu():
+    def trained(device):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).to(device)
+        inputs = torch.randn(8, 3, device="cpu").to(device)
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            network(inputs).square().mean().backward()
+            optimizer.step()
+        return [parameter.detach().cpu() for parameter in network.parameters()]
+
+    with torch.random.fork_rng(devices=[]):
+        expected = trained("cpu")
+        with testing.emulated_device() as counts:
+            found = trained("emulated")
+    assert all(torch.equal(one, two) for one, two in zip(expected, found))
+    assert counts.launches > 50
+
+
+def test_the_emulated_device_leaves_no_trace():
+    before = torch.__future__.get_overwrite_module_params_on_conversion()
+    with testing.emulated_device():
+        pass
+    assert torch.__future__.get_overwrite_module_params_on_conversion() == before
+    module = nn.Linear(2, 2)
+    assert module.double().weight.dtype == torch.float64
+
+
+def test_a_factory_without_a_device_is_noticed_in_any_package(install):
+    install("careless", "import torch\n\ndef make():\n    return torch.arange(3)\n")
+    import penchant_careless
+
+    strict = testing.strict_devices("penchant_careless")
+    with pytest.raises(AssertionError, match="torch.arange without device="), strict:
+        penchant_careless.make()
+    with testing.strict_devices("another"):
+        penchant_careless.make()
+
+
+def test_a_context_for_tests_is_a_real_one():
+    context = testing.context("output-spread", networks=3, architecture="perceptron")
+    assert isinstance(context, penchant.Context)
+    assert context.options.networks == 3
+    assert context.data.classes == 3
+    assert context.network(1)(context.data.test.inputs).shape == (30, 3)
+    assert context.has("dataset") and context.scope("x").generator("a").initial_seed() != 0
+
+
+def test_parts_are_those_of_probes():
+    bound = testing.architecture("perceptron:width=3", shape=(4,), outputs=2)
+    assert bound(0)[1].out_features == 3
+    one, two = testing.dataset("two-blobs", seed=0), testing.dataset("two-blobs", seed=1)
+    assert not torch.equal(one.train.inputs, two.train.inputs)
+    assert testing.seed(0, "network", 1) == bound.seed_of(1)
