@@ -14,9 +14,9 @@ import torch
 from penchant import Training
 from penchant_numerics import fourier
 from penchant_numerics.data import Samples
-from penchant_spectral_bias._nearest_neighbours import neighbour_probability
-from penchant_spectral_bias._perturbations import perturbed_outputs
-from penchant_spectral_bias._side_by_side import OneByOne, Stacked
+from penchant_spectral_bias.numerics.nearest_neighbours import neighbour_probability
+from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
+from penchant_spectral_bias.numerics.side_by_side import OneByOne, Stacked
 from torch import nn
 
 NETWORKS, POINTS, STEPS = 10, 200, 8

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from penchant.testing import strict_devices
-from penchant_spectral_bias import _piecewise_linear as line
-from penchant_spectral_bias._spectral_norms import lipschitz_bounds, spectral_norms
+from penchant_spectral_bias.numerics import piecewise_linear as line
+from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds, spectral_norms
 from scipy import integrate, special
 from torch import nn
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from penchant_spectral_bias import _polygons as polygons
-from penchant_spectral_bias._piecewise_linear import chain_of, decay_exponent
+from penchant_spectral_bias.numerics import polygons as polygons
+from penchant_spectral_bias.numerics.piecewise_linear import chain_of, decay_exponent
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}

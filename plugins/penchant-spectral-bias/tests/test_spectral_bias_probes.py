@@ -254,7 +254,7 @@ def _blobs():
 
 def test_paths_are_classified_as_claimed():
     """The stored pivots of connected paths, evaluated again with the network trained again, have their class everywhere."""
-    from penchant_spectral_bias import _elastic_band as band
+    from penchant_spectral_bias.numerics import elastic_band as band
 
     kept = {}
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_spectral_bias._rank_correlation import (
+from penchant_spectral_bias.numerics.rank_correlation import (
     jackknife,
     mean_and_error,
     permutation_null,

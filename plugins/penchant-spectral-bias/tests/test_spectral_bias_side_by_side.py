@@ -5,8 +5,8 @@ import torch
 from penchant import Training
 from penchant.testing import strict_devices
 from penchant_numerics.data import Samples
-from penchant_spectral_bias import _side_by_side as side
-from penchant_spectral_bias._perturbations import perturbed_outputs, unit_vector
+from penchant_spectral_bias.numerics import side_by_side as side
+from penchant_spectral_bias.numerics.perturbations import perturbed_outputs, unit_vector
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}

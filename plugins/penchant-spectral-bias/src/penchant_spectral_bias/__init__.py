@@ -2,19 +2,19 @@
 
 import penchant
 
-from penchant_spectral_bias.declared_curves import (
+from penchant_spectral_bias.declarations.curves import (
     FrequencyLearning,
     FrequencyRobustness,
     ManifoldAccuracy,
     PeakAblation,
 )
-from penchant_spectral_bias.declared_images import (
+from penchant_spectral_bias.declarations.images import (
     ClassPaths,
     KernelSpectrum,
     NoiseOnManifold,
     TargetNoise,
 )
-from penchant_spectral_bias.declared_theory import ExactSpectrum
+from penchant_spectral_bias.declarations.theory import ExactSpectrum
 
 
 @penchant.hookimpl

@@ -1,4 +1,4 @@
-"""Figures of the probes on datasets, drawn from stored results."""
+"""Figures of the probe `kernel-spectrum`."""
 
 from __future__ import annotations
 
@@ -7,32 +7,14 @@ import numpy as np
 import penchant
 from matplotlib.figure import Figure
 
-from penchant_spectral_bias.figures_learning import BLUE, GREY, ORANGE, heat_map
+from penchant_spectral_bias.figures.frequency_learning import BLUE, ORANGE, heat_map
+
+SHOWN = 6
 
 
-def noise_curves(result: penchant.Result, name: str) -> Figure:
-    """Loss over training for every frequency, one panel an amplitude; without noise in grey."""
-    steps, values, error = (
-        result.arrays["steps"],
-        result.arrays[name],
-        result.arrays[f"{name}-stderr"],
-    )
-    frequencies, amplitudes = result.arrays["frequencies"], result.arrays["amplitudes"]
-    figure = Figure(figsize=(1.2 + 3.8 * min(len(amplitudes), 4), 3.5), layout="constrained")
-    axes = figure.subplots(1, len(amplitudes), squeeze=False, sharey=True)[0]
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(frequencies)))
-    for panel, amplitude, curves, errors in zip(axes, amplitudes, values, error):
-        for colour, frequency, curve, each in zip(colours, frequencies, curves, errors):
-            panel.fill_between(
-                steps, curve - each, curve + each, color=colour, alpha=0.2, linewidth=0
-            )
-            panel.plot(steps, curve, color=colour, label=f"{frequency:g} cycles")
-        panel.plot(steps, result.arrays[f"clean-{name}"], "--", color=GREY, label="no noise")
-        panel.set(xlabel="step", yscale="log")
-        panel.set_title(f"amplitude {amplitude:g}", fontsize=9)
-    axes[0].set_ylabel(f"{name} loss")
-    axes[-1].legend(frameon=False, fontsize=8)
-    return figure
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """The figures, in the order in which they should be seen."""
+    return {"spectrum": kernel_training(result), "eigenvectors": grid_spectrum(result)}
 
 
 def kernel_training(result: penchant.Result) -> Figure:
@@ -90,29 +72,4 @@ def grid_spectrum(result: penchant.Result) -> Figure:
     )
     axes.set(xlabel="frequency (cycles)", ylabel="eigenvector n")
     figure.colorbar(drawn, ax=axes, label="|DFT| / sqrt(N)")
-    return figure
-
-
-def manifold_losses(result: penchant.Result) -> Figure:
-    """Loss over training on the images' manifold and on the plane."""
-    steps = result.arrays["steps"]
-    figure = Figure(figsize=(5.6, 3.5), layout="constrained")
-    axes = figure.subplots()
-    for name, colour, label in (
-        ("manifold-loss", BLUE, "reconstructed images"),
-        ("plane-loss", "#2a9d5c", "plane"),
-    ):
-        values, error = result.arrays[name], result.arrays[f"{name}-stderr"]
-        axes.fill_between(
-            steps,
-            np.maximum(values - error, 1e-12),
-            values + error,
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
-        )
-        axes.semilogy(steps, values, color=colour, label=label)
-    axes.axhline(1 / 12, color=GREY, linestyle=":", linewidth=1, label="variance of the targets")
-    axes.set(xlabel="step", ylabel="mean squared error")
-    axes.legend(frameon=False, fontsize=8)
     return figure

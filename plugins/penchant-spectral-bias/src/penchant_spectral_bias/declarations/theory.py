@@ -22,7 +22,8 @@ class ExactSpectrum(penchant.Probe):
 
     name = "exact-spectrum"
     needs = ("architecture",)
-    target = "penchant_spectral_bias.exact_spectrum:run"
+    target = "penchant_spectral_bias.probes.exact_spectrum:run"
+    figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
     quantities = {
         "pieces": "linear pieces along the segment",
         "lipschitz": "largest slope along the segment",
@@ -45,8 +46,8 @@ class ExactSpectrum(penchant.Probe):
     }
     presets = {
         "quick": {"networks": 16, "box_draws": 64},
-        "theorem-3.3": {"networks": 100, "cycles": 2000, "regions": True, "box_draws": 0},
-        "appendix-a.4": {"networks": 16, "box_draws": 2000, "gradients": 0},
+        "theorem-3-3": {"networks": 100, "cycles": 2000, "regions": True, "box_draws": 0},
+        "appendix-a-4": {"networks": 16, "box_draws": 2000, "gradients": 0},
     }
 
     networks: int = penchant.option(16, "networks drawn", at_least=1)

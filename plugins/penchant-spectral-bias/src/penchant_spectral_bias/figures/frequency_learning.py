@@ -102,3 +102,12 @@ def predictions(result: penchant.Result) -> Figure:
         panel.set_xlabel("z")
     axes[0, 0].legend(frameon=False, fontsize=8, loc="upper right")
     return figure
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """The figures, in the order in which they should be seen."""
+    return {
+        "amplitude": amplitudes(result),
+        "norms": norms(result),
+        "prediction": predictions(result),
+    }

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from penchant_spectral_bias._piecewise_linear import Chain, spherical_bessel
+from penchant_spectral_bias.numerics.piecewise_linear import Chain, spherical_bessel
 
 _HOST = {
     "device": "cpu",

@@ -10,10 +10,10 @@ import torch
 from penchant_numerics.data import Samples
 from torch import Tensor
 
-from penchant_spectral_bias._rank_correlation import mean_and_error
-from penchant_spectral_bias._side_by_side import recorded_steps
-from penchant_spectral_bias.curves import check_regression
-from penchant_spectral_bias.images import (
+from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.numerics.side_by_side import recorded_steps
+from penchant_spectral_bias.probes.curves import check_regression
+from penchant_spectral_bias.probes.images import (
     check_classes,
     first_outputs,
     followed,
@@ -153,14 +153,4 @@ def _quantities(options: Any, best: Tensor, noisy: Tensor) -> dict[str, penchant
         "excess-low": quantity(wave[low] - best[0], dealt[low] - best[0]),
         "excess-high": quantity(wave[high] - best[0], dealt[high] - best[0]),
         "clean-best": quantity(best[0]),
-    }
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Validation and training curves for every amplitude, and the best validation by frequency."""
-    from penchant_spectral_bias import figures_images as figures
-
-    return {
-        "validation": figures.noise_curves(result, "validation"),
-        "training": figures.noise_curves(result, "training"),
     }

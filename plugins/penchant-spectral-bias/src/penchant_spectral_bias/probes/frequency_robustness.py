@@ -10,15 +10,15 @@ import torch
 from penchant_numerics import fourier
 from torch import Tensor
 
-from penchant_spectral_bias._perturbations import perturbed_outputs
-from penchant_spectral_bias._rank_correlation import (
+from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
+from penchant_spectral_bias.numerics.rank_correlation import (
     jackknife,
     mean_and_error,
     permutation_null,
     spearman,
 )
-from penchant_spectral_bias._side_by_side import groups
-from penchant_spectral_bias.curves import (
+from penchant_spectral_bias.numerics.side_by_side import groups
+from penchant_spectral_bias.probes.curves import (
     check_regression,
     curve_options,
     learners,
@@ -150,10 +150,3 @@ def _quantities(
             **over,
         )
     return quantities
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Relative amplitude by perturbation and frequency, and as curves with the noise floor."""
-    from penchant_spectral_bias import figures_curves as figures
-
-    return {"robustness": figures.robustness(result)}

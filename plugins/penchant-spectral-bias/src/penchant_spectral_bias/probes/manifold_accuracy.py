@@ -10,12 +10,15 @@ import torch
 from penchant_numerics.trainer import predictions
 from torch import Tensor
 
-from penchant_spectral_bias._nearest_neighbours import neighbour_accuracy, neighbour_probability
-from penchant_spectral_bias._piecewise_linear import decay_exponent
-from penchant_spectral_bias._radial_spectrum import radial_spectrum
-from penchant_spectral_bias._rank_correlation import mean_and_error
-from penchant_spectral_bias._side_by_side import groups
-from penchant_spectral_bias.curves import learners
+from penchant_spectral_bias.numerics.nearest_neighbours import (
+    neighbour_accuracy,
+    neighbour_probability,
+)
+from penchant_spectral_bias.numerics.piecewise_linear import decay_exponent
+from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum
+from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.numerics.side_by_side import groups
+from penchant_spectral_bias.probes.curves import learners
 
 BOX = 1.6  # the flower reaches 1.5
 
@@ -223,14 +226,3 @@ def _quantities(
             decay_exponent(frequency, spectrum[1 + smallest])
         )
     return found
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Accuracy of network and neighbours by frequency and petals, the learnt functions in the plane, their spectra."""
-    from penchant_spectral_bias import figures_curves as figures
-
-    return {
-        "accuracy": figures.accuracy(result),
-        "plane": figures.plane(result),
-        "radial-spectrum": figures.radial(result),
-    }

@@ -10,7 +10,7 @@ import penchant
 import torch
 from torch import Tensor
 
-from penchant_spectral_bias import _elastic_band as band
+from penchant_spectral_bias.numerics import elastic_band as band
 
 BLOCK = 16  # pairs a shard
 KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
@@ -215,13 +215,3 @@ def _quantities(
     accuracy = [row["accuracy"] for row in rows if math.isfinite(row["accuracy"])]
     found["test-accuracy"] = penchant.Quantity(accuracy[0])
     return found
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Connected shares by kind, lengths, and a few paths as pictures."""
-    from penchant_spectral_bias import figures_paths as figures
-
-    drawn = {"summary": figures.summary(result)}
-    if result.arrays["paths"].ndim == 5 and len(result.arrays["paths"]):
-        drawn["paths"] = figures.pictures(result)
-    return drawn

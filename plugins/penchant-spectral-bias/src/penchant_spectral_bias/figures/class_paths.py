@@ -8,8 +8,8 @@ import numpy as np
 import penchant
 from matplotlib.figure import Figure
 
-from penchant_spectral_bias.class_paths import KINDS
-from penchant_spectral_bias.figures_learning import BLUE, GREY, ORANGE
+from penchant_spectral_bias.figures.frequency_learning import BLUE, GREY, ORANGE
+from penchant_spectral_bias.probes.class_paths import KINDS
 
 SHOWN = 6
 
@@ -77,3 +77,11 @@ def _picture(axes: Any, values: Any, low: float, high: float) -> None:
     )
     axes.set_xticks([])
     axes.set_yticks([])
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """The figures, in the order in which they should be seen."""
+    drawn = {"summary": summary(result)}
+    if result.arrays["paths"].ndim == 5 and len(result.arrays["paths"]):
+        drawn["paths"] = pictures(result)
+    return drawn

@@ -11,21 +11,21 @@ from penchant_numerics.data import Samples
 from penchant_numerics.moments import effective_rank
 from torch import Tensor
 
-from penchant_spectral_bias._gaussian_kernel import (
+from penchant_spectral_bias.numerics.gaussian_kernel import (
     eigenvectors,
     grid_spectrum,
     learnt_share,
     rising_noise,
 )
-from penchant_spectral_bias._rank_correlation import (
+from penchant_spectral_bias.numerics.rank_correlation import (
     jackknife,
     mean_and_error,
     permutation_null,
     spearman,
 )
-from penchant_spectral_bias._side_by_side import recorded_steps
-from penchant_spectral_bias.curves import check_regression
-from penchant_spectral_bias.images import (
+from penchant_spectral_bias.numerics.side_by_side import recorded_steps
+from penchant_spectral_bias.probes.curves import check_regression
+from penchant_spectral_bias.probes.images import (
     check_classes,
     first_outputs,
     followed,
@@ -192,13 +192,3 @@ def _quantities(
             value, stderr=error, null=null[0], null_stderr=null[1], **over
         )
     return quantities
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Spectra and learnt noise over training, losses, and the eigenvectors on a grid."""
-    from penchant_spectral_bias import figures_images as figures
-
-    return {
-        "spectrum": figures.kernel_training(result),
-        "eigenvectors": figures.grid_spectrum(result),
-    }

@@ -23,7 +23,8 @@ class TargetNoise(penchant.Probe):
 
     name = "target-noise"
     needs = ("architecture", "dataset")
-    target = "penchant_spectral_bias.target_noise:run"
+    target = "penchant_spectral_bias.probes.target_noise:run"
+    figures = "penchant_spectral_bias.figures.target_noise:draw"
     quantities = {
         "low-minus-high": "best validation loss with the lowest minus that with the highest frequency, largest amplitude",
         "excess-low": "best validation loss with the lowest frequency minus that without noise",
@@ -52,8 +53,8 @@ class TargetNoise(penchant.Probe):
     }
     presets = {
         "quick": {"training": {**ADAM, "batch": 128, "learning_rate": 5e-4, "steps": 120}},
-        "fig-3.4": _CURVES,
-        "fig-a.2": _CURVES,
+        "fig-3-4": _CURVES,
+        "fig-a-2": _CURVES,
     }
 
     classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
@@ -90,7 +91,8 @@ class KernelSpectrum(penchant.Probe):
 
     name = "kernel-spectrum"
     needs = ("architecture", "dataset")
-    target = "penchant_spectral_bias.kernel_spectrum:run"
+    target = "penchant_spectral_bias.probes.kernel_spectrum:run"
+    figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
     quantities = {
         "order-correlation": "Spearman correlation of minus the learnt share of the target, averaged over training, with the eigenvector",
         "dip": "final minus smallest loss on the clean target",
@@ -129,10 +131,10 @@ class KernelSpectrum(penchant.Probe):
     }
     presets = {
         "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 200}},
-        "fig-3.5": _NOISE,
-        "fig-3.6": _GRID,
-        "fig-a.3": _GRID,
-        "fig-a.4": _NOISE,
+        "fig-3-5": _NOISE,
+        "fig-3-6": _GRID,
+        "fig-a-3": _GRID,
+        "fig-a-4": _NOISE,
     }
 
     classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
@@ -162,7 +164,8 @@ class NoiseOnManifold(penchant.Probe):
 
     name = "noise-on-manifold"
     needs = ("architecture", "dataset")
-    target = "penchant_spectral_bias.noise_on_manifold:run"
+    target = "penchant_spectral_bias.probes.noise_on_manifold:run"
+    figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
     quantities = {
         "manifold-minus-plane": "final loss on the images' manifold minus that on the plane",
         "manifold-loss": "final loss on the images' manifold; the null is the variance of the targets",
@@ -177,7 +180,7 @@ class NoiseOnManifold(penchant.Probe):
     }
     presets = {
         "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 250}},
-        "fig-a.10": {
+        "fig-a-10": {
             "samples": 10000,
             "draws": 10,
             "encoder_width": 512,
@@ -220,7 +223,8 @@ class ClassPaths(penchant.Probe):
 
     name = "class-paths"
     needs = ("architecture", "dataset")
-    target = "penchant_spectral_bias.class_paths:run"
+    target = "penchant_spectral_bias.probes.class_paths:run"
+    figures = "penchant_spectral_bias.figures.class_paths:draw"
     quantities = {
         "connected": "share of pairs whose path keeps the class; the null is that of straight lines",
         "connected-image-image": "the same between training images",
@@ -258,8 +262,8 @@ class ClassPaths(penchant.Probe):
         "quick": {
             "training": {"optimizer": "adam", "learning_rate": 1e-3, "batch": 64, "epochs": 5}
         },
-        "fig-a.11": _PATHS,
-        "fig-a.12": _PATHS,
+        "fig-a-11": _PATHS,
+        "fig-a-12": _PATHS,
     }
 
     classes: tuple[int, ...] = penchant.option(

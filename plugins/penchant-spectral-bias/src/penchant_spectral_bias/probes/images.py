@@ -11,7 +11,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.trainer import Trainer
 from torch import Tensor
 
-from penchant_spectral_bias.curves import note_batch_norm
+from penchant_spectral_bias.probes.curves import note_batch_norm
 
 CHUNK = 1024
 

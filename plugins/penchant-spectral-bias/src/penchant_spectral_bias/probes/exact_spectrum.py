@@ -10,10 +10,10 @@ import penchant
 import torch
 from torch import Tensor
 
-from penchant_spectral_bias import _piecewise_linear as line
-from penchant_spectral_bias import _polygons as polygons
-from penchant_spectral_bias._rank_correlation import mean_and_error
-from penchant_spectral_bias._spectral_norms import lipschitz_bounds
+from penchant_spectral_bias.numerics import piecewise_linear as line
+from penchant_spectral_bias.numerics import polygons as polygons
+from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
 
 BLOCK = 8  # networks a shard
 SAMPLED = 4096  # pieces of networks whose own are not known
@@ -233,10 +233,3 @@ def _quantities(
             float(arrays["share"][place]), stderr=error, over="parameters", count=options.box_draws
         )
     return quantities
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Spectrum and gradient spectrum with their powers, and the share of high-frequency parameters."""
-    from penchant_spectral_bias import figures_curves as figures
-
-    return {"spectrum": figures.exact_spectrum(result)}

@@ -10,11 +10,11 @@ import torch
 from penchant_numerics import fourier
 from torch import Tensor
 
-from penchant_spectral_bias._piecewise_linear import chain_of, lipschitz, on_segment
-from penchant_spectral_bias._rank_correlation import mean_and_error
-from penchant_spectral_bias._side_by_side import groups, recorded_steps
-from penchant_spectral_bias._spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.curves import check_regression, learners
+from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
+from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.numerics.side_by_side import groups, recorded_steps
+from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
+from penchant_spectral_bias.probes.curves import check_regression, learners
 
 SLOPES = ("lipschitz", "lipschitz-bound", "pieces")
 
@@ -152,13 +152,3 @@ def _quantities(options: Any, reach: Tensor, slopes: Tensor) -> dict[str, pencha
     if loosest != tightest:
         found["clip-gain"] = quantity(reach[loosest] - reach[tightest], null=0.0)
     return found
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Spectrum and prediction over training, one panel a clip."""
-    from penchant_spectral_bias import figures_curves as figures
-
-    return {
-        "spectrum": figures.peak_spectra(result),
-        "prediction": figures.peak_predictions(result),
-    }

@@ -50,7 +50,8 @@ class FrequencyLearning(_OnCurve):
     name = "frequency-learning"
     needs = ("architecture", "training")
     uses = ("sinusoids", "flower")
-    target = "penchant_spectral_bias.frequency_learning:run"
+    target = "penchant_spectral_bias.probes.frequency_learning:run"
+    figures = "penchant_spectral_bias.figures.frequency_learning:draw"
     quantities = {
         "order-correlation": "Spearman correlation of minus the area under a frequency's amplitude curve with the frequency",
         "first-fit-correlation": "Spearman correlation of the first step at which a frequency is reached with the frequency",
@@ -83,11 +84,11 @@ class FrequencyLearning(_OnCurve):
             "amplitudes": (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.9, 1.0),
             "training": {**FAST, "steps": 1000},
         },
-        "fig-3.1a": _LINE,
-        "fig-3.1b": {**_LINE, "amplitudes": RISING},
-        "fig-3.2": {**_LINE, "draws": 1},
-        "fig-a.1": _LINE,
-        "fig-3.8": {
+        "fig-3-1a": _LINE,
+        "fig-3-1b": {**_LINE, "amplitudes": RISING},
+        "fig-3-2": {**_LINE, "draws": 1},
+        "fig-a-1": _LINE,
+        "fig-3-8": {
             "frequencies": AROUND,
             "petals": 0,
             "points": 1000,
@@ -120,7 +121,8 @@ class FrequencyRobustness(_OnCurve):
     name = "frequency-robustness"
     needs = ("architecture", "training")
     uses = ("sinusoids", "flower")
-    target = "penchant_spectral_bias.frequency_robustness:run"
+    target = "penchant_spectral_bias.probes.frequency_robustness:run"
+    figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
     quantities = {
         "robustness-gap": "relative amplitude of the lowest minus that of the highest frequency, at the middle perturbation",
         "order-correlation": "Spearman correlation of minus the relative amplitude, averaged over perturbations, with frequency",
@@ -136,7 +138,7 @@ class FrequencyRobustness(_OnCurve):
     }
     presets = {
         "quick": {"training": {**FAST, "steps": 1000}},
-        "fig-3.3": {
+        "fig-3-3": {
             "frequencies": tuple(range(10, 51, 5)),
             "points": 200,
             "draws": 10,
@@ -166,7 +168,8 @@ class ManifoldAccuracy(penchant.Probe):
     name = "manifold-accuracy"
     needs = ("architecture", "training")
     uses = ("flower",)
-    target = "penchant_spectral_bias.manifold_accuracy:run"
+    target = "penchant_spectral_bias.probes.manifold_accuracy:run"
+    figures = "penchant_spectral_bias.figures.manifold_accuracy:draw"
     quantities = {
         "petal-gain": "training accuracy with most petals minus that with fewest, over all frequencies",
         "frequency-loss": "training accuracy at the lowest minus that at the highest frequency, over all petals",
@@ -200,9 +203,9 @@ class ManifoldAccuracy(penchant.Probe):
     }
     presets = {
         "quick": {"training": {**_TRAINING, "learning_rate": 1e-3, "steps": 300}},
-        "fig-3.7": {**_GRID, "frequencies": (200,), "petal_counts": (20,), "draws": 2, "grid": 256},
-        "fig-3.9": _GRID,
-        "fig-a.13": {
+        "fig-3-7": {**_GRID, "frequencies": (200,), "petal_counts": (20,), "draws": 2, "grid": 256},
+        "fig-3-9": _GRID,
+        "fig-a-13": {
             **_GRID,
             "neighbours": (1, 5, 10, 20),
             "plane_frequency": 150,
@@ -249,7 +252,8 @@ class PeakAblation(penchant.Probe):
     name = "peak-ablation"
     needs = ("architecture", "training")
     uses = ("peak",)
-    target = "penchant_spectral_bias.peak_ablation:run"
+    target = "penchant_spectral_bias.probes.peak_ablation:run"
+    figures = "penchant_spectral_bias.figures.peak_ablation:draw"
     quantities = {
         "reach": "share of all frequencies with at least half of the target's amplitude at the end, at the loosest clip",
         "clip-gain": "reach at the loosest clip minus that at the tightest",
@@ -270,10 +274,10 @@ class PeakAblation(penchant.Probe):
     _PEAK = {"points": 200, "draws": 1, "every": 500, "training": {**RECIPE, "steps": 60000}}
     presets = {
         "quick": {"training": {**FAST, "steps": 1500}},
-        "fig-a.6": {**_PEAK, "weight_clips": (10.0,)},
-        "fig-a.7": {**_PEAK, "weight_clips": (10.0,)},
-        "fig-a.8": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
-        "fig-a.9": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
+        "fig-a-6": {**_PEAK, "weight_clips": (10.0,)},
+        "fig-a-7": {**_PEAK, "weight_clips": (10.0,)},
+        "fig-a-8": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
+        "fig-a-9": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
     }
 
     points: int = penchant.option(64, "training points on the line", at_least=4)

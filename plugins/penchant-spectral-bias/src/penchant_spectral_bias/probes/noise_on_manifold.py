@@ -10,11 +10,11 @@ import torch
 from penchant_numerics.data import Samples
 from torch import Tensor
 
-from penchant_spectral_bias._autoencoder import reconstructions
-from penchant_spectral_bias._rank_correlation import mean_and_error
-from penchant_spectral_bias._side_by_side import recorded_steps
-from penchant_spectral_bias.curves import check_regression
-from penchant_spectral_bias.images import first_outputs, followed, squared_error
+from penchant_spectral_bias.numerics.autoencoder import reconstructions
+from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.numerics.side_by_side import recorded_steps
+from penchant_spectral_bias.probes.curves import check_regression
+from penchant_spectral_bias.probes.images import first_outputs, followed, squared_error
 
 ENCODER = {
     "features": "features",
@@ -134,10 +134,3 @@ def _quantities(curves: Tensor, plane: Tensor, errors: Tensor) -> dict[str, penc
         "plane-loss": quantity(plane[:, -1], null=1 / 12),
         "reconstruction-error": quantity(errors),
     }
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Losses over training on both manifolds."""
-    from penchant_spectral_bias import figures_images as figures
-
-    return {"loss": figures.manifold_losses(result)}

@@ -9,15 +9,15 @@ import penchant
 import torch
 from torch import Tensor
 
-from penchant_spectral_bias._rank_correlation import (
+from penchant_spectral_bias.numerics.rank_correlation import (
     jackknife,
     mean_and_error,
     permutation_null,
     spearman,
 )
-from penchant_spectral_bias._side_by_side import groups, recorded_steps
-from penchant_spectral_bias._spectral_norms import spectral_norms
-from penchant_spectral_bias.curves import (
+from penchant_spectral_bias.numerics.side_by_side import groups, recorded_steps
+from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
+from penchant_spectral_bias.probes.curves import (
     check_regression,
     curve_options,
     learners,
@@ -228,14 +228,3 @@ def _final_loss(losses: Tensor) -> penchant.Quantity:
         over="phase draws",
         count=len(losses),
     )
-
-
-def plot(result: penchant.Result) -> dict[str, Any]:
-    """Amplitudes over training, layer norms and loss, and the learnt function at a few steps."""
-    from penchant_spectral_bias import figures_learning as figures
-
-    return {
-        "amplitude": figures.amplitudes(result),
-        "norms": figures.norms(result),
-        "prediction": figures.predictions(result),
-    }

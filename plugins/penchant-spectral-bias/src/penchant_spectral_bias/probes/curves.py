@@ -9,7 +9,7 @@ import torch
 from penchant_numerics import fourier
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from penchant_spectral_bias._side_by_side import OneByOne, Stacked, side_by_side
+from penchant_spectral_bias.numerics.side_by_side import OneByOne, Stacked, side_by_side
 
 ON_CURVE = ("frequencies", "amplitudes", "points", "petals", "embedding")
 
