@@ -1,4 +1,4 @@
-"""Your own network and your own data: a module class, and a pair of tensors."""
+"""`measure` on a network of your own: any callable that returns a module will do."""
 
 import penchant
 from torch import nn
@@ -16,6 +16,6 @@ def make(shape, outputs):
 
 
 if __name__ == "__main__":
-    result = penchant.measure("nad", architecture=make, shape=(1, 16, 16), samples=64)
+    result = penchant.measure("nad", architecture=make, shape=(1, 16, 16), networks=64)
     print(result.quantities["effective-rank"])
     print("strongest direction:", result.arrays["directions"][0].round(3)[:8], "...")

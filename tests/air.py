@@ -3,8 +3,9 @@
     python tests/air.py                        the kernel, the numerics and every plugin
     python tests/air.py plugins/penchant-nad   one folder, with the functions that are too large
 
-A function's nodes a line are all its syntax nodes over all its lines, docstring and comments
-included. Comment lines are those that stand on their own.
+A function's nodes a line are its syntax nodes, without the marks of reading and writing
+(`ast.expr_context`), over its lines without its docstring. A function is large by all its nodes.
+Comment lines are those that stand on their own.
 """
 
 import argparse
@@ -15,6 +16,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LARGE = 350  # nodes of a function that should be unfolded
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def density(function):
+    """Syntax nodes of a function over its lines without its docstring."""
+    docstring = ast.get_docstring(function, clean=False)
+    written = docstring.count("\n") + 1 if docstring else 0
+    lines = function.end_lineno - function.lineno + 1 - written
+    marks = [isinstance(node, ast.expr_context) for node in ast.walk(function)]
+    return marks.count(False) / max(1, lines)
 
 
 def own_comprehensions(statement):
@@ -48,7 +58,7 @@ class Figures:
                 self.crowded += own_comprehensions(node) > 1
             if isinstance(node, ast.FunctionDef):
                 size = sum(1 for _ in ast.walk(node))
-                self.density.append(size / (node.end_lineno - node.lineno + 1))
+                self.density.append(density(node))
                 if size > LARGE:
                     self.large.append(f"{path}:{node.lineno} {node.name} ({size} nodes)")
 
