@@ -7,10 +7,10 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import Cifar2, Cifar10, Cifar100
-from penchant_vision.cifar import load
+from penchant_vision.datasets import cifar2, cifar10, cifar100
+from penchant_vision.declarations import Cifar2, Cifar10, Cifar100
 
-NAMES = {Cifar10: "cifar10", Cifar2: "cifar10", Cifar100: "cifar100"}
+LOAD = {Cifar2: cifar2.load, Cifar10: cifar10.load, Cifar100: cifar100.load}
 
 
 def batch(count, classes=10, seed=0):
@@ -52,12 +52,8 @@ def write_cifar10_pickles(root, batches=(1, 2, 3, 4, 5), count=20):
 
 
 def draw(component, root, **options):
-    return as_data(
-        load(
-            component.bind({"root": str(root), **options}),
-            torch.Generator(device="cpu").manual_seed(0),
-        )
-    )
+    chosen = component.bind({"root": str(root), **options})
+    return as_data(LOAD[component](chosen, torch.Generator(device="cpu").manual_seed(0)))
 
 
 def test_binary_batches_hold_planes_of_rows(tmp_path):

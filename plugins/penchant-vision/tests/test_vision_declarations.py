@@ -6,7 +6,7 @@ import sys
 import penchant
 import pytest
 from penchant import testing
-from penchant_vision import Cifar10, Digits, Mnist
+from penchant_vision.declarations import Cifar10, Digits, Mnist
 
 
 @pytest.mark.parametrize("offer", testing.offers("penchant-vision"), ids=testing.label)
@@ -22,7 +22,7 @@ def test_dataset_conforms():
 
 
 def test_declarations_import_no_numerics():
-    code = "import penchant_vision, sys; print([m for m in ('torch', 'numpy', 'sklearn', 'pooch', 'requests') if m in sys.modules])"
+    code = "import penchant_vision, sys; print([m for m in ('torch', 'numpy', 'sklearn', 'PIL', 'pooch', 'requests') if m in sys.modules])"
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -2,8 +2,8 @@
 
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import Digits
-from penchant_vision.digits import load
+from penchant_vision.datasets.digits import load
+from penchant_vision.declarations import Digits
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 

@@ -2,14 +2,18 @@
 
 import gzip
 import struct
+import tracemalloc
 
 import numpy as np
 import penchant
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import FashionMnist, Kmnist, Mnist
-from penchant_vision.idx import load, read
+from penchant_vision.datasets import fashion_mnist, kmnist, mnist
+from penchant_vision.declarations import FashionMnist, Kmnist, Mnist
+from penchant_vision.files.idx import read
+
+LOAD = {Mnist: mnist.load, FashionMnist: fashion_mnist.load, Kmnist: kmnist.load}
 
 
 def idx(array, magic=None):
@@ -36,12 +40,8 @@ def write(folder, *, compressed=True, train=40, test=20):
 
 
 def draw(component, root, **options):
-    return as_data(
-        load(
-            component.bind({"root": str(root), **options}),
-            torch.Generator(device="cpu").manual_seed(0),
-        )
-    )
+    chosen = component.bind({"root": str(root), **options})
+    return as_data(LOAD[component](chosen, torch.Generator(device="cpu").manual_seed(0)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_environment_names_the_folder_and_root_comes_first(tmp_path, monkeypatch
     write(tmp_path / "one" / "mnist", train=30)
     write(tmp_path / "two" / "mnist", train=50)
     monkeypatch.setenv("PENCHANT_DATA", str(tmp_path / "one"))
-    assert len(load(Mnist(), torch.Generator(device="cpu").manual_seed(0)).train.labels) == 30
+    assert len(mnist.load(Mnist(), torch.Generator(device="cpu").manual_seed(0)).train.labels) == 30
     assert len(draw(Mnist, tmp_path / "two").train.labels) == 50
 
 
@@ -123,7 +123,11 @@ FAULTS = {
         idx(images(40))[:-1],
         r"found 31359 values, expected 31360, as its header says \[40, 28, 28\]",
     ),
-    "long": ("train-labels-idx1-ubyte", idx(np.zeros(40)) + b"x", "found 41 values, expected 40"),
+    "long": (
+        "train-labels-idx1-ubyte",
+        idx(np.zeros(40)) + b"x",
+        "found more than 40 values, expected 40",
+    ),
     "shape": (
         "train-images-idx3-ubyte",
         idx(images(40)[:, :14, :14]),
@@ -160,11 +164,45 @@ def test_faults_are_named_with_file_found_and_expected(tmp_path, fault, compress
     [
         lambda raw: raw[: len(raw) // 2],
         lambda raw: b"not gzip",
-        lambda raw: raw[:20] + b"\xff" * 9 + raw[29:],
+        lambda raw: raw[:200] + b"\xff" * 9 + raw[209:],
     ],
 )
 def test_damaged_gzip_is_named(tmp_path, damage):
     path = write(tmp_path / "mnist") / "train-images-idx3-ubyte.gz"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(penchant.Error, match="found a damaged file"):
-        read(path, axes=3)
+        read(path, item=(28, 28))
+
+
+def header(*shape):
+    return struct.pack(f">I{len(shape)}I", 0x0800 | len(shape), *shape)
+
+
+def refusal(path):
+    """What reading a file of images answers, and the most memory it took meanwhile."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(penchant.Error) as caught:
+            read(path, item=(28, 28))
+        return str(caught.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_is_refused_before_it_fills_memory(tmp_path):
+    """Far more zeros in a small file than its header promises."""
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(header(40, 28, 28) + bytes(100_000_000), compresslevel=1))
+    message, memory = refusal(path)
+    assert "found more than 31360 values, expected 31360" in message and memory < 2_000_000
+
+
+@pytest.mark.parametrize("compressed", [True, False], ids=["gzip", "plain"])
+def test_a_header_that_promises_too_much_allocates_nothing(tmp_path, compressed):
+    path = tmp_path / ("train-images-idx3-ubyte" + ".gz" * compressed)
+    pack = gzip.compress if compressed else bytes
+    path.write_bytes(pack(header(999_999, 28, 28) + bytes(784)))
+    message, memory = refusal(path)
+    assert "found 784 values, expected 783999216" in message and memory < 5_000_000
+    path.write_bytes(pack(header(2**32 - 1, 28, 28) + bytes(784)))
+    assert "found 4294967295 samples in its header, expected at most" in refusal(path)[0]

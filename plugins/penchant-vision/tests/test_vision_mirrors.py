@@ -14,7 +14,11 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import Cifar2, Cifar10, Kmnist, _mirrors, cifar, idx
+from penchant_vision.datasets import cifar2, cifar10, kmnist
+from penchant_vision.declarations import Cifar2, Cifar10, Kmnist
+from penchant_vision.files import mirrors
+
+LOAD = {Cifar2: cifar2.load, Cifar10: cifar10.load, Kmnist: kmnist.load}
 
 
 def idx_files():
@@ -79,24 +83,24 @@ def offer(served, monkeypatch, dataset, files):
     for name, content in files.items():
         (served / dataset / name).write_bytes(content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    monkeypatch.setitem(_mirrors.MIRRORS, dataset, _mirrors.MIRRORS[dataset]._replace(files=sums))
+    monkeypatch.setitem(mirrors.MIRRORS, dataset, mirrors.MIRRORS[dataset]._replace(files=sums))
 
 
-def draw(component, root, target, **options):
+def draw(component, root, **options):
     options = component.bind({"root": str(root), "download": True, **options})
-    return as_data(target(options, torch.Generator(device="cpu").manual_seed(0)))
+    return as_data(LOAD[component](options, torch.Generator(device="cpu").manual_seed(0)))
 
 
 def test_idx_files_are_fetched_once(tmp_path, monkeypatch, server):
     served, asked = server
     offer(served, monkeypatch, "kmnist", dict(idx_files()))
-    data = draw(Kmnist, tmp_path / "data", idx.load)
+    data = draw(Kmnist, tmp_path / "data")
     assert data.train.labels.tolist() == [*range(10)] and len(asked) == 4
     assert sorted(path.name for path in (tmp_path / "data/kmnist").glob("*.gz")) == sorted(
         dict(idx_files())
     )
-    draw(Kmnist, tmp_path / "data", idx.load)
-    draw(Kmnist, tmp_path / "data", idx.load, download=False)
+    draw(Kmnist, tmp_path / "data")
+    draw(Kmnist, tmp_path / "data", download=False)
     assert len(asked) == 4
 
 
@@ -106,7 +110,7 @@ def test_files_that_are_there_are_left_alone(tmp_path, monkeypatch, server):
     own = tmp_path / "data/kmnist/train-labels-idx1-ubyte"
     own.parent.mkdir(parents=True)
     own.write_bytes(struct.pack(">II", 0x0801, 10) + bytes([7] * 10))
-    assert draw(Kmnist, tmp_path / "data", idx.load).train.labels.tolist() == [7] * 10
+    assert draw(Kmnist, tmp_path / "data").train.labels.tolist() == [7] * 10
     assert len(asked) == 3
 
 
@@ -117,7 +121,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_kept(tmp_path, monkeypatch, 
     with pytest.raises(
         penchant.Error, match=r"kmnist/train-images-idx3-ubyte.gz is not the file that was expected"
     ):
-        draw(Kmnist, tmp_path / "data", idx.load)
+        draw(Kmnist, tmp_path / "data")
     assert not (tmp_path / "data/kmnist/train-images-idx3-ubyte.gz").exists()
 
 
@@ -126,7 +130,7 @@ def test_a_file_the_mirror_has_not_is_named(tmp_path, server):
         penchant.Error,
         match=r"http://127.0.0.1:\d+/kmnist/train-images-idx3-ubyte.gz cannot be fetched into .*404",
     ):
-        draw(Kmnist, tmp_path / "data", idx.load)
+        draw(Kmnist, tmp_path / "data")
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
@@ -135,13 +139,13 @@ def test_a_server_that_is_not_there_is_named(tmp_path, monkeypatch):
     with pytest.raises(
         penchant.Error, match="http://127.0.0.1:9/cifar10/cifar-10-binary.tar.gz cannot be fetched"
     ):
-        draw(Cifar10, tmp_path / "data", cifar.load)
+        draw(Cifar10, tmp_path / "data")
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, server):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(penchant.Error, match="cannot be written"):
-        draw(Cifar10, tmp_path / "file", cifar.load)
+        draw(Cifar10, tmp_path / "file")
 
 
 @pytest.mark.parametrize("component", [Cifar10, Cifar2])
@@ -150,13 +154,13 @@ def test_archives_are_fetched_once_and_only_their_batches_kept(
 ):
     served, asked = server
     offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
-    data = draw(component, tmp_path / "data", cifar.load)
+    data = draw(component, tmp_path / "data")
     assert len(data.train.labels) == 50 and data.conventions["training batches"] == "5 of 5"
     kept = {path.name for path in (tmp_path / "data/cifar-10-batches-bin").iterdir()} - {
         ".download.lock"
     }
     assert kept == set(BATCHES) and not list(tmp_path.rglob("escaped"))
-    draw(component, tmp_path / "data", cifar.load)
+    draw(component, tmp_path / "data")
     assert asked == ["/cifar10/cifar-10-binary.tar.gz"]
 
 
@@ -164,7 +168,7 @@ def test_an_archive_without_a_batch_is_refused(tmp_path, monkeypatch, server):
     served, _ = server
     offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES[:-1])})
     with pytest.raises(penchant.Error, match="found no file cifar-10-batches-bin/test_batch.bin"):
-        draw(Cifar10, tmp_path / "data", cifar.load)
+        draw(Cifar10, tmp_path / "data")
 
 
 def test_processes_that_start_together_fetch_once(tmp_path, monkeypatch, server):
@@ -172,7 +176,7 @@ def test_processes_that_start_together_fetch_once(tmp_path, monkeypatch, server)
     offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
     folder = tmp_path / "data/cifar-10-batches-bin"
     threads = [
-        threading.Thread(target=_mirrors.fetch_archive, args=("cifar10", folder, BATCHES))
+        threading.Thread(target=mirrors.fetch_archive, args=("cifar10", folder, BATCHES))
         for _ in range(4)
     ]
     for each in threads:
@@ -191,13 +195,13 @@ def test_without_another_mirror_the_official_address_is_asked(monkeypatch, tmp_p
         "retrieve",
         lambda address, known_hash, **_: asked.append((address, known_hash)) or tmp_path / "x",
     )
-    _mirrors.fetch("mnist", tmp_path)
+    mirrors.fetch("mnist", tmp_path)
     assert asked[0][0] == "https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz"
     assert asked[0][1] == "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
 
 
 def test_every_file_has_a_checksum():
-    for mirror in _mirrors.MIRRORS.values():
+    for mirror in mirrors.MIRRORS.values():
         assert mirror.address.endswith("/") and all(
             len(bytes.fromhex(each)) == 32 for each in mirror.files.values()
         )

@@ -4,8 +4,8 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import Digits
-from penchant_vision._preparation import Pixels, Source, prepare
+from penchant_vision.declarations import Digits
+from penchant_vision.preparation import Pixels, Source, prepare
 from scipy import stats
 
 CLASSES = 3

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_vision import Cifar2, Cifar10, FashionMnist, Mnist, cifar, idx
+from penchant_vision.datasets import cifar2, cifar10, fashion_mnist, mnist
+from penchant_vision.declarations import Cifar2, Cifar10, FashionMnist, Mnist
 
 
 def needs(*folders):
@@ -32,7 +33,7 @@ def nearest_mean_accuracy(data):
 
 @needs("mnist", "MNIST/raw")
 def test_mnist_is_mnist():
-    data = draw(Mnist, idx.load)
+    data = draw(Mnist, mnist.load)
     assert data.train.labels.bincount().tolist() == [
         5923,
         6742,
@@ -68,9 +69,15 @@ def test_mnist_is_mnist():
     )
 
 
+@needs("mnist", "MNIST/raw")
+def test_fifty_thousand_balanced_digits():
+    data = draw(Mnist, mnist.load, per_class=5000)
+    assert data.train.labels.bincount().tolist() == [5000] * 10
+
+
 @needs("fashion-mnist", "FashionMNIST/raw")
 def test_fashion_mnist_is_fashion_mnist():
-    data = draw(FashionMnist, idx.load)
+    data = draw(FashionMnist, fashion_mnist.load)
     assert (
         data.train.labels.bincount().tolist() == [6000] * 10
         and data.test.labels.bincount().tolist() == [1000] * 10
@@ -84,7 +91,7 @@ def test_fashion_mnist_is_fashion_mnist():
 
 @needs("cifar-10-batches-bin", "cifar-10-batches-py")
 def test_cifar_images_are_photographs():
-    data = draw(Cifar10, cifar.load)
+    data = draw(Cifar10, cifar10.load)
     assert data.shape == (3, 32, 32)
     means = data.train.inputs.mean((0, 2, 3))
     torch.testing.assert_close(
@@ -108,7 +115,7 @@ def test_cifar_images_are_photographs():
 def test_cifar2_is_balanced_gray_and_of_the_size_asked_for():
     data = draw(
         Cifar2,
-        cifar.load,
+        cifar2.load,
         per_class=500,
         test_per_class=200,
         grayscale=True,

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import penchant
 import pytest
-from penchant_vision._unpickling import read_arrays
+from penchant_vision.files.pickled_arrays import read_arrays
 
 ARRAY = np.arange(12, dtype=np.uint8).reshape(3, 4)
 

@@ -1,7 +1,8 @@
 """Reads pickles that hold numpy arrays and plain containers, and nothing else.
 
-A pickle names functions and calls them, so that a harmful one can do anything. Here the few names that arrays need stand for the
-small classes below; every other name is refused before anything is called.
+A pickle names functions and calls them, so that a harmful one can do anything. Here the few names
+that arrays need stand for the small classes below; every other name is refused before anything is
+called.
 """
 
 from __future__ import annotations
@@ -13,41 +14,44 @@ from typing import Any
 import numpy as np
 import penchant
 
+ADMITTED = "expected only numpy arrays and plain containers"
+
 
 def read_arrays(path: Path) -> dict[str, Any]:
     """The dictionary that a pickle holds, its arrays as `numpy.ndarray` and its keys as text."""
+    found = _load(path)
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise penchant.Error(f"{path}: found {kind}, expected a dictionary of arrays")
+    arrays = {}
+    for key, value in found.items():
+        arrays[_text(key)] = value.values if isinstance(value, _Array) else value
+    return arrays
+
+
+def _load(path: Path) -> Any:
     with path.open("rb") as stream:
         try:
-            found = _Unpickler(stream, encoding="latin1").load()
+            return _Unpickler(stream, encoding="latin1").load()
         except penchant.Error as error:
             raise penchant.Error(f"{path}: {error}") from None
         except Exception as error:  # damaged pickles raise nearly anything
             raise penchant.Error(
                 f"{path}: found what is no whole pickle ({error}), expected a dictionary of arrays"
             ) from error
-    if not isinstance(found, dict):
-        raise penchant.Error(
-            f"{path}: found {type(found).__name__}, expected a dictionary of arrays"
-        )
-    return {
-        _text(key): value.values if isinstance(value, _Array) else value
-        for key, value in found.items()
-    }
 
 
 class _Unpickler(pickle.Unpickler):
+    """Knows the names of `_ADMITTED` only."""
+
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise penchant.Error(
-                f"found {module}.{name} in the pickle, expected only numpy arrays and plain containers"
-            ) from None
+            raise penchant.Error(f"found {module}.{name} in the pickle, {ADMITTED}") from None
 
     def persistent_load(self, pid: Any) -> Any:
-        raise penchant.Error(
-            "found a reference to something outside the pickle, expected only numpy arrays and plain containers"
-        )
+        raise penchant.Error(f"found a reference to something outside the pickle, {ADMITTED}")
 
 
 class _Type:
@@ -59,8 +63,9 @@ class _Type:
             raise penchant.Error(f"found an array of {self.dtype} in the pickle, expected numbers")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if _text(state[1]) in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(_text(state[1]))
+        byte_order = _text(state[1])
+        if byte_order in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(byte_order)
 
 
 class _Array:
@@ -73,7 +78,8 @@ class _Array:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         *_, shape, kind, by_columns, content = state
-        self.values = _filled(_latin1(content), kind, shape, "F" if by_columns else "C")
+        order = "F" if by_columns else "C"
+        self.values = _filled(_latin1(content), kind, shape, order)
 
 
 def _array_from_buffer(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
@@ -83,20 +89,26 @@ def _array_from_buffer(content: Any, kind: _Type, shape: tuple[int, ...], order:
 
 
 def _filled(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> np.ndarray:
-    return np.frombuffer(content, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
+    values = np.frombuffer(content, kind.dtype)
+    return values.reshape(shape, order="F" if order == "F" else "C")
 
 
 def _latin1(content: Any, encoding: str = "latin1") -> Any:
     """Bytes that an old protocol wrote as text, one character a byte."""
-    return content.encode("latin1") if isinstance(content, str) else content
+    if isinstance(content, str):
+        return content.encode("latin1")
+    return content
 
 
 def _text(value: Any) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return value.decode("latin1")
+    return str(value)
 
 
 _ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): None,  # only ever an argument of _reconstruct, which does not look at it
+    # Only ever an argument of _reconstruct, which does not look at it.
+    ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _Type,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,

@@ -1,4 +1,7 @@
-"""The official mirrors and the checksums of their files. PENCHANT_MIRROR names another, for networks that cannot reach them."""
+"""The official mirrors and the checksums of their files.
+
+PENCHANT_MIRROR names another, for networks that cannot reach them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import penchant
+
+from penchant_vision.files.locations import IDX_NAMES, stored
 
 
 class Mirror(NamedTuple):
@@ -19,59 +24,63 @@ class Mirror(NamedTuple):
     files: Mapping[str, str]
 
 
+def _idx_mirror(address: str, *checksums: str) -> Mirror:
+    """A mirror of the four IDX files, gzipped, with their checksums in the order of their names."""
+    names = [f"{name}.gz" for name in IDX_NAMES]
+    return Mirror(address, dict(zip(names, checksums, strict=True)))
+
+
 MIRRORS: dict[str, Mirror] = {
-    "mnist": Mirror(
+    "mnist": _idx_mirror(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        {
-            "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-        },
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
-    "fashion-mnist": Mirror(
+    "fashion-mnist": _idx_mirror(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        {
-            "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-        },
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
-    "kmnist": Mirror(
+    "kmnist": _idx_mirror(
         "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
-        {
-            "train-images-idx3-ubyte.gz": "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
-            "train-labels-idx1-ubyte.gz": "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
-            "t10k-images-idx3-ubyte.gz": "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
-            "t10k-labels-idx1-ubyte.gz": "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
-        },
+        "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
+        "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
+        "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
+        "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
     ),
     "cifar10": Mirror(
         "https://www.cs.toronto.edu/~kriz/",
         {
-            "cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+            "cifar-10-binary.tar.gz": (
+                "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+            )
         },
     ),
     "cifar100": Mirror(
         "https://www.cs.toronto.edu/~kriz/",
         {
-            "cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+            "cifar-100-binary.tar.gz": (
+                "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+            )
         },
     ),
 }
 
 
 def fetch(dataset: str, folder: Path) -> None:
-    """Fetch those files of the dataset's mirror that the folder has neither as they are nor unpacked."""
+    """Fetch those files of a dataset's mirror that the folder has neither so nor unpacked."""
     with _locked(folder):
         for name in MIRRORS[dataset].files:
-            if not (folder / name).exists() and not (folder / name.removesuffix(".gz")).exists():
+            if stored(folder, name.removesuffix(".gz")) is None:
                 _download(dataset, name, folder)
 
 
 def fetch_archive(dataset: str, folder: Path, members: Sequence[str]) -> None:
-    """Fetch the dataset's archive, keep these members of its folder of the same name, and drop the archive."""
+    """Fetch an archive, keep these members of its folder of the same name, drop the archive."""
     with _locked(folder):
         if all((folder / member).exists() for member in members):
             return  # another process was faster
@@ -103,34 +112,35 @@ def _locked(folder: Path) -> Iterator[None]:
 def _download(dataset: str, name: str, folder: Path) -> Path:
     import pooch
 
-    mirror = MIRRORS[dataset]
-    base = os.environ.get("PENCHANT_MIRROR")
-    address = f"{base.rstrip('/')}/{dataset}/{name}" if base else mirror.address + name
+    address = _address(dataset, name)
+    checksum = MIRRORS[dataset].files[name]
     try:
-        downloader = pooch.HTTPDownloader(timeout=60)
-        return Path(
-            pooch.retrieve(
-                address,
-                f"sha256:{mirror.files[name]}",
-                fname=name,
-                path=folder,
-                downloader=downloader,
-            )
+        path = pooch.retrieve(
+            address,
+            f"sha256:{checksum}",
+            fname=name,
+            path=folder,
+            downloader=pooch.HTTPDownloader(timeout=60),
         )
     except ValueError as error:  # what pooch raises for a wrong checksum
         raise penchant.Error(f"{address} is not the file that was expected: {error}") from error
     except OSError as error:  # requests' errors are among these
         raise penchant.Error(f"{address} cannot be fetched into {folder}: {error}") from error
+    return Path(path)
+
+
+def _address(dataset: str, name: str) -> str:
+    other = os.environ.get("PENCHANT_MIRROR")
+    if other:
+        return f"{other.rstrip('/')}/{dataset}/{name}"
+    return MIRRORS[dataset].address + name
 
 
 def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
     """Only the members that were asked for, each under its final name only when complete."""
     with tarfile.open(archive) as tar:
         for member in members:
-            try:
-                stream = tar.extractfile(f"{folder.name}/{member}")
-            except KeyError:
-                stream = None
+            stream = _member(tar, f"{folder.name}/{member}")
             if stream is None:
                 raise penchant.Error(
                     f"{archive}: found no file {folder.name}/{member}, expected one"
@@ -138,3 +148,10 @@ def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
             partial = folder / f"{member}.partial"
             partial.write_bytes(stream.read())
             partial.replace(folder / member)
+
+
+def _member(tar: tarfile.TarFile, name: str) -> IO[bytes] | None:
+    try:
+        return tar.extractfile(name)
+    except KeyError:
+        return None

@@ -1,0 +1,44 @@
+"""Stacked MNIST: three digits as colour channels, from MNIST's IDX files."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.data import Data, Samples, streams
+from torch import Generator
+
+from penchant_vision.declarations import StackedMnist
+from penchant_vision.files.idx import read_parts
+from penchant_vision.preparation import Pixels
+
+WHITE = 255
+MODES = 1000
+CONVENTIONS = {
+    "modes": "digits of the channels read as a number, first channel first",
+    "pixels": "0 to 1",
+}
+
+
+def load(options: StackedMnist, generator: Generator) -> Data:
+    """Target of the dataset `stacked-mnist`."""
+    for_train, for_test = streams(generator, 2)
+    digits = read_parts(
+        "mnist",
+        options.root,
+        download=options.download,
+        asked_by=options.name,
+    )
+    return Data(
+        train=stack(digits.train, options.train, for_train),
+        test=stack(digits.test, options.test, for_test),
+        classes=MODES,
+        conventions=CONVENTIONS,
+    )
+
+
+def stack(digits: Pixels, count: int, generator: Generator) -> Samples:
+    """Images (count, 3, height, width) in [0, 1] of digits drawn with replacement; their modes."""
+    chosen = torch.randint(len(digits.images), (count, 3), generator=generator, device="cpu")
+    images = digits.images[:, 0][chosen].to(torch.float32) / WHITE
+    place = torch.tensor([100, 10, 1], device="cpu")
+    modes = (digits.labels[chosen] * place).sum(1)
+    return Samples(images, modes)

@@ -1,0 +1,251 @@
+"""Every dataset as data; imports penchant and attrs only, and the light module of locations."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_vision.files import locations
+
+WHERE = "nothing: PENCHANT_DATA, else the user's cache"
+
+
+@attrs.frozen
+class Images(penchant.Dataset):
+    """Options of every dataset of classes of images: inputs are (channels, height, width)."""
+
+    per_class: int | None = penchant.option(
+        None,
+        "training samples of each class, chosen by the seed; nothing: all, in file order",
+        at_least=1,
+    )
+    test_per_class: int | None = penchant.option(
+        None,
+        "test samples of each class, chosen by the seed; nothing: all, in file order",
+        at_least=1,
+    )
+    resize: int | None = penchant.option(
+        None,
+        "side length that images are scaled to, bilinear with antialiasing; nothing: as they are",
+        at_least=1,
+    )
+    pad: int | None = penchant.option(
+        None,
+        "side length that images are filled up to with zeros on all sides, instead of resize",
+        at_least=1,
+    )
+    grayscale: bool = penchant.option(
+        False,
+        "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images stay as they are",
+    )
+    random_labels: float = penchant.option(
+        0.0,
+        "share of training labels drawn anew, uniformly over all classes",
+        at_least=0,
+        at_most=1,
+    )
+    standardize: bool = penchant.option(
+        False,
+        "subtract the mean and divide by the standard deviation of each channel over the "
+        "training samples, as most published recipes do; else pixels are in [0, 1]",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.resize is not None and self.pad is not None:
+            raise penchant.Error(
+                f"{self.name} takes resize or pad, found both ({self.resize} and {self.pad})"
+            )
+
+
+@attrs.frozen
+class StoredImages(Images):
+    """Options of datasets that are read from files."""
+
+    root: str | None = penchant.option(None, f"folder with the dataset's folder; {WHERE}")
+    download: bool = penchant.option(
+        False,
+        "fetch the files into root from the official mirror if they are not there",
+    )
+
+
+@attrs.frozen
+class IdxImages(StoredImages):
+    """Options of datasets that are read from IDX files."""
+
+    def files(self) -> tuple[str, ...]:
+        """The four IDX files, where they are there."""
+        return locations.readable(locations.idx_files(self.name, self.root))
+
+
+@attrs.frozen
+class CifarImages(StoredImages):
+    """Options of datasets that are read from CIFAR's batches."""
+
+    def files(self) -> tuple[str, ...]:
+        """The batches that are there, of the layout that is read."""
+        edition = "cifar100" if self.name == "cifar100" else "cifar10"
+        return locations.readable(locations.cifar_files(edition, self.root))
+
+
+@attrs.frozen
+class Digits(Images):
+    """Handwritten digits, 1 x 8 x 8, ten classes; comes with scikit-learn, needs no files.
+
+    There is no official split: every fifth sample of each class, in file order, is a test sample
+    (1442 + 355).
+
+    Reference: Alpaydin, Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning
+    Repository, 1998.
+    """
+
+    name = "digits"
+    target = "penchant_vision.datasets.digits:load"
+
+
+@attrs.frozen
+class Mnist(IdxImages):
+    """Handwritten digits, 1 x 28 x 28, ten classes, 60000 + 10000.
+
+    Files: IDX, gzipped or plain, in `mnist/` or `MNIST/raw/`. Classes differ in size (5421 to 6742
+    training samples); `per_class = 5000` is the balanced subset of 50,000.
+
+    Reference: LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document
+    Recognition", Proc. IEEE 1998.
+    """
+
+    name = "mnist"
+    target = "penchant_vision.datasets.mnist:load"
+
+
+@attrs.frozen
+class FashionMnist(IdxImages):
+    """Articles of clothing, 1 x 28 x 28, ten classes, 60000 + 10000.
+
+    Files: IDX, gzipped or plain, in `fashion-mnist/` or `FashionMNIST/raw/`.
+
+    Reference: Xiao, Rasul, Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine
+    Learning Algorithms", 2017.
+    """
+
+    name = "fashion-mnist"
+    target = "penchant_vision.datasets.fashion_mnist:load"
+
+
+@attrs.frozen
+class Kmnist(IdxImages):
+    """Cursive Japanese characters, 1 x 28 x 28, ten classes, 60000 + 10000.
+
+    Files: IDX, gzipped or plain, in `kmnist/` or `KMNIST/raw/`.
+
+    Reference: Clanuwat et al., "Deep Learning for Classical Japanese Literature", 2018.
+    """
+
+    name = "kmnist"
+    target = "penchant_vision.datasets.kmnist:load"
+
+
+@attrs.frozen
+class StackedMnist(penchant.Dataset):
+    """Three MNIST digits as the channels of one image, 3 x 28 x 28: 1000 modes.
+
+    The label is the three digits read as a number. Digits are drawn with replacement; test images
+    are stacked from MNIST's test digits. Files: as for mnist.
+
+    Reference: Metz, Poole, Pfau, Sohl-Dickstein, "Unrolled Generative Adversarial Networks", ICLR
+    2017.
+    """
+
+    name = "stacked-mnist"
+    target = "penchant_vision.datasets.stacked_mnist:load"
+
+    root: str | None = penchant.option(None, f"folder with the folder of MNIST; {WHERE}")
+    download: bool = penchant.option(
+        False,
+        "fetch the files of MNIST into root from the official mirror if they are not there",
+    )
+    train: int = penchant.option(128000, "training images", at_least=1)
+    test: int = penchant.option(26000, "test images", at_least=1)
+
+    def files(self) -> tuple[str, ...]:
+        """The four IDX files of MNIST, where they are there."""
+        return locations.readable(locations.idx_files("mnist", self.root))
+
+
+@attrs.frozen
+class Cifar10(CifarImages):
+    """Photographs of ten kinds of animals and vehicles, 3 x 32 x 32, 50000 + 10000.
+
+    Files: `cifar-10-batches-bin/` (binary) or `cifar-10-batches-py/` (pickles); training batches
+    that are there are used.
+
+    Reference: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+    """
+
+    name = "cifar10"
+    target = "penchant_vision.datasets.cifar10:load"
+
+
+@attrs.frozen
+class Cifar100(CifarImages):
+    """Photographs of a hundred kinds of things, 3 x 32 x 32, 50000 + 10000; fine labels.
+
+    Files: `cifar-100-binary/` (binary) or `cifar-100-python/` (pickles).
+
+    Reference: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+    """
+
+    name = "cifar100"
+    target = "penchant_vision.datasets.cifar100:load"
+
+
+@attrs.frozen
+class Cifar2(CifarImages):
+    """CIFAR-10 as animals (class 1) against the rest (class 0).
+
+    Six of the ten kinds are animals, so that classes are balanced only with `per_class`. Files as
+    for cifar10.
+
+    Reference: the binary task of "Geometric Inductive Biases of Deep Networks: The Role of Data and
+    Architecture".
+    """
+
+    name = "cifar2"
+    target = "penchant_vision.datasets.cifar2:load"
+
+
+@attrs.frozen
+class CelebA(penchant.Dataset):
+    """Aligned faces, the middle square in colours; the label is one attribute.
+
+    The official split; validation pictures are left out. Files, in `celeba/`: the folder
+    `img_align_celeba`, `list_attr_celeba.txt` and `list_eval_partition.txt`. A job is known by its
+    two lists; that the pictures themselves are the official ones is not looked at.
+
+    Reference: Liu, Luo, Wang, Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
+    """
+
+    name = "celeba"
+    target = "penchant_vision.datasets.celeba:load"
+
+    root: str | None = penchant.option(None, f"folder with the folder celeba; {WHERE}")
+    attribute: str = penchant.option("Male", "attribute that is the label, as its file names it")
+    resize: int | None = penchant.option(
+        64,
+        "side length that the squares are scaled to, bilinear with antialiasing; nothing: as "
+        "they are",
+        at_least=8,
+    )
+    train: int | None = penchant.option(
+        None,
+        "training pictures, the first in the order of their numbers; nothing: all (162770)",
+        at_least=1,
+    )
+    test: int | None = penchant.option(
+        None,
+        "test pictures, the first in the order of their numbers; nothing: all (19962)",
+        at_least=1,
+    )
+
+    def files(self) -> tuple[str, ...]:
+        """The lists of attributes and parts."""
+        return locations.readable(locations.celeba_lists(self.root))

@@ -1,0 +1,142 @@
+"""MNIST and its relatives, from IDX files.
+
+An IDX file is a magic number (two zero bytes, the type of the values, the number of axes), the
+length of every axis as a big-endian 32-bit number, and the values. Nothing is allocated for what a
+header promises: a file is read only as far as its header says, and as far as there are values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+
+from penchant_vision.files.locations import (
+    IDX_NAMES,
+    files_missing,
+    idx_files,
+    idx_folders,
+    stored,
+    wrong_file,
+)
+from penchant_vision.files.mirrors import fetch
+from penchant_vision.preparation import Pixels
+
+UNSIGNED_BYTE = 8
+SIDE = 28
+LARGEST = 1_000_000  # samples of the largest file that is read; its relatives have up to 814255
+PIECE = 1 << 20  # bytes
+
+
+class Parts(NamedTuple):
+    """What the four files of a dataset hold."""
+
+    train: Pixels
+    test: Pixels
+
+
+def read_parts(dataset: str, root: str | None, *, download: bool, asked_by: str) -> Parts:
+    """Training and test digits (or whatever the dataset shows).
+
+    Args:
+        dataset: Whose files: mnist, fashion-mnist or kmnist.
+        root: The option of that name.
+        download: Fetch them first if they are not there.
+        asked_by: The dataset that a message names.
+    """
+    paths = idx_files(dataset, root)
+    if not paths and download:
+        fetch(dataset, idx_folders(dataset, root)[0])
+        paths = idx_files(dataset, root)
+    if not paths:
+        raise files_missing(asked_by, _missing(dataset, root))
+    train_images, train_labels, test_images, test_labels = paths
+    return Parts(
+        train=_read_part(train_images, train_labels),
+        test=_read_part(test_images, test_labels),
+    )
+
+
+def _missing(dataset: str, root: str | None) -> list[Path]:
+    wanted = []
+    for folder in idx_folders(dataset, root):
+        for name in IDX_NAMES:
+            if stored(folder, name) is None:
+                wanted.append(folder / f"{name}[.gz]")
+    return wanted
+
+
+def _read_part(images_path: Path, labels_path: Path) -> Pixels:
+    images = read(images_path, item=(SIDE, SIDE))
+    labels = read(labels_path)
+    if len(labels) != len(images):
+        raise wrong_file(
+            labels_path,
+            f"{len(labels)} labels",
+            f"{len(images)}, one for each image of {images_path.name}",
+        )
+    if labels.max() > 9:
+        raise wrong_file(labels_path, f"the label {labels.max()}", "labels 0 to 9")
+    with_channel = torch.from_numpy(images)[:, None]
+    return Pixels(with_channel, torch.from_numpy(labels).to(torch.int64))
+
+
+def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
+    """The values of an IDX file of unsigned bytes: samples of this shape, one after another."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            shape = _read_shape(path, stream, item)
+            values = _read_values(path, stream, shape)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise wrong_file(path, f"a damaged file ({error})", "a whole gzip file") from error
+    return np.frombuffer(values, np.uint8).reshape(shape)
+
+
+def _read_shape(path: Path, stream: BinaryIO, item: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths of the axes; a file of another kind is refused before its values are read."""
+    axes = 1 + len(item)
+    expected = struct.pack(">I", UNSIGNED_BYTE << 8 | axes)
+    header = stream.read(4 + 4 * axes)
+    if header[:4] != expected:
+        raise wrong_file(
+            path,
+            f"the magic number {header[:4].hex()}",
+            f"{expected.hex()} (IDX, unsigned bytes, {axes} axes)",
+        )
+    if len(header) < 4 + 4 * axes:
+        raise wrong_file(
+            path,
+            f"{len(header)} bytes",
+            f"at least {4 + 4 * axes} (an IDX header with {axes} axes)",
+        )
+    count, *shape = struct.unpack(f">{axes}I", header[4:])
+    if tuple(shape) != item or not count:
+        what = f"{count} images of {shape}" if item else f"{count} labels"
+        wanted = f"images of {list(item)}" if item else "at least one"
+        raise wrong_file(path, what, wanted)
+    if count > LARGEST:
+        raise wrong_file(path, f"{count} samples in its header", f"at most {LARGEST}")
+    return (count, *shape)
+
+
+def _read_values(path: Path, stream: BinaryIO, shape: tuple[int, ...]) -> bytearray:
+    """As many values as the header promises, piece by piece: memory grows with the data only."""
+    promised = math.prod(shape)
+    values = bytearray()
+    # One value more is asked for, so that the end of the file is reached and checked.
+    while piece := stream.read(min(PIECE, promised + 1 - len(values))):
+        values += piece
+    if len(values) != promised:
+        found = f"more than {promised}" if len(values) > promised else f"{len(values)}"
+        raise wrong_file(
+            path,
+            f"{found} values",
+            f"{promised}, as its header says {list(shape)}",
+        )
+    return values

@@ -1,0 +1,146 @@
+"""Where the files of a dataset are, and what users are told when they are not there or wrong.
+
+Light on purpose: a job's key asks which files a dataset reads before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import penchant
+
+IDX_FOLDERS = {
+    "mnist": ("mnist", "MNIST/raw"),
+    "fashion-mnist": ("fashion-mnist", "FashionMNIST/raw"),
+    "kmnist": ("kmnist", "KMNIST/raw"),
+}
+IDX_NAMES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+CELEBA_FOLDER = "celeba"
+CELEBA_LISTS = ("list_attr_celeba.txt", "list_eval_partition.txt")
+
+
+class Layout(NamedTuple):
+    """One way CIFAR's files are laid out."""
+
+    folder: str
+    train: tuple[str, ...]
+    test: str
+    pickled: bool
+
+
+CIFAR_LAYOUTS = {
+    "cifar10": (
+        Layout(
+            "cifar-10-batches-bin",
+            tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+            "test_batch.bin",
+            pickled=False,
+        ),
+        Layout(
+            "cifar-10-batches-py",
+            tuple(f"data_batch_{number}" for number in range(1, 6)),
+            "test_batch",
+            pickled=True,
+        ),
+    ),
+    "cifar100": (
+        Layout("cifar-100-binary", ("train.bin",), "test.bin", pickled=False),
+        Layout("cifar-100-python", ("train",), "test", pickled=True),
+    ),
+}
+
+
+def data_folder(root: str | None) -> Path:
+    """The option `root`, else what PENCHANT_DATA names, else the user's cache folder."""
+    chosen = root or os.environ.get("PENCHANT_DATA")
+    if chosen:
+        return Path(chosen).expanduser()
+    # Only here: with a folder chosen nothing more is imported.
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("penchant"))
+
+
+def idx_folders(dataset: str, root: str | None) -> list[Path]:
+    """The folders in which the IDX files of a dataset may be."""
+    base = data_folder(root)
+    return [base / folder for folder in IDX_FOLDERS[dataset]]
+
+
+def idx_files(dataset: str, root: str | None) -> list[Path]:
+    """The four IDX files in the order of their names, of the first folder that has all.
+
+    Each is plain or gzipped. Where no folder has all of them there are none.
+    """
+    for folder in idx_folders(dataset, root):
+        found = [stored(folder, name) for name in IDX_NAMES]
+        complete = [path for path in found if path is not None]
+        if len(complete) == len(IDX_NAMES):
+            return complete
+    return []
+
+
+def stored(folder: Path, name: str) -> Path | None:
+    """The plain file of this name, else the gzipped one, else none."""
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    return None
+
+
+def cifar_layout(edition: str, root: str | None) -> Layout:
+    """The layout with the most training batches; the binary one where they tie."""
+    base = data_folder(root)
+    layouts = CIFAR_LAYOUTS[edition]
+    return max(layouts, key=lambda layout: len(training_batches(base, layout)))
+
+
+def training_batches(base: Path, layout: Layout) -> list[str]:
+    """Names of the training batches that are there; without a test batch they do not count."""
+    folder = base / layout.folder
+    if not (folder / layout.test).is_file():
+        return []
+    return [name for name in layout.train if (folder / name).is_file()]
+
+
+def cifar_files(edition: str, root: str | None) -> list[Path]:
+    """The batches that are there, of the layout that is read; the test batch is the last."""
+    base = data_folder(root)
+    layout = cifar_layout(edition, root)
+    names = training_batches(base, layout)
+    if not names:
+        return []
+    return [base / layout.folder / name for name in (*names, layout.test)]
+
+
+def celeba_lists(root: str | None) -> list[Path]:
+    """The lists that say which picture has which attribute and belongs to which part."""
+    folder = data_folder(root) / CELEBA_FOLDER
+    return [folder / name for name in CELEBA_LISTS]
+
+
+def readable(paths: Iterable[Path]) -> tuple[str, ...]:
+    """Paths as text, as a job's key takes them."""
+    return tuple(str(path) for path in paths)
+
+
+def files_missing(dataset: str, wanted: Sequence[Path], *, mirrored: bool = True) -> penchant.Error:
+    """Says what was looked for, where, and how to get it."""
+    looked = "".join(f"\n  {path}" for path in wanted)
+    cure = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
+    if mirrored:
+        cure += ", or download = true to fetch it"
+    return penchant.Error(f"{dataset}: the files are not there; {cure}; looked for{looked}")
+
+
+def wrong_file(path: Path, found: str, expected: str) -> penchant.Error:
+    """Says which file, what was found and what was expected."""
+    return penchant.Error(f"{path}: found {found}, expected {expected}")
