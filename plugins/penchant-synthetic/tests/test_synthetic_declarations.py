@@ -1,17 +1,21 @@
 """Declarations of the synthetic datasets: valid, cheap to import, and strict about their options."""
 
-import subprocess
-import sys
-
 import penchant
 import pytest
 from penchant import testing
-from penchant_synthetic import BASES, Gaussian, GaussianMixture, LinearlySeparable
+from penchant_synthetic.declarations import BASES, Gaussian, GaussianMixture, LinearlySeparable
 
-
-@pytest.mark.parametrize("offer", testing.offers("penchant-synthetic"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
+test_conforms = testing.conformance(
+    "penchant-synthetic",
+    small={
+        "linearly-separable": {"direction": [1.0, 2.0], "size": (2,), "train": 100, "test": 100},
+        "gaussian": {"size": (4,), "train": 100, "test": 100},
+        "gaussian-mixture": {"classes": 3, "dimension": 5, "train": 90, "test": 30},
+        "sinusoids": {"size": (3, 4)},
+        "flower": {"petals": 3, "binary": True, "size": (7,)},
+        "peak": {"size": (1, 4, 4)},
+    },
+)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -21,25 +25,11 @@ def test_linearly_separable_conforms(basis):
     )
 
 
-def test_datasets_conform():
-    testing.check_dataset(
-        "linearly-separable", direction=[1.0, 2.0], size=(2,), train=100, test=100
-    )
-    testing.check_dataset("gaussian", size=(4,), train=100, test=100)
+def test_other_forms_conform():
     testing.check_dataset(
         "gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], size=(2,), train=100, test=100
     )
-    testing.check_dataset("gaussian-mixture", classes=3, dimension=5, train=90, test=30)
-
-
-def test_declarations_import_no_numerics():
-    code = "import penchant_synthetic, sys; print([m for m in ('torch', 'numpy', 'scipy') if m in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+    testing.check_dataset("peak", drawn=False, embedding="coordinates", size=(1, 4, 4))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +41,7 @@ def test_declarations_import_no_numerics():
         (LinearlySeparable, {"epsilon": 0.0}, "epsilon must be above 0"),
         (LinearlySeparable, {"sigma": -1.0}, "sigma must be at least 0"),
         (LinearlySeparable, {"size": (2, 2, 2, 2)}, "size must have one, two or three numbers"),
-        (LinearlySeparable, {"size": (1, 1)}, "at least two input values"),
+        (LinearlySeparable, {"size": (1, 1)}, "at least 2 input values"),
         (LinearlySeparable, {"direction": "v.npy", "index": 3}, "takes a direction, or basis"),
         (LinearlySeparable, {"direction": [1.0, float("nan")]}, "direction must be finite"),
         (LinearlySeparable, {"shape": (8,)}, "has no option 'shape'"),

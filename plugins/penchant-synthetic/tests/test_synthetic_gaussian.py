@@ -5,8 +5,8 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_synthetic import Gaussian
-from penchant_synthetic.gaussian import load
+from penchant_synthetic.datasets.gaussian import load
+from penchant_synthetic.declarations import Gaussian
 from scipy import stats
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from penchant_numerics.data import as_data
-from penchant_synthetic import GaussianMixture
-from penchant_synthetic.gaussian_mixture import load
+from penchant_synthetic.datasets.gaussian_mixture import load
+from penchant_synthetic.declarations import GaussianMixture
 from scipy import integrate, stats
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from penchant_numerics import fourier
 from penchant_numerics.data import as_data
-from penchant_synthetic import LinearlySeparable
-from penchant_synthetic.linearly_separable import load
+from penchant_synthetic.datasets.linearly_separable import load
+from penchant_synthetic.declarations import LinearlySeparable
 from scipy import stats
 
 HOST = {"device": "cpu", "dtype": torch.float64}

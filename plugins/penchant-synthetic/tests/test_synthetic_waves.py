@@ -5,10 +5,10 @@ import math
 import penchant
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import fourier
 from penchant_numerics.data import as_data
-from penchant_synthetic import Flower, Peak, Sinusoids, flower, peak, sinusoids
+from penchant_synthetic.datasets import flower, peak, sinusoids
+from penchant_synthetic.declarations import Flower, Peak, Sinusoids
 from scipy import stats
 
 LOADERS = {Sinusoids: sinusoids.load, Flower: flower.load, Peak: peak.load}
@@ -149,9 +149,3 @@ def test_embedding_keeps_distances(component, embedding):
 def test_what_does_not_fit_is_refused(component, options, message):
     with pytest.raises(penchant.Error, match=message):
         draw(component, **options)
-
-
-def test_datasets_conform():
-    testing.check_dataset("sinusoids", size=(3, 4))
-    testing.check_dataset("flower", petals=3, binary=True, size=(7,))
-    testing.check_dataset("peak", embedding="coordinates", size=(1, 4, 4))

@@ -1,34 +1,31 @@
 """Declarations of the image datasets: valid, cheap to import, and strict about their options."""
 
-import subprocess
-import sys
-
 import penchant
 import pytest
 from penchant import testing
 from penchant_vision.declarations import Cifar10, Digits, Mnist
 
+CHOSEN = {"per_class": 10, "random_labels": 0.5, "resize": 16, "standardize": True}
 
-@pytest.mark.parametrize("offer", testing.offers("penchant-vision"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
+# Those that read files are loaded where their files are made, or are there.
+test_conforms = testing.conformance(
+    "penchant-vision",
+    small={
+        "digits": {**CHOSEN, "grayscale": True},
+        "mnist": None,
+        "fashion-mnist": None,
+        "kmnist": None,
+        "stacked-mnist": None,
+        "cifar10": None,
+        "cifar100": None,
+        "cifar2": None,
+        "celeba": None,
+    },
+)
 
 
-def test_dataset_conforms():
-    testing.check_dataset(
-        "digits", per_class=10, random_labels=0.5, grayscale=True, resize=16, standardize=True
-    )
-    testing.check_dataset("digits", pad=9)
-
-
-def test_declarations_import_no_numerics():
-    code = "import penchant_vision, sys; print([m for m in ('torch', 'numpy', 'sklearn', 'PIL', 'pooch', 'requests') if m in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+def test_nothing_is_drawn_where_all_samples_are_taken():
+    testing.check_dataset("digits", drawn=False, pad=9)
 
 
 @pytest.mark.parametrize(

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import torch
-from penchant_numerics.data import Data, Samples
+from penchant_numerics.data import Data, Samples, streams
 from torch import Generator
 
-from penchant_synthetic import GaussianMixture
-from penchant_synthetic._draws import balanced_labels, normal_rows, streams
+from penchant_synthetic.declarations import GaussianMixture
+from penchant_synthetic.numerics.extendable_draws import balanced_labels, normal_rows
 
 
 def load(options: GaussianMixture, generator: Generator) -> Data:
     """Target of the dataset `gaussian-mixture`."""
-    train, test = (
-        _draw(count, options, stream)
-        for count, stream in zip((options.train, options.test), streams(generator, 2))
+    for_train, for_test = streams(generator, 2)
+    return Data(
+        train=_draw(options.train, options, for_train),
+        test=_draw(options.test, options, for_test),
+        classes=options.classes,
     )
-    return Data(train, test, classes=options.classes)
 
 
 def _draw(count: int, options: GaussianMixture, generator: Generator) -> Samples:
     for_labels, for_noise = streams(generator, 2)
     labels = balanced_labels(count, options.classes, for_labels)
     inputs = normal_rows(count, options.dimension, for_noise)
+    # The mean of class c is t along coordinate c.
     inputs[torch.arange(count, device="cpu"), labels] += options.separation
     return Samples(inputs, labels)

@@ -1,0 +1,40 @@
+"""A wave on a flower: gamma_L(z) = (1 + sin(2 pi L z) / 2) (cos 2 pi z, sin 2 pi z)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from penchant_numerics.data import Data, streams
+from torch import Generator, Tensor
+
+from penchant_synthetic.declarations import Flower
+from penchant_synthetic.numerics.embedding import embed
+from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, positions
+
+
+def load(options: Flower, generator: Generator) -> Data:
+    """Target of the dataset `flower`."""
+    for_phases, for_embedding = streams(generator, 2)
+    places = positions(options.points)
+    wave = Wave(options.frequencies, options.amplitudes, phase_stream(options.draw, for_phases))
+    values = wave(places)
+    flower = curve(places, options.petals)
+    inputs, placed = embed(flower, options.size, options.embedding, for_embedding)
+    conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed}
+    if options.binary:
+        labels = (values > options.threshold).long()
+        conventions["labels"] = f"1 where the wave is above {options.threshold:g}"
+    else:
+        labels = values.float()
+    train, test = parts(inputs, labels)
+    classes = 2 if options.binary else 0
+    return Data(train, test, classes=classes, conventions=conventions)
+
+
+def curve(positions: Tensor, petals: int) -> Tensor:
+    """Points (points, 2) of the flower; the unit circle without petals."""
+    angle = 2 * math.pi * positions
+    radius = 1 + torch.sin(petals * angle) / 2
+    circle = torch.stack([torch.cos(angle), torch.sin(angle)], dim=1)
+    return radius[:, None] * circle

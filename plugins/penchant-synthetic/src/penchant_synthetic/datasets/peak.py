@@ -1,0 +1,24 @@
+"""A sampled delta peak on a line: all frequencies have the same amplitude."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.data import Data
+from torch import Generator
+
+from penchant_synthetic.declarations import Peak
+from penchant_synthetic.numerics.embedding import embed
+from penchant_synthetic.numerics.waves import GRID, parts, positions
+
+
+def load(options: Peak, generator: Generator) -> Data:
+    """Target of the dataset `peak`."""
+    line = positions(options.points)[:, None]
+    inputs, placed = embed(line, options.size, options.embedding, generator)
+    # Points of the grid are the even positions.
+    nearest = round(options.position * options.points) % options.points
+    labels = torch.zeros(2 * options.points, device="cpu")
+    labels[2 * nearest] = options.height
+    train, test = parts(inputs, labels)
+    conventions = {"peak": "one point of the grid", "grid": GRID, "embedding": placed}
+    return Data(train, test, classes=0, conventions=conventions)

@@ -1,0 +1,23 @@
+"""A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i)."""
+
+from __future__ import annotations
+
+from penchant_numerics.data import Data, streams
+from torch import Generator
+
+from penchant_synthetic.declarations import Sinusoids
+from penchant_synthetic.numerics.embedding import embed
+from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, positions
+
+
+def load(options: Sinusoids, generator: Generator) -> Data:
+    """Target of the dataset `sinusoids`."""
+    for_phases, for_embedding = streams(generator, 2)
+    places = positions(options.points)
+    wave = Wave(options.frequencies, options.amplitudes, phase_stream(options.draw, for_phases))
+    labels = wave(places).float()
+    line = places[:, None]
+    inputs, placed = embed(line, options.size, options.embedding, for_embedding)
+    train, test = parts(inputs, labels)
+    conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed}
+    return Data(train, test, classes=0, conventions=conventions)

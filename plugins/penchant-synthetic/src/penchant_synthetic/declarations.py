@@ -1,0 +1,268 @@
+"""Every dataset as data; imports penchant and attrs only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import penchant
+
+BASES = ("dft-cosine", "dft-sine", "canonical", "random")
+SIZE = "shape of an input: one, two or three numbers, channels first"
+SIZE_OF_CURVES = "shape of an input; curves are placed in it isometrically"
+EMBEDDING = (
+    "where a curve lies in a larger input: in random directions of the seed, or along its first "
+    "values"
+)
+
+
+@attrs.frozen
+class LinearlySeparable(penchant.Dataset):
+    """Two classes that one direction v separates: x = e y v + w, y = +-1.
+
+    Across the direction there is noise, w ~ N(0, sigma^2 (I - v v^T)). The direction is given as
+    an array (normalised where it is not a unit vector), or is vector number `index` of a basis:
+    real Fourier waves (`dft-cosine`, `dft-sine`: slowest first, in one channel), the input's
+    coordinates (`canonical`), or an orthonormal basis drawn from the seed (`random`). The same seed
+    draws the same noise and labels for every direction. Classes are exactly balanced.
+
+    Along v a sample is at +-epsilon with `margin = paper`, and at +-epsilon/2 with `margin = code`,
+    as in the published code.
+
+    Reference: Ortiz-Jimenez, Modas, Moosavi-Dezfooli, Frossard, "Neural Anisotropy Directions",
+    NeurIPS 2020.
+    """
+
+    name = "linearly-separable"
+    target = "penchant_synthetic.datasets.linearly_separable:load"
+
+    direction: Any = penchant.option(
+        None,
+        "the direction v, one number an input value; instead of basis and index",
+        array=True,
+    )
+    basis: str = penchant.option(
+        "dft-cosine",
+        "where v comes from if no direction is given",
+        choices=BASES,
+    )
+    index: int = penchant.option(0, "which vector of the basis", at_least=0)
+    channel: int = penchant.option(0, "the channel that a Fourier wave is in", at_least=0)
+    epsilon: float = penchant.option(1.0, "distance of a class from the boundary", above=0)
+    sigma: float = penchant.option(
+        1.0,
+        "standard deviation of the noise in every other direction",
+        at_least=0,
+    )
+    margin: str = penchant.option(
+        "paper",
+        "paper: classes at +-epsilon; code: at +-epsilon/2",
+        choices=("paper", "code"),
+    )
+    size: tuple[int, ...] = penchant.option((1, 32, 32), SIZE, at_least=1)
+    train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
+    test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
+
+    def __attrs_post_init__(self) -> None:
+        _check_shape(self.size, at_least=2)
+        _check_balance(self, 2)
+        if self.direction is not None and (self.basis, self.index, self.channel) != (
+            BASES[0],
+            0,
+            0,
+        ):
+            raise penchant.Error(
+                "linearly-separable takes a direction, or basis, index and channel; found a "
+                f"direction and basis = {self.basis!r}, index = {self.index}, "
+                f"channel = {self.channel}"
+            )
+
+
+@attrs.frozen
+class Gaussian(penchant.Dataset):
+    """Normal inputs with labels that say nothing about them: x ~ scale * N(0, C).
+
+    The covariance C is a symmetric positive semi-definite matrix over the flattened input, or the
+    identity. Labels are two classes drawn at random, exactly balanced.
+
+    Reference: the velocity experiments of "Geometric Inductive Biases of Deep Networks: The Role of
+    Data and Architecture".
+    """
+
+    name = "gaussian"
+    target = "penchant_synthetic.datasets.gaussian:load"
+
+    covariance: Any = penchant.option(
+        None,
+        "covariance of the flattened input; nothing is the identity",
+        array=True,
+    )
+    scale: float = penchant.option(
+        1.0,
+        "factor of the inputs (its square is a factor of the covariance)",
+        above=0,
+    )
+    labels: str = penchant.option(
+        "random",
+        "random: two classes, balanced, independent of the inputs",
+        choices=("random",),
+    )
+    size: tuple[int, ...] = penchant.option((1, 32, 32), SIZE, at_least=1)
+    train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
+    test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
+
+    def __attrs_post_init__(self) -> None:
+        _check_shape(self.size, at_least=2)
+        _check_balance(self, 2)
+
+
+@attrs.frozen
+class GaussianMixture(penchant.Dataset):
+    """Classes that differ by their means: x = t e_c + N(0, I) in class c, balanced.
+
+    For multinomial logistic regression on it, the spectrum of the Gauss-Newton matrix is known in
+    closed form.
+
+    Reference: Papyan, "Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra", JMLR
+    2020.
+    """
+
+    name = "gaussian-mixture"
+    target = "penchant_synthetic.datasets.gaussian_mixture:load"
+
+    classes: int = penchant.option(10, "classes C", at_least=2)
+    dimension: int = penchant.option(100, "input values D, at least as many as classes", at_least=2)
+    separation: float = penchant.option(5.0, "length t of the class means", at_least=0)
+    train: int = penchant.option(1000, "training samples, all classes together", at_least=2)
+    test: int = penchant.option(1000, "test samples, all classes together", at_least=2)
+
+    def __attrs_post_init__(self) -> None:
+        if self.dimension < self.classes:
+            raise penchant.Error(
+                f"dimension must be at least the number of classes, {self.classes}, "
+                f"found {self.dimension}"
+            )
+        _check_balance(self, self.classes)
+
+
+@attrs.frozen
+class Sinusoids(penchant.Dataset):
+    """A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i) at z = j/N.
+
+    Phases are drawn from the seed. The endpoint is excluded, so that whole frequencies are exact
+    bins of the discrete Fourier transform. As many test samples lie half-way between the training
+    samples. `draw` chooses the phases: draws of one seed differ in nothing else.
+
+    Reference: Rahaman et al., "On the Spectral Bias of Neural Networks", ICML 2019, experiment 1.
+    """
+
+    name = "sinusoids"
+    target = "penchant_synthetic.datasets.sinusoids:load"
+
+    frequencies: tuple[int, ...] = penchant.option(
+        (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
+        "k, cycles on the line",
+        at_least=1,
+    )
+    amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
+    points: int = penchant.option(200, "training samples N", at_least=3)
+    draw: int = penchant.option(0, "which phases of the seed", at_least=0)
+    size: tuple[int, ...] = penchant.option((1,), SIZE_OF_CURVES, at_least=1)
+    embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
+
+    def __attrs_post_init__(self) -> None:
+        _check_shape(self.size, at_least=1)
+        _check_wave(self)
+
+
+@attrs.frozen
+class Flower(penchant.Dataset):
+    """A sum of sinusoids along a flower with L petals, without petals the unit circle.
+
+    The curve is gamma_L(z) = (1 + sin(2 pi L z) / 2) (cos 2 pi z, sin 2 pi z). With `binary`,
+    labels are classes: is the wave above the threshold? Test samples lie as for sinusoids.
+
+    Reference: Rahaman et al., "On the Spectral Bias of Neural Networks", ICML 2019, experiments 5
+    and 6.
+    """
+
+    name = "flower"
+    target = "penchant_synthetic.datasets.flower:load"
+
+    petals: int = penchant.option(0, "L", at_least=0)
+    frequencies: tuple[int, ...] = penchant.option(
+        (20, 40, 60, 80, 100, 120, 140, 160, 180, 200),
+        "k, cycles around",
+        at_least=1,
+    )
+    amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
+    points: int = penchant.option(1000, "training samples N", at_least=3)
+    draw: int = penchant.option(0, "which phases of the seed", at_least=0)
+    binary: bool = penchant.option(False, "labels are two classes")
+    threshold: float = penchant.option(0.0, "what the wave of class 1 is above")
+    size: tuple[int, ...] = penchant.option((2,), SIZE_OF_CURVES, at_least=1)
+    embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
+
+    def __attrs_post_init__(self) -> None:
+        _check_shape(self.size, at_least=2)
+        _check_wave(self)
+
+
+@attrs.frozen
+class Peak(penchant.Dataset):
+    """A sampled delta peak on a line: zero at z = j/N but for one point.
+
+    Its spectrum is the same at every frequency. Test samples, half-way between, are all zero.
+
+    Reference: Rahaman et al., "On the Spectral Bias of Neural Networks", ICML 2019, experiment 7.
+    """
+
+    name = "peak"
+    target = "penchant_synthetic.datasets.peak:load"
+
+    points: int = penchant.option(200, "training samples N", at_least=2)
+    position: float = penchant.option(
+        0.5,
+        "where the peak is; moved to the nearest point",
+        at_least=0,
+        below=1,
+    )
+    height: float = penchant.option(1.0, "value at the peak; every frequency has height / N")
+    size: tuple[int, ...] = penchant.option((1,), SIZE_OF_CURVES, at_least=1)
+    embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
+
+    def __attrs_post_init__(self) -> None:
+        _check_shape(self.size, at_least=1)
+
+
+def _check_shape(shape: tuple[int, ...], *, at_least: int) -> None:
+    if not 1 <= len(shape) <= 3:
+        raise penchant.Error(f"size must have one, two or three numbers, found {list(shape)}")
+    if math.prod(shape) < at_least:
+        raise penchant.Error(
+            f"size must have at least {at_least} input values, found {list(shape)}"
+        )
+
+
+def _check_balance(options: Gaussian | GaussianMixture | LinearlySeparable, classes: int) -> None:
+    for part in ("train", "test"):
+        count = getattr(options, part)
+        if count % classes:
+            raise penchant.Error(
+                f"{part} must be a multiple of {classes}, as classes are balanced, found {count}"
+            )
+
+
+def _check_wave(options: Sinusoids | Flower) -> None:
+    """Frequencies that the grid can hold, and as many amplitudes."""
+    if not options.frequencies:
+        raise penchant.Error("frequencies must name at least one frequency, found none")
+    highest = max(options.frequencies)
+    if 2 * highest >= options.points:
+        raise penchant.Error(
+            f"frequencies must be below half the points, {options.points / 2:g}, found {highest}"
+        )
+    wanted, found = len(options.frequencies), len(options.amplitudes)
+    if found and found != wanted:
+        raise penchant.Error(f"amplitudes must be as many as frequencies, {wanted}, found {found}")

@@ -1,0 +1,1 @@
+"""What several datasets are made with; tensors only."""

@@ -1,0 +1,50 @@
+"""Curves in inputs of any shape: a few coordinates are placed isometrically among the values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from penchant_synthetic.numerics.extendable_draws import normal_rows
+
+
+def embed(
+    coordinates: Tensor, shape: Sequence[int], embedding: str, generator: Generator
+) -> tuple[Tensor, str]:
+    """Inputs at coordinates; distances between points are kept.
+
+    Args:
+        coordinates: (points, m), at most as many as the input has values.
+        shape: Shape of one input.
+        embedding: `coordinates`: they are its first values; `random`: coordinates in a random plane
+            of the seed. Without effect where the input has just m values.
+        generator: Draws the plane.
+
+    Returns:
+        Inputs (points, *shape), and how they were placed.
+    """
+    dimensions, values = coordinates.shape[1], math.prod(shape)
+    if values == dimensions:
+        inputs, placed = coordinates, "the coordinates are the input"
+    elif embedding == "coordinates":
+        inputs = _beside_zeros(coordinates, values)
+        placed = f"the first {dimensions} of {values} input values"
+    else:
+        inputs = _in_a_random_plane(coordinates, values, generator)
+        placed = f"{dimensions} random orthonormal directions of the seed, of {values}"
+    return inputs.reshape(-1, *shape), placed
+
+
+def _beside_zeros(coordinates: Tensor, values: int) -> Tensor:
+    count, dimensions = coordinates.shape
+    rest = torch.zeros(count, values - dimensions, device="cpu", dtype=coordinates.dtype)
+    return torch.cat([coordinates, rest], dim=1)
+
+
+def _in_a_random_plane(coordinates: Tensor, values: int, generator: Generator) -> Tensor:
+    axes = normal_rows(coordinates.shape[1], values, generator).to(coordinates.dtype)
+    orthonormal = torch.linalg.qr(axes.T).Q.T  # (m, values)
+    return coordinates @ orthonormal
