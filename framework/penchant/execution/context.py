@@ -15,26 +15,17 @@ from typing import Any
 
 import attrs
 from penchant.components.component import Architecture
-from penchant.components.roles import role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.execution import pools
 from penchant.execution.checkpoints import Checkpoints
-from penchant.execution.environment import place, policy
+from penchant.execution.environment import place
+from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, written
+from penchant.execution.mapping import mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
-from penchant.execution.shards import (
-    Scope,
-    Shard,
-    Shelf,
-    check_sendable,
-    in_order,
-    json_like,
-    pack,
-    ranges,
-    shared_arrays,
-    unpack,
-)
+from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
+from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import Choice, Job, training_name
 from penchant.experiments.typed_text import parse_component
@@ -151,6 +142,17 @@ class Context:
             other.__dict__.pop(name, None)
         return other
 
+    def _for_shard(self, scope: Scope) -> Context:
+        """The context of a shard: data and networks are shared with others, warnings are not."""
+        context = self._in(scope)
+        context._inside = True
+        context._pool = pools.SerialPool()
+        context._counts = {"shards": 0}
+        context.warnings = []
+        context.conventions = {}
+        context.shared = {}
+        return context
+
     def _used_architecture(self, text: str) -> Any:
         entry = parse_component(text)
         offer = self._used("architecture", entry.pop("name"))
@@ -261,7 +263,7 @@ class Context:
             raise Error(f"the probe {who!r} must name 'training' in `needs` before it trains")
         if not self.training.learning_rates:
             return self.training
-        return self._best_rate(self._finished)
+        return self._best_rate(self.training, self._finished)
 
     def _checkpoints(self, training: Training) -> Checkpoints:
         name = training_name(self._job.network_key, training)
@@ -278,30 +280,9 @@ class Context:
         *_, (_, network) = self._checkpoints(training).states(self._given, None)
         return network, self.data.test
 
-    def _best_rate(self, finished: Callable[[Training], tuple[Any, Any]]) -> Training:
-        """The training with the learning rate of the smallest test error, the first of equals."""
-        from penchant_numerics.trainer import evaluate
-
-        assert self.training is not None
-        errors: list[tuple[float, Training]] = []
-        for rate in self.training.learning_rates:
-            training = attrs.evolve(self.training, learning_rate=rate, learning_rates=())
-            try:
-                network, judged = finished(training)
-            except FloatingPointError:
-                continue  # a rate at which training diverges has lost, nothing more
-            loss, accuracy = evaluate(network, judged, loss=training.loss)
-            classes = judged.labels.ndim == 1 and not judged.labels.is_floating_point()
-            errors.append((1 - accuracy if classes else loss, training))
-        count = len(self.training.learning_rates)
-        if not errors:
-            raise Error(f"training diverged at every one of {count} learning rates")
-        error, best = min(errors, key=lambda pair: pair[0])
-        diverged = count - len(errors)
-        lost = f", {diverged} of which diverged" if diverged else ""
-        self.conventions["learning rate"] = (
-            f"{best.learning_rate:g}, smallest test error ({error:.4g}) of {count} rates{lost}"
-        )
+    def _best_rate(self, training: Training, finished: Finished) -> Training:
+        best, found = best_rate(training, finished)
+        self.conventions["learning rate"] = found
         return best
 
     def train(
@@ -350,25 +331,14 @@ class Context:
             Trainer(other, samples, training, seed=seed).run()
             return other, test
 
-        return self._best_rate(finished)
+        return self._best_rate(self.training, finished)
 
     def _warn_if_at_chance(self, network: Any, samples: Any) -> None:
-        """Say so where a training learnt nothing: its accuracy is what guessing would give."""
-        from penchant_numerics.trainer import evaluate
-
-        labels = samples.labels
-        trained = self.training is not None and self.training.steps != 0
-        if not trained or labels.ndim != 1 or labels.is_floating_point():
-            return
-        if int(labels.min()) < 0:
-            return  # labels that are left out have no chance
-        some = samples.select(slice(0, 1024))
-        _, accuracy = evaluate(network, some)
-        chance = float(labels.bincount().max()) / len(labels)
-        error = (chance * (1 - chance) / len(some.labels)) ** 0.5
-        if accuracy <= chance + 2 * error:
-            guess = f"guessing the most frequent class gives {chance:.3f}"
-            self.warn(f"nothing was learnt: training accuracy {accuracy:.3f}, {guess}")
+        """Say so where a training learnt nothing."""
+        if self.training is not None and self.training.steps != 0:
+            text = learnt_nothing(network, samples)
+            if text:
+                self.warn(text)
 
     # Estimators.
 
@@ -432,36 +402,7 @@ class Context:
             number = self._counts["shards"]
             self._counts["shards"] += 1
             shards.append(Shard(number, function, json_like(item, function), self._scope))
-        return self._mapped(shards, arrays, digest)
-
-    def _mapped(
-        self, shards: list[Shard], shared: dict[str, Any], digest: str
-    ) -> Iterator[dict[str, Any]]:
-        shelf = Shelf(self._folder / "jobs" / self._job.id / "shards", self._job.key)
-        stored: set[int] = set()
-        if not self._inside:
-            stored = {shard.number for shard in shards if shelf.holds(shard, digest)}
-        missing = [shard for shard in shards if shard.number not in stored]
-        pool = self._pool if len(missing) > 1 else pools.SerialPool()
-        setup: Any = ShardSetup(self._job, self._folder, shared)
-        if pool.workers == 1:
-            setup = _Here(self, shared)
-        found = in_order(
-            shards,
-            stored,
-            shelf.read,
-            pool.map(run_shard, setup, missing),
-            lambda shard: run_shard(_Here(self, shared), shard, 0),
-        )
-        for done, (shard, arrays, is_new) in enumerate(found, 1):
-            if is_new and not self._inside:
-                shelf.keep(shard, digest, arrays)
-            self._tell("shards", done, len(shards))
-            answer, notes = unpack(arrays)
-            self.conventions.update(notes["conventions"])
-            for warning in notes["warnings"]:
-                self.warn(warning)
-            yield answer
+        return mapped(self, shards, arrays, digest)
 
     # Random numbers, progress, warnings.
 
@@ -500,78 +441,3 @@ class Context:
         """Keep a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-class BoundEstimator:
-    """An estimator with its options and context: call it with what its role adds.
-
-    What it answers carries warnings and conventions; they reach the result by themselves, with the
-    estimator's label before them where the probe takes several.
-    """
-
-    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
-        role = role_of(choice.component)
-        assert role is not None
-        self.name = choice.component.name
-        self.label = choice.label
-        self.options = context.options
-        self._function = role.load(choice.component)
-        self._context = context
-        self._prefix = f"{self.label}: " if several else ""
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        answer = self._function(self.options, self._context, *arguments, **keywords)
-        for text in getattr(answer, "warnings", ()):
-            self._context.warn(f"{self._prefix}{text}")
-        for name, text in dict(getattr(answer, "conventions", {})).items():
-            self._context.conventions[f"{self._prefix}{name}"] = text
-        return answer
-
-
-class ShardSetup:
-    """What a worker needs for the shards of a map; its context is made once and serves all."""
-
-    def __init__(self, job: Job, folder: Path, shared: dict[str, Any]) -> None:
-        self.job = job
-        self.folder = folder
-        self.shared = shared
-        self._context: Context | None = None
-
-    def context(self, worker: int) -> Context:
-        """The context of this worker."""
-        if self._context is None:
-            self._context = Context(self.job, self.folder, worker=worker)
-        return self._context
-
-
-class _Here:
-    """The same for shards that are done in the process that asks for them."""
-
-    def __init__(self, context: Context, shared: dict[str, Any]) -> None:
-        self._context = context
-        self.shared = shared
-
-    def context(self, worker: int) -> Context:
-        return self._context
-
-
-def run_shard(setup: ShardSetup | _Here, shard: Shard, worker: int) -> dict[str, Any]:
-    """Do one shard; its answer has the same form whether it was done here or elsewhere."""
-    import torch
-
-    outer = setup.context(worker)
-    # The loaded data and networks are shared with the other shards; warnings are not.
-    context = outer._in(shard.scope)
-    context._inside = True
-    context._pool = pools.SerialPool()
-    context._counts = {"shards": 0}
-    context.warnings = []
-    context.conventions = {}
-    tensors = {}
-    for name, array in setup.shared.items():
-        tensors[name] = torch.as_tensor(array).to(outer.device, copy=True)
-    context.shared = tensors
-    with policy(str(outer.device), context.warn):
-        answer = shard.function(context, shard.item)
-    notes = {"warnings": context.warnings, "conventions": context.conventions}
-    return pack(answer, shard.function, notes)

@@ -98,6 +98,8 @@ class _Hasher:
 
     def _parts(self, value: Any) -> Iterable[Any]:
         """What an object consists of: bytes, or objects to be hashed in turn."""
+        if hasattr(value, "fileno") or inspect.isgenerator(value):
+            raise UnidentifiableError(_title(value))
         if isinstance(value, (list, tuple)):
             return value
         if isinstance(value, Mapping):
@@ -180,8 +182,6 @@ class _Hasher:
 
     def _object(self, value: Any) -> Iterable[Any]:
         """Any other object: its class and attributes, or what pickle makes of it."""
-        if hasattr(value, "fileno") or inspect.isgenerator(value):
-            raise UnidentifiableError(_title(value))
         if type(value).__module__.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):

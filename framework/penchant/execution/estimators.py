@@ -1,0 +1,38 @@
+"""Estimators as a probe calls them: with their options and a context of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penchant.components.roles import role_of
+from penchant.experiments.jobs import Choice
+
+if TYPE_CHECKING:
+    from penchant.execution.context import Context
+
+
+class BoundEstimator:
+    """An estimator with its options and context: call it with what its role adds.
+
+    What it answers carries warnings and conventions; they reach the result by themselves, with the
+    estimator's label before them where the probe takes several.
+    """
+
+    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
+        role = role_of(choice.component)
+        assert role is not None
+        self.name = choice.component.name
+        self.label = choice.label
+        self.options = context.options
+        self._function = role.load(choice.component)
+        self._context = context
+        self._prefix = f"{self.label}: " if several else ""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        answer = self._function(self.options, self._context, *arguments, **keywords)
+        for text in getattr(answer, "warnings", ()):
+            self._context.warn(f"{self._prefix}{text}")
+        conventions = dict(getattr(answer, "conventions", {}))
+        for name, text in conventions.items():
+            self._context.conventions[f"{self._prefix}{name}"] = text
+        return answer

@@ -1,0 +1,103 @@
+"""Maps: the shards of a job, done in this process or by workers, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penchant.execution import pools
+from penchant.execution.environment import policy
+from penchant.execution.shards import Shard, Shelf, in_order, pack, unpack
+from penchant.experiments.jobs import Job
+
+if TYPE_CHECKING:
+    from penchant.execution.context import Context
+
+
+class Remote:
+    """What a worker needs for the shards of a map; its context is made once and serves all."""
+
+    def __init__(self, job: Job, folder: Path, shared: dict[str, Any]) -> None:
+        self.job = job
+        self.folder = folder
+        self.shared = shared
+        self._context: Context | None = None
+
+    def context(self, worker: int) -> Context:
+        """The context of this worker."""
+        from penchant.execution.context import Context
+
+        if self._context is None:
+            self._context = Context(self.job, self.folder, worker=worker)
+        return self._context
+
+
+class Here:
+    """The same for shards that are done in the process that asks for them."""
+
+    def __init__(self, context: Context, shared: dict[str, Any]) -> None:
+        self._context = context
+        self.shared = shared
+
+    def context(self, worker: int) -> Context:
+        """The context that asks."""
+        return self._context
+
+
+def mapped(
+    context: Context, shards: list[Shard], shared: dict[str, Any], digest: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers of shards in order: those on disk are read, the others computed and kept.
+
+    Args:
+        context: The context that asks.
+        shards: All shards of the map.
+        shared: What they share.
+        digest: A hash of that.
+
+    Yields:
+        What each shard's function returned.
+    """
+    job, folder = context._job, context._folder
+    shelf = Shelf(folder / "jobs" / job.id / "shards", job.key)
+    here = Here(context, shared)
+    stored: set[int] = set()
+    if not context._inside:
+        stored = {shard.number for shard in shards if shelf.holds(shard, digest)}
+    missing = [shard for shard in shards if shard.number not in stored]
+    # A single shard is not worth a worker.
+    pool = context._pool if len(missing) > 1 else pools.SerialPool()
+    setup = here if pool.workers == 1 else Remote(job, folder, shared)
+    found = in_order(
+        shards,
+        stored,
+        shelf.read,
+        pool.map(run_shard, setup, missing),
+        lambda shard: run_shard(here, shard, 0),
+    )
+    for done, (shard, arrays, is_new) in enumerate(found, 1):
+        if is_new and not context._inside:
+            shelf.keep(shard, digest, arrays)
+        context._tell("shards", done, len(shards))
+        answer, notes = unpack(arrays)
+        context.conventions.update(notes["conventions"])
+        for warning in notes["warnings"]:
+            context.warn(warning)
+        yield answer
+
+
+def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]:
+    """Do one shard; its answer has the same form whether it was done here or elsewhere."""
+    import torch
+
+    outer = setup.context(worker)
+    context = outer._for_shard(shard.scope)
+    for name, array in setup.shared.items():
+        # A copy each: a shard that writes to it changes no other's numbers.
+        tensor = torch.as_tensor(array).to(outer.device, copy=True)
+        context.shared = {**context.shared, name: tensor}
+    with policy(str(outer.device), context.warn):
+        answer = shard.function(context, shard.item)
+    notes = {"warnings": context.warnings, "conventions": context.conventions}
+    return pack(answer, shard.function, notes)

@@ -1,0 +1,358 @@
+"""Nothing is lost: figures, damaged files, lost records, locks, good results, memory."""
+
+import json
+import shutil
+import time
+import tracemalloc
+
+import attrs
+import filelock
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant.execution import checkpoints
+from penchant.execution.folders import still_to_do
+from penchant.results.files import read_arrays, write_arrays
+from penchant.results.runs import Run
+
+EXAMPLE = {
+    "architectures": [{"name": "perceptron"}],
+    "datasets": [{"name": "two-blobs"}],
+    "probes": [{"name": "output-spread", "networks": 40}],
+    "executor": "serial",
+}
+
+
+def place_of(run, number=0):
+    return run.folder / "jobs" / run.jobs[number]["id"]
+
+
+@pytest.mark.parametrize("how", ["run", "report"])
+def test_figures_that_are_missing_are_drawn_again(tmp_path, how, command):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    pictures = sorted(path.name for path in (place_of(run) / "figures").iterdir())
+    shutil.rmtree(place_of(run) / "figures")
+    if how == "run":
+        penchant.run(EXAMPLE, out=tmp_path / "run")
+    else:
+        done = command("report", tmp_path / "run")
+        assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (place_of(run) / "figures").iterdir()) == pictures
+    assert "data:image/png" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_half_drawn_job_is_drawn_again(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    (place_of(run) / "figures" / "figures.json").unlink()
+    (place_of(run) / "figures" / "means.png").unlink()
+    penchant.run(EXAMPLE, out=tmp_path / "run")
+    assert (place_of(run) / "figures" / "means.png").is_file()
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 255
+    path.write_bytes(bytes(data))
+
+
+def test_a_flipped_byte_of_an_array_is_noticed_and_computed_again(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    before = run.results()[0].arrays["means"]
+    path = place_of(run) / "arrays.npz"
+    for at in (60, len(path.read_bytes()) // 2):
+        flip(path, at)
+        with pytest.raises(penchant.Error, match="arrays.npz"):
+            penchant.read(tmp_path / "run").results()
+        again = penchant.run(EXAMPLE, out=tmp_path / "run").results()[0]
+        assert again.warnings == ("computed again: its arrays were damaged",)
+        assert np.array_equal(again.arrays["means"], before)
+    assert path.with_name("arrays.npz.damaged").is_file()
+
+
+def test_one_damaged_result_blocks_no_reader(tmp_path, command):
+    run = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
+    for text in ("", "{", '{"schema": 1}', "[" * 100_000):
+        (place_of(run) / "result.json").write_text(text)
+        with pytest.warns(UserWarning, match="is damaged"):
+            read = penchant.read(tmp_path / "run")
+        assert [job["status"] for job in read.jobs] == ["pending", "done"]
+        assert len(read.results()) == len(read.table()) == 1
+        assert command("report", tmp_path / "run").returncode == 0
+
+
+@pytest.mark.parametrize("text", [None, "", '{"schema": 1}', '{"schema": 1, "jobs": [{}]}'])
+def test_a_lost_or_damaged_record_of_the_run_is_rebuilt(tmp_path, text):
+    run = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
+    path = tmp_path / "run" / "run.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    read = penchant.read(tmp_path / "run")
+    assert {job["id"] for job in read.jobs} == {job["id"] for job in run.jobs}
+    assert read.done and len(read.results(seed=1)) == 1
+    again = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
+    assert again.done and not any(result.warnings for result in again.results())
+
+
+def test_a_record_cannot_lead_out_of_the_folder(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["jobs"][0]["id"] = "../../elsewhere"
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    assert [job["id"] for job in penchant.read(tmp_path / "run").jobs] == [run.jobs[0]["id"]]
+
+
+def test_temporary_files_of_a_kill_are_no_strangers(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.abcd1234").write_text("{")
+    (tmp_path / "run" / ".experiment.toml.abcd1234").write_text("")
+    assert penchant.run(EXAMPLE, out=tmp_path / "run").done
+
+
+def test_fresh_does_not_move_a_folder_that_another_run_writes_to(tmp_path):
+    penchant.run(EXAMPLE, out=tmp_path / "run")
+    with (
+        filelock.FileLock(tmp_path / "run" / ".lock"),
+        pytest.raises(penchant.Error, match="another run is writing to"),
+    ):
+        penchant.run(EXAMPLE, out=tmp_path / "run", fresh=True)
+    assert (tmp_path / "run" / "run.json").is_file()
+
+
+def test_fresh_does_not_move_what_is_not_a_run(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("years of work")
+    with pytest.raises(penchant.Error, match="is not a run folder"):
+        penchant.run(EXAMPLE, out=tmp_path / "precious", fresh=True)
+    assert (tmp_path / "precious" / "thesis.tex").is_file()
+
+
+FAILING = """
+import attrs
+import penchant
+FAILS = False
+
+@attrs.frozen
+class Failing(penchant.Probe):
+    \"\"\"Fails when it is told.\"\"\"
+    name = "failing"
+    target = "penchant_failing:run"
+    quantities = {"found": "a number"}
+    presets = {"quick": {}}
+
+def run(options, context):
+    if FAILS:
+        raise ValueError("not today")
+    return penchant.Result({"found": penchant.Quantity(7.0, exact=True)})
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Failing]
+"""
+
+
+def test_a_job_computed_again_that_fails_leaves_the_good_result(tmp_path, install):
+    import sys
+
+    install("failing", FAILING)
+    raw = {"probes": [{"name": "failing"}], "executor": "serial"}
+    run = penchant.run(raw, out=tmp_path / "run")
+    path = place_of(run) / "result.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "key": "of older code"}))
+    sys.modules["penchant_failing"].FAILS = True
+    failed = penchant.run(raw, out=tmp_path / "run")
+    assert not failed.done
+    assert "not today" in penchant.read(tmp_path / "run").results()[0].error
+    assert json.loads(path.read_text())["quantities"]["found"]["value"] == 7.0
+    sys.modules["penchant_failing"].FAILS = False
+    mended = penchant.run(raw, out=tmp_path / "run")
+    assert mended.done and not (place_of(run) / "failure.json").exists()
+
+
+SHARDS = """
+import attrs
+import numpy as np
+import penchant
+
+@attrs.frozen
+class Large(penchant.Probe):
+    \"\"\"Large shards; fails after the last of them when it is told.\"\"\"
+    name = "large"
+    target = "penchant_large:run"
+    quantities = {"total": "of all shards"}
+    presets = {"quick": {}}
+    shards: int = penchant.option(30, "how many")
+
+COMPUTED = []
+FAILS = True
+
+def run(options, context):
+    total = sum(float(shard["values"].sum()) for shard in context.map(large, list(range(options.shards))))
+    if FAILS:
+        raise ValueError("stopped")
+    return penchant.Result({"total": penchant.Quantity(total, exact=True)})
+
+def large(context, item):
+    COMPUTED.append(item)
+    return {"values": np.full(250_000, float(item))}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Large]
+"""
+
+
+def test_a_resume_holds_one_shard_at_a_time_and_does_damaged_ones_again(tmp_path, install):
+    import sys
+
+    install("large", SHARDS)
+    raw = {"probes": [{"name": "large"}], "executor": "serial"}
+    run = penchant.run(raw, out=tmp_path / "run")
+    module = sys.modules["penchant_large"]
+    assert len(module.COMPUTED) == 30
+    shards = place_of(run) / "shards"
+    sizes = [path.stat().st_size for path in shards.glob("*.npz")]
+    assert max(sizes) < 2_100_000  # the numbers, and not much else
+    flip(shards / "7.npz", 1_000_000)
+    module.FAILS = False
+    module.COMPUTED.clear()
+    tracemalloc.start()
+    done = penchant.run(raw, out=tmp_path / "run")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert done.done and module.COMPUTED == [7]
+    assert done.results()[0].quantities["total"].value == 250_000 * sum(range(30))
+    assert peak < 20_000_000  # all shards together are 60 MB
+
+
+def test_every_flipped_bit_of_a_shard_is_noticed_or_harmless(tmp_path, install):
+    """A sample of all single-bit flips: never another number, never another exception."""
+    from penchant.execution.shards import Scope, Shard, Shelf, pack
+
+    shelf = Shelf(tmp_path, "key")
+    shard = Shard(0, flip, 3, Scope())
+    values = {"values": np.arange(4.0), "text": "a"}
+    notes = {"warnings": [], "conventions": {}}
+    shelf.keep(shard, "", pack(values, flip, notes))
+    whole = (tmp_path / "0.npz").read_bytes()
+    expected = shelf.read(shard)["values"].tolist()
+    for at in range(0, len(whole), 3):
+        for bit in (0, 5, 7):
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << bit
+            (tmp_path / "0.npz").write_bytes(bytes(damaged))
+            found = shelf.read(shard) if shelf.holds(shard, "") else None
+            assert found is None or found["values"].tolist() == expected
+    (tmp_path / "0.npz").write_bytes(whole)
+
+
+def make(shape=(4,), outputs=3):
+    return torch.nn.Linear(4, 3)
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "empty"])
+def test_a_damaged_checkpoint_is_set_aside_and_trained_again(tmp_path, damage):
+    from penchant import testing
+
+    data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
+    training = penchant.Training(steps=6, batch=30)
+
+    def states():
+        torch.manual_seed(0)
+        first = make()
+        kept = checkpoints.Checkpoints(tmp_path, data, training, seed=0, tell=lambda *_: None)
+
+        def again():
+            network = make()
+            network.load_state_dict(first.state_dict())
+            return network
+
+        return [(step, network.weight.tolist()) for step, network in kept.states(again, [2, 6])]
+
+    with torch.random.fork_rng():
+        before = states()
+        (path,) = tmp_path.glob("step-6-*.pt")
+        if damage == "bit":
+            flip(path, path.stat().st_size // 3)
+        else:
+            path.write_bytes(path.read_bytes()[:100] if damage == "cut" else b"")
+        (tmp_path / "step-x.pt").write_text("junk")
+        assert states() == before
+    assert list(tmp_path.glob("*.damaged"))
+
+
+def test_marking_jobs_is_linear(tmp_path):
+    def seconds(count):
+        entries = [{"id": f"job-{n}", "status": "pending", "labels": {}} for n in range(count)]
+        run = Run(tmp_path, {"jobs": entries})
+        run.write = lambda: None
+        run._written = time.monotonic() + 1e6
+        started = time.perf_counter()
+        for entry in entries:
+            run.mark(entry["id"], "done")
+        return time.perf_counter() - started
+
+    assert seconds(40_000) < 0.5  # three minutes where it is quadratic
+
+
+def test_weights_are_hashed_once_a_run(tmp_path, monkeypatch):
+    from penchant.experiments import jobs
+    from penchant.experiments.experiment import build
+    from penchant.plugins import discovery
+
+    hashed = []
+    monkeypatch.setattr(jobs, "checksum", lambda path: hashed.append(path) or "0" * 64)
+    jobs._known_file_hash.cache_clear()
+    torch.save(make().state_dict(), tmp_path / "net.pt")
+    architecture = {"name": "perceptron", "weights": str(tmp_path / "net.pt")}
+    raw = {
+        "architectures": [architecture],
+        "datasets": [{"name": "two-blobs"}],
+        "probes": [{"name": "hessian-spectrum"}],
+        "seeds": list(range(20)),
+    }
+    assert len(build(raw, discovery.load(), "test").jobs("cpu")) == 20
+    assert len(hashed) == 1
+    jobs._known_file_hash.cache_clear()
+
+
+def test_arrays_are_written_without_a_second_copy(tmp_path):
+    values = np.zeros(4_000_000)  # 32 MB
+    tracemalloc.start()
+    write_arrays(tmp_path / "large.npz", {"values": values})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000_000
+    assert np.array_equal(read_arrays(tmp_path / "large.npz")["values"], values)
+
+
+def test_a_result_names_the_checksum_of_its_arrays(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    record = json.loads((place_of(run) / "result.json").read_text())
+    assert len(record["arrays_sha256"]) == 64
+    other = {"means": np.zeros(40)}
+    write_arrays(place_of(run) / "arrays.npz", other)
+    with pytest.raises(penchant.Error, match="its checksum is not the result's"):
+        penchant.read(tmp_path / "run").results()
+
+
+def test_a_table_reads_no_arrays(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    (place_of(run) / "arrays.npz").unlink()
+    assert penchant.read(tmp_path / "run").table()[0]["quantity"] == "spread"
+
+
+def test_jobs_still_to_do_are_found_once(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    assert run.done
+    from penchant.experiments.experiment import build
+    from penchant.plugins import discovery
+
+    jobs = build(EXAMPLE, discovery.load(), "test").jobs("cpu")
+    waiting, notes = still_to_do(tmp_path / "run", jobs)
+    assert (waiting, notes) == ([], {})
+    changed = [attrs.evolve(job, key="another") for job in jobs]
+    waiting, notes = still_to_do(tmp_path / "run", changed)
+    assert len(waiting) == 1 and "changed since" in notes[jobs[0].id]
