@@ -1,7 +1,6 @@
 """Silly and hostile input: a clear line, nothing leaked, nothing lost."""
 
 import json
-import os
 import subprocess
 import sys
 import time
