@@ -31,10 +31,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """A text whose control characters cannot move a terminal's cursor or change its colours.
+    r"""A text whose control characters cannot move a terminal's cursor or change its colours.
 
     >>> printable("red: " + chr(27) + "[31m")
-    'red: \\\\x1b[31m'
+    'red: \\x1b[31m'
     """
     kept = [each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text]
     return "".join(kept)

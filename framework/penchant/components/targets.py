@@ -42,7 +42,13 @@ def _imported(text: str, what: str) -> Any:
 
 
 def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
-    """Refuse a target that cannot be called with these parameters."""
+    """Refuse a target that cannot be called with these parameters.
+
+    Args:
+        function: What the target names.
+        expected: Names of the parameters it must take, in their order.
+        what: The component, for the message.
+    """
     found = tuple(inspect.signature(function).parameters)
     if found[: len(expected)] != expected:
         wanted = ", ".join(expected)

@@ -52,7 +52,16 @@ def _locked(array: Any) -> Any:
 
 
 def draw(folder: Path, target: Any, result: Result) -> str:
-    """Draw the figures of a job into its folder; returns what went wrong, empty if nothing."""
+    """Draw the figures of a job into its folder.
+
+    Args:
+        folder: The job's folder.
+        target: The function that draws, or its name.
+        result: What is drawn.
+
+    Returns:
+        What went wrong; empty if nothing did.
+    """
     place = folder / "figures"
     try:
         captions = {}
@@ -97,6 +106,12 @@ def draw_missing(folder: Path) -> None:
 
 
 def keep_warning(folder: Path, result: Result, text: str) -> None:
-    """Add a warning to a stored result; its arrays stay as they were written."""
+    """Add a warning to a stored result; its arrays stay as they were written.
+
+    Args:
+        folder: The job's folder.
+        result: The result as it is stored.
+        text: The warning.
+    """
     warned = attrs.evolve(result, warnings=(*result.warnings, text))
     write_json(folder / "result.json", to_json(warned))

@@ -51,6 +51,9 @@ def isolated(threads: int, device: str, warn: Callable[[str], None]) -> Iterator
         threads: Threads of torch and of the libraries of linear algebra.
         device: Where the job runs.
         warn: Told what torch says of algorithms that are not deterministic.
+
+    Yields:
+        Nothing.
     """
     with limited(threads), policy(device, warn):
         yield

@@ -29,6 +29,7 @@ class BoundEstimator:
         self._prefix = f"{self.label}: " if several else ""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the estimator answers."""
         answer = self._function(self.options, self._context, *arguments, **keywords)
         for text in getattr(answer, "warnings", ()):
             self._context.warn(f"{self._prefix}{text}")

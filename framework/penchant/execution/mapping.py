@@ -88,7 +88,16 @@ def mapped(
 
 
 def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]:
-    """Do one shard; its answer has the same form whether it was done here or elsewhere."""
+    """Do one shard; its answer has the same form whether it was done here or elsewhere.
+
+    Args:
+        setup: Where its context comes from, and what its map shares.
+        shard: The shard.
+        worker: Number of the worker this is.
+
+    Returns:
+        Arrays, as a shard's file holds them.
+    """
     import torch
 
     outer = setup.context(worker)

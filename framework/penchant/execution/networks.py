@@ -29,6 +29,7 @@ class BoundArchitecture:
     first: int = 0
 
     def __call__(self, index: int = 0) -> Any:
+        """Network number `index`."""
         return self.build(self.seed_of(index))
 
     def seed_of(self, index: int) -> int:
@@ -98,7 +99,13 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def load_weights(network: Any, path: Path, label: str) -> None:
-    """Fill a network from the user's file; a mismatch lists missing and unexpected names."""
+    """Fill a network from the user's file; a mismatch lists missing and unexpected names.
+
+    Args:
+        network: What is filled.
+        path: The file.
+        label: The architecture's label, for messages.
+    """
     import torch
 
     state = _state_in(read_tensors(path))

@@ -63,13 +63,31 @@ class SerialPool:
         self.listener: Callable[[Any], None] | None = None
 
     def map(self, function: Callable[..., Any], setup: Any, items: Sequence[Any]) -> Iterator[Any]:
-        """Yield the answers in order."""
+        """Yield the answers in order.
+
+        Args:
+            function: Called as `function(setup, item, worker)`.
+            setup: What all items share; a worker is sent it once.
+            items: What is mapped.
+
+        Yields:
+            What the function returned.
+        """
         return (function(setup, item, 0) for item in items)
 
     def unordered(
         self, function: Callable[..., Any], setup: Any, items: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, answer), here in order as well."""
+        """Yield (position, answer), here in order as well.
+
+        Args:
+            function: Called as `function(setup, item, worker)`.
+            setup: What all items share; a worker is sent it once.
+            items: What is mapped.
+
+        Yields:
+            The position of an item, and what the function returned.
+        """
         return enumerate(self.map(function, setup, items))
 
     def close(self) -> None:
@@ -89,7 +107,16 @@ class ProcessPool:
         atexit.register(self.close)
 
     def map(self, function: Callable[..., Any], setup: Any, items: Sequence[Any]) -> Iterator[Any]:
-        """Yield answers in the order of items, as soon as they and all before them are there."""
+        """Yield answers in the order of items, as soon as they and all before them are there.
+
+        Args:
+            function: Called as `function(setup, item, worker)`.
+            setup: What all items share; a worker is sent it once.
+            items: What is mapped.
+
+        Yields:
+            What the function returned.
+        """
         waiting: dict[int, Any] = {}
         following = 0
         for position, answer in self.unordered(function, setup, items):
@@ -101,7 +128,16 @@ class ProcessPool:
     def unordered(
         self, function: Callable[..., Any], setup: Any, items: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, answer) as each item ends."""
+        """Yield (position, answer) as each item ends.
+
+        Args:
+            function: Called as `function(setup, item, worker)`.
+            setup: What all items share; a worker is sent it once.
+            items: What is mapped.
+
+        Yields:
+            The position of an item, and what the function returned.
+        """
         mapped = _Map(function, pickle.dumps(setup), list(items))
         try:
             while mapped.left:
@@ -276,7 +312,13 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def serve(connection: Any, index: int, threads: int) -> None:
-    """The life of a worker: take an item, answer, until the pipe closes."""
+    """The life of a worker: take an item, answer, until the pipe closes.
+
+    Args:
+        connection: The pipe to the parent.
+        index: Number of the worker.
+        threads: Threads it may use.
+    """
     global _report
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = multiprocessing.parent_process()

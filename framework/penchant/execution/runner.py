@@ -210,7 +210,16 @@ class JobSetup:
 
 
 def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
-    """Run one whole job in a worker; its result is in the folder."""
+    """Run one whole job in a worker; its result is in the folder.
+
+    Args:
+        setup: All jobs, and where they go.
+        number: Which of them.
+        worker: Number of the worker this is.
+
+    Returns:
+        How it ended.
+    """
     job = setup.jobs[number]
     if not still_to_do(setup.folder, [job])[0]:
         return "done"  # before another job killed its workers

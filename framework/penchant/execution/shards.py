@@ -190,7 +190,13 @@ class Shelf:
         return arrays
 
     def keep(self, shard: Shard, shared: str, arrays: dict[str, Any]) -> None:
-        """Keep what a shard found."""
+        """Keep what a shard found.
+
+        Args:
+            shard: The shard.
+            shared: A hash of what its map shares.
+            arrays: What it found, packed.
+        """
         import numpy as np
 
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -212,6 +212,11 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
 def write_result(folder: Path, result: Result, name: str = "result.json") -> Result:
     """Write a result: arrays first, its JSON last, which is the truth.
 
+    Args:
+        folder: The job's folder.
+        result: What is written.
+        name: Name of the JSON file.
+
     Returns:
         The result as it is stored: with the checksum of its arrays in its record.
     """

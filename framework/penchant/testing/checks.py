@@ -95,7 +95,14 @@ def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
 def check_architecture(
     name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any
 ) -> None:
-    """Fits its shape, is drawn the same for the same index and otherwise for another, no trace."""
+    """Fits its shape, is drawn the same for the same index and otherwise for another, no trace.
+
+    Args:
+        name: Its name.
+        shape: Shape of one input.
+        outputs: Number of outputs.
+        **options: Its options.
+    """
     import torch
 
     with no_trace():
@@ -183,7 +190,16 @@ def carried(options: Any, context: Any) -> Result:
 
 
 def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
-    """One small run of a probe in this process, strict about devices and traces."""
+    """One small run of a probe in this process, strict about devices and traces.
+
+    Args:
+        name: The probe's name.
+        folder: The run folder.
+        parts: What it is given, and its options.
+
+    Returns:
+        Its result.
+    """
     offer = discovery.load().find("probe", name)
     raw = {**experiment(name, parts), "executor": "serial"}
     with no_trace(), strict_devices(offer.package):
@@ -200,7 +216,13 @@ def only_result(found: Run) -> Result:
 
 
 def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Sequence[str]) -> None:
-    """Nothing comes out that is not declared, and all that is declared comes out."""
+    """Nothing comes out that is not declared, and all that is declared comes out.
+
+    Args:
+        cls: The probe.
+        results: Small runs of it.
+        conditional: Declared names that these runs need not show.
+    """
     produced: dict[str, set[str]] = {"quantity": set(), "array": set()}
     declared: dict[str, set[str]] = {"quantity": set(), "array": set()}
     for result in results:
@@ -260,7 +282,17 @@ def _is_labelled(axes: Any) -> bool:
 
 
 def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected: Result) -> Counts:
-    """Runs on an emulated device, and gives the numbers it gives on the CPU."""
+    """Runs on an emulated device, and gives the numbers it gives on the CPU.
+
+    Args:
+        name: The probe's name.
+        folder: The run folder.
+        parts: What it is given, and its options.
+        expected: Its result on the CPU.
+
+    Returns:
+        What was counted on the device.
+    """
     raw = {**experiment(name, parts), "executor": "serial", "device": NAME, "figures": False}
     with emulated_device() as counts:
         found = only_result(run(raw, out=folder))
@@ -276,10 +308,17 @@ def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected:
 
 
 def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: Any) -> Result:
-    """Runs a probe small, twice, and on request in processes; returns its result.
+    """Runs a probe small, twice, and on request in processes.
 
-    `architecture`, `dataset`, `estimators`, `training`, `shape`, `outputs`, `seed` and the probe's
-    options are keywords; axes that it needs and that are not given are tiny ones.
+    Args:
+        name: The probe's name.
+        folder: Where the runs go.
+        processes: Also compare with two worker processes.
+        **parts: `architecture`, `dataset`, `estimators`, `training`, `shape`, `outputs`, `seed`
+            and the probe's options; axes that it needs and that are not given are tiny ones.
+
+    Returns:
+        Its result.
     """
     first = small_run(name, folder / "serial", parts)
     again = small_run(name, folder / "again", {**parts, "figures": False})
@@ -292,7 +331,13 @@ def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: An
 
 
 def assert_same(first: Result, second: Result, what: str) -> None:
-    """Byte-identical arrays and equal quantities."""
+    """Byte-identical arrays and equal quantities.
+
+    Args:
+        first: A result.
+        second: Another, which must be the same.
+        what: Where the other comes from, for the message.
+    """
     import numpy as np
 
     assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"

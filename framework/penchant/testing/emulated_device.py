@@ -151,6 +151,7 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute an operator that a tensor of the device takes part in."""
         return _Call(func, args, kwargs or {}).answer()
 
 

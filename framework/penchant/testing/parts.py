@@ -103,7 +103,16 @@ def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
 
 
 def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dict[str, Any]:
-    """An experiment of one probe; what it needs and is not given is tiny."""
+    """An experiment of one probe; what it needs and is not given is tiny.
+
+    Args:
+        probe: Its name.
+        parts: What it is given, settings, and its options.
+        plugins: Where it is found.
+
+    Returns:
+        The experiment as a dict.
+    """
     plugins = plugins or discovery.load()
     cls = plugins.find("probe", probe).component
     left = dict(parts)
