@@ -11,40 +11,56 @@ from torch import Generator, Tensor
 
 
 class Samples(NamedTuple):
-    """Inputs (samples, *shape) and labels: (samples,) whole numbers for classes, else (samples, ...) numbers."""
+    """Inputs and their labels.
 
-    inputs: Tensor
+    Labels are whole numbers (samples,) where they are classes, else numbers (samples, ...).
+    """
+
+    inputs: Tensor  # (samples, *shape)
     labels: Tensor
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Samples:
         """The same samples on a device; labels that are classes stay whole numbers."""
-        floating = self.labels.is_floating_point()
+        kind = dtype if self.labels.is_floating_point() else torch.int64
         return Samples(
             self.inputs.to(device, dtype),
-            self.labels.to(device, dtype if floating else torch.int64),
+            self.labels.to(device, kind),
         )
 
     def select(self, indices: Tensor) -> Samples:
         """The samples with these indices, in their order."""
-        return Samples(self.inputs[indices], self.labels[indices])
+        return Samples(
+            self.inputs[indices],
+            self.labels[indices],
+        )
 
     def first_of_each_class(self, count: int) -> Samples:
         """The first `count` samples of each class, in their order; fewer where a class has fewer.
 
         >>> labels = torch.tensor([1, 0, 1, 1, 0], device="cpu")
-        >>> Samples(torch.arange(5, device="cpu"), labels).first_of_each_class(2).inputs.tolist()
+        >>> samples = Samples(torch.arange(5, device="cpu"), labels)
+        >>> samples.first_of_each_class(2).inputs.tolist()
         [0, 1, 2, 4]
         """
         place = torch.zeros_like(self.labels)  # of a sample among those of its class
         for label in self.labels.unique():
             own = self.labels == label
             place[own] = torch.arange(int(own.sum()), device=place.device)
-        return self.select(torch.nonzero(place < count)[:, 0])
+        chosen = torch.nonzero(place < count)
+        return self.select(chosen[:, 0])
 
 
 @dataclass(frozen=True)
 class Data:
-    """A loaded dataset. `classes` is 0 where labels are not classes; conventions and warnings reach the result."""
+    """A loaded dataset.
+
+    Args:
+        train: Samples to learn from.
+        test: Samples to be judged by.
+        classes: How many classes labels name; 0 where labels are not classes.
+        conventions: What makes numbers incomparable, by name; they reach the result.
+        warnings: What a reader must know; they reach the result.
+    """
 
     train: Samples
     test: Samples
@@ -60,34 +76,53 @@ class Data:
     @property
     def outputs(self) -> int:
         """Outputs a network needs: one a class, or one a component of the label."""
-        return self.classes or max(1, self.train.labels[:1].numel())
+        components = self.train.labels[:1].numel()
+        return self.classes or max(1, components)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Data:
         """The same data on a device, in a precision."""
-        return replace(self, train=self.train.to(device, dtype), test=self.test.to(device, dtype))
+        return replace(
+            self,
+            train=self.train.to(device, dtype),
+            test=self.test.to(device, dtype),
+        )
 
 
 def as_data(value: Any) -> Data:
-    """Data from what a dataset target returned: `Data`, or (train, test, classes) with pairs of tensors."""
+    """Data from what a dataset target returned.
+
+    Args:
+        value: `Data`, or (train, test, classes) with pairs of tensors.
+
+    Raises:
+        ValueError: Where parts cannot be right: no samples, other numbers of inputs than of labels,
+            inputs that are not finite, labels that are no classes.
+    """
     if isinstance(value, Data):
         data = value
     else:
         train, test, classes = value
         data = Data(Samples(*train), Samples(*test), int(classes))
-    for name, part in (("train", data.train), ("test", data.test)):
-        if len(part.inputs) != len(part.labels):
-            raise ValueError(
-                f"{name} has {len(part.inputs)} inputs and {len(part.labels)} labels, expected as many"
-            )
-        if not len(part.inputs):
-            raise ValueError(f"{name} has no samples")
-        if not torch.isfinite(part.inputs).all():
-            raise ValueError(f"{name} inputs have values that are not finite")
-        if data.classes and (part.labels.min() < 0 or part.labels.max() >= data.classes):
-            raise ValueError(
-                f"{name} labels must be in 0..{data.classes - 1}, found {int(part.labels.min())}..{int(part.labels.max())}"
-            )
+    _check_part("train", data.train, data.classes)
+    _check_part("test", data.test, data.classes)
     return data
+
+
+def _check_part(name: str, part: Samples, classes: int) -> None:
+    inputs, labels = part
+    if len(inputs) != len(labels):
+        raise ValueError(
+            f"{name} has {len(inputs)} inputs and {len(labels)} labels, expected as many"
+        )
+    if not len(inputs):
+        raise ValueError(f"{name} has no samples")
+    if not torch.isfinite(inputs).all():
+        raise ValueError(f"{name} inputs have values that are not finite")
+
+    # labels of classes count from zero
+    if classes and (labels.min() < 0 or labels.max() >= classes):
+        found = f"{int(labels.min())}..{int(labels.max())}"
+        raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {found}")
 
 
 def streams(generator: Generator, count: int) -> list[Generator]:
@@ -105,4 +140,8 @@ def streams(generator: Generator, count: int) -> list[Generator]:
     False
     """
     seeds = torch.randint(2**63 - 1, (count,), generator=generator, device="cpu")
-    return [torch.Generator(device="cpu").manual_seed(int(seed)) for seed in seeds]
+    found = []
+    for seed in seeds.tolist():
+        stream = torch.Generator(device="cpu")
+        found.append(stream.manual_seed(seed))
+    return found

@@ -1,8 +1,9 @@
-"""Derivatives with respect to the input: three answers to "which way does this network lean", for many networks.
+"""Derivatives with respect to the input: three answers to "which way does this network lean".
 
-`autograd` is the gradient at a point. `finite_difference` is (f(x + h e_i) - f(x - h e_i)) / 2h; with the published h = 100 it
-is not a derivative at x. As h grows it tends to the `impulse` response (f0(e_i) - f0(-e_i)) / 2 of the bias-free network
-f0, exactly so for positively homogeneous networks.
+`autograd` is the gradient at a point. `finite_difference` is (f(x + h e_i) - f(x - h e_i)) / 2h;
+with the published h = 100 it is not a derivative at x. As h grows it tends to the `impulse`
+response (f0(e_i) - f0(-e_i)) / 2 of the bias-free network f0, exactly so for positively
+homogeneous networks.
 """
 
 from __future__ import annotations
@@ -19,65 +20,98 @@ _KEPT_BYTES = 2**28  # displaced inputs up to this size are made once
 
 
 def first_output(outputs: Tensor) -> Tensor:
-    """The output that is differentiated: the only one, or the difference of two logits."""
-    return outputs[..., 0] if outputs.shape[-1] == 1 else outputs[..., 1] - outputs[..., 0]
+    """The output that is differentiated: the only one, or the difference of two logits.
+
+    >>> first_output(torch.tensor([[1.0, 3.0]], device="cpu")).tolist()
+    [2.0]
+    """
+    if outputs.shape[-1] == 1:
+        return outputs[..., 0]
+    return outputs[..., 1] - outputs[..., 0]
 
 
 def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
-    """Gradients (networks, points, D) of every network at points (points, *shape)."""
+    """Gradients in the input, of every network at every point.
+
+    Args:
+        ensemble: Networks.
+        points: Inputs (points, *shape).
+
+    Returns:
+        Gradients (networks, points, D).
+    """
 
     def at_all_points(network: Network) -> Tensor:
-        gradient = torch.func.grad(
-            lambda x: first_output(network(x)).sum()
-        )  # rows do not mix: the sum keeps them apart
+        # rows do not mix: the sum keeps them apart
+        gradient = torch.func.grad(lambda x: first_output(network(x)).sum())
         return gradient(points)
 
     return ensemble.map(at_all_points).flatten(2)
 
 
 def chunk_size(device: torch.device) -> int:
-    """Images a forward pass, by device type: 256 fit a CPU's caches, a GPU wants thousands (`make bench`)."""
+    """Images a forward pass: 256 fit a CPU's caches, a GPU wants thousands (`make bench`)."""
     return 256 if device.type == "cpu" else 4096
 
 
 class Displaced:
-    """The inputs x + h e_i and x - h e_i for every pixel i, in chunks; made once where they fit."""
+    """The inputs x + h e_i and x - h e_i for every pixel i, in chunks; made once where they fit.
+
+    Args:
+        point: The input x, without an axis of samples.
+        step: The h.
+        chunk: Inputs a forward pass; by default what the device likes.
+    """
 
     def __init__(self, point: Tensor, step: float, *, chunk: int | None = None) -> None:
-        self.point, self.step = point, step
-        self.chunk = max(1, (chunk or chunk_size(point.device)) // 2)
-        fits = 2 * point.numel() ** 2 * point.element_size() <= _KEPT_BYTES
-        self._kept = [self._make(start) for start in self._starts()] if fits else None
+        self.point = point
+        self.step = step
+        both = chunk or chunk_size(point.device)
+        self.chunk = max(1, both // 2)
+        self._kept: list[Tensor] | None = None
+        needed = 2 * point.numel() ** 2 * point.element_size()
+        if needed <= _KEPT_BYTES:
+            self._kept = [self._make(start) for start in self._starts()]
+
+    def chunks(self) -> Iterator[Tensor]:
+        """Batches (2 rows, *shape): first the forward, then the backward displacements."""
+        if self._kept is not None:
+            return iter(self._kept)
+        return (self._make(start) for start in self._starts())
 
     def _starts(self) -> range:
         return range(0, self.point.numel(), self.chunk)
 
     def _make(self, start: int) -> Tensor:
+        """The chunk whose first displaced pixel is `start`."""
         size = self.point.numel()
-        rows = min(self.chunk, size - start)
-        step = torch.zeros(rows, size, device=self.point.device, dtype=self.point.dtype)
-        step[
-            torch.arange(rows, device=step.device),
-            torch.arange(start, start + rows, device=step.device),
-        ] = self.step
-        both = torch.cat([self.point.flatten() + step, self.point.flatten() - step])
-        return both.reshape(-1, *self.point.shape)
-
-    def chunks(self) -> Iterator[Tensor]:
-        """Batches (2 rows, *shape): first the forward, then the backward displacements."""
-        return (
-            iter(self._kept)
-            if self._kept is not None
-            else (self._make(start) for start in self._starts())
+        count = min(self.chunk, size - start)
+        step = torch.zeros(
+            count,
+            size,
+            device=self.point.device,
+            dtype=self.point.dtype,
         )
+        rows = torch.arange(count, device=step.device)
+        step[rows, start + rows] = self.step
+
+        centre = self.point.flatten()
+        both = torch.cat([centre + step, centre - step])
+        return both.reshape(-1, *self.point.shape)
 
 
 @torch.inference_mode()
 def central_differences(network: Network, displaced: Displaced) -> Tensor:
-    """(f(x + h e_i) - f(x - h e_i)) / 2h for every pixel i, (D,)."""
+    """(f(x + h e_i) - f(x - h e_i)) / 2h for every pixel i, (D,).
+
+    Args:
+        network: A function of a batch.
+        displaced: The inputs on both sides.
+    """
     parts = []
     for batch in displaced.chunks():
-        forward, backward = first_output(network(batch)).chunk(2)
+        outputs = first_output(network(batch))
+        forward, backward = outputs.chunk(2)
         parts.append((forward - backward) / (2 * displaced.step))
     return torch.cat(parts)
 
@@ -85,14 +119,36 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
 def finite_differences(
     ensemble: Ensemble, point: Tensor, *, step: float, chunk: int | None = None
 ) -> Tensor:
-    """Central differences (networks, D) at one point, network by network: each is bound by arithmetic already."""
+    """Central differences at one point, network by network: each is bound by arithmetic already.
+
+    Args:
+        ensemble: Networks.
+        point: The input, without an axis of samples.
+        step: The h.
+        chunk: Inputs a forward pass; by default what the device likes.
+
+    Returns:
+        Differences (networks, D).
+    """
     displaced = Displaced(point, step, chunk=chunk)
-    return torch.stack([central_differences(network, displaced) for network in ensemble.each()])
+    rows = [central_differences(network, displaced) for network in ensemble.each()]
+    return torch.stack(rows)
 
 
 def impulse_responses(
     ensemble: Ensemble, shape: tuple[int, ...], *, like: Tensor, chunk: int | None = None
 ) -> Tensor:
-    """(f0(e_i) - f0(-e_i)) / 2 of the bias-free networks, (networks, D)."""
+    """(f0(e_i) - f0(-e_i)) / 2 of the bias-free networks.
+
+    Args:
+        ensemble: Networks; their biases are left out.
+        shape: The shape of an input.
+        like: A tensor of the device and precision to use.
+        chunk: Inputs a forward pass; by default what the device likes.
+
+    Returns:
+        Responses (networks, D).
+    """
     origin = torch.zeros(shape, device=like.device, dtype=like.dtype)
-    return finite_differences(ensemble.without_biases(), origin, step=1.0, chunk=chunk)
+    without = ensemble.without_biases()
+    return finite_differences(without, origin, step=1.0, chunk=chunk)

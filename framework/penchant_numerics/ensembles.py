@@ -1,14 +1,15 @@
 """Ensembles: many networks of one architecture with their parameters stacked along a first axis.
 
-Network i is one definite network however it is drawn. Drawing replays, network by network, the in-place random operations that
-construction makes on each parameter, which is bit-identical to constructing and much faster; the first network is made
-both ways and compared, and where they differ (an initialisation that cannot be replayed) networks are constructed and stacked.
+Network i is one definite network however it is drawn. Drawing replays, network by network, the
+in-place random operations that construction makes on each parameter, which is bit-identical to
+constructing and much faster; the first network is made both ways and compared, and where they
+differ (an initialisation that cannot be replayed) networks are constructed and stacked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,54 +21,78 @@ State = dict[str, Tensor]
 class Drawable(Protocol):
     """What is drawn from: `context.architecture` is one."""
 
-    def seed_of(self, index: int) -> int: ...
-    def build(self, seed: int) -> nn.Module: ...
+    def seed_of(self, index: int) -> int:
+        """What the random numbers of network `index` are seeded with."""
+
+    def build(self, seed: int) -> nn.Module:
+        """The network of a seed."""
 
 
 class Ensemble:
-    """Networks with stacked parameters and buffers; `module` says what is done with them."""
+    """Networks with stacked parameters and buffers; `module` says what is done with them.
+
+    Args:
+        module: A network of the architecture; its own parameters are not used.
+        state: Parameters and buffers by name, (networks, *shape).
+        drawer: How they were drawn, `replayed` or `constructed`.
+    """
 
     def __init__(self, module: nn.Module, state: State, drawer: str) -> None:
-        self.module, self.state, self.drawer = module, state, drawer
+        self.module = module
+        self.state = state
+        self.drawer = drawer
 
     def __len__(self) -> int:
         return len(next(iter(self.state.values())))
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Ensemble:
         """On a device, in a precision; counters stay whole numbers."""
-        state = {
-            name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
-            for name, tensor in self.state.items()
-        }
+        state = {}
+        for name, tensor in self.state.items():
+            kind = dtype if tensor.is_floating_point() else tensor.dtype
+            state[name] = tensor.to(device, kind)
         return Ensemble(self.module.to(device, dtype), state, self.drawer)
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Any:
-        """`function(network, *shared)` for all networks at once (vmap); `network` is callable on a batch of inputs."""
-        return torch.vmap(
-            lambda state: function(self._network(state), *shared), randomness="error"
-        )(self.state)
+        """A function of all networks at once (vmap).
+
+        Args:
+            function: Takes a network, which is callable on a batch of inputs, and what is shared.
+            shared: The same for all networks.
+        """
+
+        def of_state(state: State) -> Any:
+            return function(self._network(state), *shared)
+
+        return torch.vmap(of_state, randomness="error")(self.state)
 
     def split(self, count: int) -> Iterator[Ensemble]:
         """The same networks in ensembles of at most `count`."""
         for first in range(0, len(self), count):
-            part = {name: tensor[first : first + count] for name, tensor in self.state.items()}
+            part = {}
+            for name, tensor in self.state.items():
+                part[name] = tensor[first : first + count]
             yield Ensemble(self.module, part, self.drawer)
 
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """The networks one by one, each a callable."""
         for number in range(len(self)):
-            yield self._network({name: tensor[number] for name, tensor in self.state.items()})
+            state = {name: tensor[number] for name, tensor in self.state.items()}
+            yield self._network(state)
 
     def _network(self, state: State) -> Callable[[Tensor], Tensor]:
-        return lambda inputs: torch.func.functional_call(self.module, state, (inputs,))
+        def network(inputs: Tensor) -> Tensor:
+            return torch.func.functional_call(self.module, state, (inputs,))
+
+        return network
 
     def without_biases(self) -> Ensemble:
         """The bias-free networks: every parameter called bias, and every running mean, is zero."""
-        zeroed = {
-            name: torch.zeros_like(t) if name.endswith(("bias", "running_mean")) else t
-            for name, t in self.state.items()
-        }
-        return Ensemble(self.module, zeroed, self.drawer)
+        state = {}
+        for name, tensor in self.state.items():
+            shifts = name.endswith(("bias", "running_mean"))
+            state[name] = torch.zeros_like(tensor) if shifts else tensor
+        return Ensemble(self.module, state, self.drawer)
 
 
 def constructed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -88,39 +113,67 @@ def constructed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
         return make()
 
 
+def state_of(module: nn.Module) -> State:
+    """Parameters and buffers of a module by name, without their graph.
+
+    Shared ones are there once; buffers that a checkpoint leaves out are there too.
+    """
+    parameters = dict(module.named_parameters())
+    buffers = dict(module.named_buffers())
+    return {name: tensor.detach() for name, tensor in {**parameters, **buffers}.items()}
+
+
 def draw(
     architecture: Drawable,
     indices: Sequence[int],
     *,
     prepare: Callable[[nn.Module], nn.Module] | None = None,
 ) -> Ensemble:
-    """Networks number `indices`, on the CPU in single precision; `prepare` (such as `safety.safe`) may change the module's code."""
+    """Networks number `indices`, on the CPU in single precision.
+
+    Args:
+        architecture: What is drawn from.
+        indices: Which networks.
+        prepare: What is done with the module, such as `safety.safe`; it may change its code.
+    """
     seeds = [architecture.seed_of(index) for index in indices]
     module, plan = _recorded(architecture, seeds[0])
     constants = state_of(module)
-    first = replay(plan, constants, seeds[:1]) if plan is not None else None
-    if first is not None and all(
-        torch.equal(first[name][0], tensor) for name, tensor in constants.items()
-    ):
-        state, drawer = replay(plan, constants, seeds), "replayed"
+    if plan is not None and _replays(plan, constants, seeds[0]):
+        state = replay(plan, constants, seeds)
+        drawer = "replayed"
     else:
-        networks = [constants, *(state_of(architecture.build(seed)) for seed in seeds[1:])]
-        state = {name: torch.stack([network[name] for network in networks]) for name in constants}
+        others = [state_of(architecture.build(seed)) for seed in seeds[1:]]
+        state = _stacked([constants, *others])
         drawer = "constructed"
     module.requires_grad_(False)
     return Ensemble(prepare(module) if prepare else module, state, drawer)
 
 
-def state_of(module: nn.Module) -> State:
-    tensors = [
-        *module.named_parameters(),
-        *module.named_buffers(),
-    ]  # shared ones once, non-persistent ones too
-    return {name: tensor.detach() for name, tensor in tensors}
+def _stacked(states: Sequence[State]) -> State:
+    stacked = {}
+    for name in states[0]:
+        stacked[name] = torch.stack([state[name] for state in states])
+    return stacked
+
+
+# ---- replaying a construction
+
+
+class Operation(NamedTuple):
+    """An in-place operation that fills a whole parameter or buffer."""
+
+    name: str
+    function: Any
+    arguments: tuple[Any, ...]
+    random: bool
+
+
+Plan = list[Operation]
 
 
 class _Recorder(TorchDispatchMode):
-    """Notes the in-place operations of a construction on whole tensors, and what cannot be replayed."""
+    """Notes the in-place operations of a construction, and what cannot be replayed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,52 +188,77 @@ class _Recorder(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        random = torch.Tag.nondeterministic_seeded in func.tags
-        in_place = func._schema.name.endswith("_") and args and isinstance(args[0], Tensor)
-        if in_place:
+        in_place = func._schema.name.endswith("_")
+        if in_place and args and isinstance(args[0], Tensor):
             self.operations.append((args[0], func, args[1:], kwargs))
-        elif random:
+        elif _is_random(func):
             self.random_elsewhere = True
         return func(*args, **kwargs)
 
 
-Plan = list[tuple[str, Any, tuple[Any, ...], bool]]
+def _is_random(operation: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in operation.tags
 
 
 def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None]:
-    """The constructed network and the operations that fill its tensors, or None where they are of another kind."""
+    """The constructed network, and the operations that fill its tensors.
+
+    There is no plan where a random operation is of another kind than filling a whole tensor.
+    """
     recorder = _Recorder()
     with recorder:
         module = architecture.build(seed)
-    names = {
-        (tensor.data_ptr(), tensor.shape): name
-        for name, tensor in state_of(module).items()
-        if tensor.numel()
-    }
+    if recorder.random_elsewhere:
+        return module, None
+
+    names = {}
+    for name, tensor in state_of(module).items():
+        if tensor.numel():
+            names[tensor.data_ptr(), tensor.shape] = name
+
     plan: Plan = []
     for tensor, operation, arguments, keywords in recorder.operations:
         name = names.get((tensor.data_ptr(), tensor.shape))
-        random = torch.Tag.nondeterministic_seeded in operation.tags
-        plain = not any(isinstance(part, Tensor) for part in arguments) and set(keywords) <= {
-            "generator"
-        }
-        if name is not None and plain and tensor.is_contiguous():
-            plan.append((name, operation, arguments, random))
+        random = _is_random(operation)
+        plain = _is_plain(arguments, keywords) and tensor.is_contiguous()
+        if name is not None and plain:
+            plan.append(Operation(name, operation, arguments, random))
         elif random:
             return module, None
-    return module, None if recorder.random_elsewhere else plan
+    return module, plan
+
+
+def _is_plain(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
+    """Whether an operation takes numbers only, besides the tensor it fills."""
+    tensors = any(isinstance(part, Tensor) for part in arguments)
+    return not tensors and set(keywords) <= {"generator"}
+
+
+def _replays(plan: Plan, constants: State, seed: int) -> bool:
+    """Whether the plan gives the first network as it was constructed."""
+    first = replay(plan, constants, [seed])
+    return all(torch.equal(first[name][0], tensor) for name, tensor in constants.items())
 
 
 def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
-    """Fill stacked tensors network by network, tensor by tensor, in the order of construction."""
-    state = {
-        name: tensor.expand(len(seeds), *tensor.shape).clone() for name, tensor in constants.items()
-    }
+    """Fill stacked tensors network by network, tensor by tensor, in the order of construction.
+
+    Args:
+        plan: The operations.
+        constants: Tensors of one network; what no operation fills stays as it is.
+        seeds: One a network.
+
+    Returns:
+        The state of all networks, (networks, *shape).
+    """
+    state = {}
+    for name, tensor in constants.items():
+        state[name] = tensor.expand(len(seeds), *tensor.shape).clone()
+
     generator = torch.Generator(device="cpu")
     for number, seed in enumerate(seeds):
         generator.manual_seed(seed)
-        for name, operation, arguments, random in plan:
-            operation(
-                state[name][number], *arguments, **({"generator": generator} if random else {})
-            )
+        for name, function, arguments, random in plan:
+            drawn = {"generator": generator} if random else {}
+            function(state[name][number], *arguments, **drawn)
     return state

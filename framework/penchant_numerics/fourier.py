@@ -1,12 +1,14 @@
 """Real Fourier bases of sampled signals and images, and spectra of sampled functions.
 
-On a grid of shape (N_1, ..., N_d) with D points, a frequency k is d whole numbers of cycles and its waves are
+On a grid of shape (N_1, ..., N_d) with D points, a frequency k is d whole numbers of cycles and its
+waves are
 
-    c_k[n] = a cos(2 pi sum_i k_i n_i / N_i),    s_k[n] = a sin(2 pi sum_i k_i n_i / N_i),    a = sqrt(2 / D),
+    c_k[n] = a cos(2 pi sum_i k_i n_i / N_i),    s_k[n] = a sin(2 pi sum_i k_i n_i / N_i),
 
-where a = sqrt(1 / D) for a frequency that is its own mirror image (2 k_i = 0 mod N_i on every axis: DC and Nyquist), which has no
-sine. k and -k have the same cosine and opposite sines, so one of the two stands for both; cosines and sines together are an
-orthonormal basis of R^D. Frequencies are signed, -N_i/2 < k_i <= N_i/2.
+with a = sqrt(2 / D), but a = sqrt(1 / D) for a frequency that is its own mirror image
+(2 k_i = 0 mod N_i on every axis: DC and Nyquist), which has no sine. k and -k have the same cosine
+and opposite sines, so one of the two stands for both; cosines and sines together are an orthonormal
+basis of R^D. Frequencies are signed, -N_i/2 < k_i <= N_i/2.
 """
 
 from __future__ import annotations
@@ -21,35 +23,72 @@ from torch import Tensor
 
 
 class Waves(NamedTuple):
-    """Waves on a grid: their frequencies (waves, axes) and unit vectors (waves, points), the grid flattened row by row."""
+    """Waves on a grid."""
 
-    frequencies: Tensor
-    vectors: Tensor
+    frequencies: Tensor  # (waves, axes)
+    vectors: Tensor  # (waves, points), unit vectors; the grid flattened row by row
+
+
+# ---- frequencies
 
 
 def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     """One frequency of every pair k, -k, slowest first: by cycles per sample, then by k.
+
+    Args:
+        shape: The grid.
 
     >>> cosine_frequencies((5,))
     [(0,), (1,), (2,)]
     >>> cosine_frequencies((2, 3))
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
-    ranges = [range(-((count - 1) // 2), count // 2 + 1) for count in shape]
-    kept = [k for k in itertools.product(*ranges) if k[::-1] >= _mirror(k, shape)[::-1]]
     common = math.lcm(*shape)
-    return sorted(
-        kept, key=lambda k: (sum((each * common // count) ** 2 for each, count in zip(k, shape)), k)
-    )
+    ranges = [range(-((count - 1) // 2), count // 2 + 1) for count in shape]
+
+    def speed(k: tuple[int, ...]) -> int:
+        """The square of cycles per sample, in whole numbers."""
+        parts = [each * common // count for each, count in zip(k, shape)]
+        return sum(part**2 for part in parts)
+
+    kept = []
+    for k in itertools.product(*ranges):
+        mirror = _mirror(k, shape)
+        if k[::-1] >= mirror[::-1]:
+            kept.append(k)
+    return sorted(kept, key=lambda k: (speed(k), k))
 
 
 def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
-    """The frequencies of `cosine_frequencies` that have a sine: all but those that are their own mirror image.
+    """The frequencies of `cosine_frequencies` that have a sine.
+
+    All but those that are their own mirror image.
+
+    Args:
+        shape: The grid.
 
     >>> sine_frequencies((4,))
     [(1,)]
     """
     return [k for k in cosine_frequencies(shape) if not _is_own_mirror(k, shape)]
+
+
+def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """-k in the same signed range; Nyquist is its own."""
+    mirrored = []
+    for each, count in zip(frequency, shape):
+        nyquist = 2 * each == count
+        mirrored.append(each if nyquist else -each)
+    return tuple(mirrored)
+
+
+def _is_own_mirror(frequency: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether k and -k are the same frequency: on every axis DC or Nyquist."""
+    pairs = zip(frequency, shape)
+    return all(2 * each % count == 0 for each, count in pairs)
+
+
+# ---- waves
 
 
 def cosine(
@@ -61,10 +100,17 @@ def cosine(
 ) -> Tensor:
     """The unit vector c_k of one frequency, (points,).
 
+    Args:
+        frequency: Whole numbers of cycles, one an axis.
+        shape: The grid.
+        device: Where it is made.
+        dtype: Its precision.
+
     >>> cosine((2,), (4,), device="cpu", dtype=torch.float64).tolist()
     [0.5, -0.5, 0.5, -0.5]
     """
-    return _waves(torch.cos, [frequency], shape, device=device, dtype=dtype).vectors[0]
+    waves = _waves(torch.cos, [frequency], shape, device=device, dtype=dtype)
+    return waves.vectors[0]
 
 
 def sine(
@@ -76,36 +122,61 @@ def sine(
 ) -> Tensor:
     """The unit vector s_k of one frequency, (points,); DC and Nyquist have none.
 
+    Args:
+        frequency: Whole numbers of cycles, one an axis.
+        shape: The grid.
+        device: Where it is made.
+        dtype: Its precision.
+
     >>> sine((1,), (4,), device="cpu", dtype=torch.float64).round(decimals=3).tolist()
     [0.0, 0.707, 0.0, -0.707]
     """
     if _is_own_mirror(frequency, shape):
         raise ValueError(
-            f"frequency {tuple(frequency)} of a grid {tuple(shape)} is its own mirror image and has no sine"
+            f"frequency {tuple(frequency)} of a grid {tuple(shape)} is its own mirror image "
+            "and has no sine"
         )
-    return _waves(torch.sin, [frequency], shape, device=device, dtype=dtype).vectors[0]
+    waves = _waves(torch.sin, [frequency], shape, device=device, dtype=dtype)
+    return waves.vectors[0]
 
 
 def cosine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """All cosines of a grid, slowest first.
 
+    Args:
+        shape: The grid.
+        device: Where they are made.
+        dtype: Their precision.
+
     >>> cosine_family((32, 32), device="cpu", dtype=torch.float32).vectors.shape
     torch.Size([514, 1024])
     """
-    return _waves(torch.cos, cosine_frequencies(shape), shape, device=device, dtype=dtype)
+    frequencies = cosine_frequencies(shape)
+    return _waves(torch.cos, frequencies, shape, device=device, dtype=dtype)
 
 
 def sine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """All sines of a grid, slowest first.
 
+    Args:
+        shape: The grid.
+        device: Where they are made.
+        dtype: Their precision.
+
     >>> sine_family((32, 32), device="cpu", dtype=torch.float32).vectors.shape
     torch.Size([510, 1024])
     """
-    return _waves(torch.sin, sine_frequencies(shape), shape, device=device, dtype=dtype)
+    frequencies = sine_frequencies(shape)
+    return _waves(torch.sin, frequencies, shape, device=device, dtype=dtype)
 
 
 def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """A complete orthonormal basis of R^D: the cosines, then the sines.
+
+    Args:
+        shape: The grid.
+        device: Where it is made.
+        dtype: Its precision.
 
     >>> vectors = real_basis((2, 3), device="cpu", dtype=torch.float64).vectors
     >>> torch.allclose(vectors @ vectors.T, torch.eye(6, device="cpu", dtype=torch.float64))
@@ -119,13 +190,60 @@ def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch
     )
 
 
-def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
-    """Amplitudes of the waves in functions sampled on a grid: 2 |DFT_k| / D, and |DFT_k| / D for DC and Nyquist.
+def _waves(
+    wave: Callable[[Tensor], Tensor],
+    frequencies: Sequence[Sequence[int]],
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Waves:
+    axes = len(shape)
+    if any(len(each) != axes for each in frequencies):
+        raise ValueError(
+            f"expected frequencies with {axes} components for a grid {tuple(shape)}, "
+            f"found {list(frequencies)[0]}"
+        )
+    rows = [list(each) for each in frequencies]
+    k = torch.tensor(rows, device=device, dtype=torch.int64).reshape(-1, axes)
+    turns = _phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape))
 
-    So A cos(2 pi k z + phi) on z = j/N has amplitude A at k, whatever its phase.
+    # what makes them unit vectors
+    lengths = []
+    for each in frequencies:
+        power = 1 if _is_own_mirror(each, shape) else 2
+        lengths.append(math.sqrt(power / math.prod(shape)))
+    scale = torch.tensor(lengths, device=device, dtype=dtype)
+    return Waves(k, scale[:, None] * wave(turns))
+
+
+def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
+    """Phases (waves, points) in whole parts of 1 / lcm(shape) of a turn.
+
+    Whole numbers are exact, so large frequencies lose no accuracy.
+    """
+    common = math.lcm(*shape)
+    phases = 0 * k[:, :1]
+    for axis, count in enumerate(shape):
+        places = torch.arange(count, device=k.device)
+        along = k[:, axis, None] * places % count * (common // count)
+        both = phases[:, :, None] + along[:, None, :]
+        phases = both.flatten(1)
+    return phases % common
+
+
+# ---- spectra
+
+
+def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
+    """Amplitudes of the waves in functions sampled on a grid.
+
+    2 |DFT_k| / D, and |DFT_k| / D for DC and Nyquist. So A cos(2 pi k z + phi) on z = j/N has
+    amplitude A at k, whatever its phase.
 
     Args:
-        values: Samples (..., N_1, ..., N_d); the endpoint is excluded, so that whole frequencies are exact bins.
+        values: Samples (..., N_1, ..., N_d); the endpoint is excluded, so that whole frequencies
+            are exact bins.
         frequencies: Whole numbers (frequencies, d), signed or not.
 
     Returns:
@@ -141,12 +259,12 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     counts = torch.tensor(shape, device=values.device)
     bins = frequencies.to(values.device) % counts  # (frequencies, d)
     transform = torch.fft.fftn(values, dim=tuple(range(-axes, 0)))
+    found = transform[(..., *bins.unbind(-1))].abs()
+
+    # a frequency and its mirror image share an amplitude
     own_mirror = (2 * bins % counts == 0).all(-1)
-    return (
-        transform[(..., *bins.unbind(-1))].abs()
-        * (2 - own_mirror.to(values.dtype))
-        / math.prod(shape)
-    )
+    shared = 2 - own_mirror.to(values.dtype)
+    return found * shared / math.prod(shape)
 
 
 def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -160,74 +278,29 @@ def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[T
         shape: The grid, and the shape of the map.
 
     Returns:
-        The map, NaN where there is no value (the sines of DC and Nyquist), and the mask of the cells that were filled in from
-        their mirror image.
+        The map, NaN where there is no value (the sines of DC and Nyquist), and the mask of the
+        cells that were filled in from their mirror image.
 
     >>> waves = sine_family((4,), device="cpu", dtype=torch.float64)
     >>> layout(torch.tensor([7.0], device="cpu"), waves.frequencies, (4,))
     (tensor([nan, 7., nan, 7.]), tensor([False,  True, False, False]))
     """
-    if (
-        frequencies.ndim != 2
-        or frequencies.shape[1] != len(shape)
-        or values.shape != frequencies.shape[:1]
-    ):
-        expected = f"(n,) values and (n, {len(shape)}) frequencies"
+    shape = tuple(shape)
+    expected = (*values.shape, len(shape))
+    if values.ndim != 1 or tuple(frequencies.shape) != expected:
         raise ValueError(
-            f"expected {expected} for a grid {tuple(shape)}, found {tuple(values.shape)} and {tuple(frequencies.shape)}"
+            f"expected (n,) values and (n, {len(shape)}) frequencies for a grid {shape}, "
+            f"found {tuple(values.shape)} and {tuple(frequencies.shape)}"
         )
-    filled = torch.full(tuple(shape), math.nan, device=values.device, dtype=values.dtype)
-    mirrored = torch.zeros(tuple(shape), device=values.device, dtype=torch.bool)
-    counts = torch.tensor(tuple(shape), device=values.device)
-    for sign, from_mirror in (
-        (-1, True),
-        (1, False),
-    ):  # what was given goes last: it wins over what is only mirrored
-        cells = tuple(((sign * frequencies.to(values.device) + counts // 2) % counts).unbind(-1))
+    filled = torch.full(shape, math.nan, device=values.device, dtype=values.dtype)
+    mirrored = torch.zeros(shape, device=values.device, dtype=torch.bool)
+    counts = torch.tensor(shape, device=values.device)
+    k = frequencies.to(values.device)
+
+    # what was given goes last: it wins over what is only mirrored
+    for sign, from_mirror in ((-1, True), (1, False)):
+        places = (sign * k + counts // 2) % counts
+        cells = places.unbind(-1)
         filled[cells] = values
         mirrored[cells] = from_mirror
     return filled, mirrored
-
-
-def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """-k in the same signed range; Nyquist is its own."""
-    return tuple(each if 2 * each == count else -each for each, count in zip(frequency, shape))
-
-
-def _is_own_mirror(frequency: Sequence[int], shape: Sequence[int]) -> bool:
-    return all(2 * each % count == 0 for each, count in zip(frequency, shape))
-
-
-def _waves(
-    wave: Callable[[Tensor], Tensor],
-    frequencies: Sequence[Sequence[int]],
-    shape: Sequence[int],
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> Waves:
-    if any(len(each) != len(shape) for each in frequencies):
-        raise ValueError(
-            f"expected frequencies with {len(shape)} components for a grid {tuple(shape)}, found {list(frequencies)[0]}"
-        )
-    k = torch.tensor(
-        [list(each) for each in frequencies], device=device, dtype=torch.int64
-    ).reshape(-1, len(shape))
-    scales = [
-        math.sqrt((1 if _is_own_mirror(each, shape) else 2) / math.prod(shape))
-        for each in frequencies
-    ]
-    scale = torch.tensor(scales, device=device, dtype=dtype)
-    return Waves(
-        k, scale[:, None] * wave(_phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape)))
-    )
-
-
-def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
-    """Phases (waves, points) in whole parts of 1 / lcm(shape) of a turn: exact, so large frequencies lose no accuracy."""
-    common = math.lcm(*shape)
-    phases = 0 * k[:, :1]
-    for axis, count in enumerate(shape):
-        along = k[:, axis, None] * torch.arange(count, device=k.device) % count * (common // count)
-        phases = (phases[:, :, None] + along[:, None, :]).flatten(1)
-    return phases % common

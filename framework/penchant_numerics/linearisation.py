@@ -1,8 +1,10 @@
-"""A network's outputs as a linear function of its parameters, around where they are: J v and J^T u on one batch.
+"""A network's outputs as a linear function of its parameters, around where they are.
 
-Dual numbers give J v beside the outputs in one forward pass, and when the tangent requires gradients, autograd's record of the
-tangent is J^T. Where forward-mode differentiation lacks an operation, J v is the gradient in u of <J^T u, v> (double backward).
-Networks are called by their parameters and stay untouched; attention runs in its plain form, which can be differentiated twice.
+J v and J^T u on one batch. Dual numbers give J v beside the outputs in one forward pass, and when
+the tangent requires gradients, autograd's record of the tangent is J^T. Where forward-mode
+differentiation lacks an operation, J v is the gradient in u of <J^T u, v> (double backward).
+Networks are called by their parameters and stay untouched; attention runs in its plain form, which
+can be differentiated twice.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ from penchant_numerics.tape import NotRecordableError, Tape
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-
-_VECTORISED = (
-    2**14
-)  # parameters up to which a block is one vectorised product: beyond, caches prefer one vector after another
+# parameters up to which a block is one vectorised product: beyond, caches prefer one vector after
+# another
+_VECTORISED = 2**14
 _AGREEMENT = 1e-3  # a tape that is played must agree with what it recorded
 
 
@@ -34,7 +35,12 @@ class NoForwardDerivativeError(NotImplementedError):
 
 
 class Outputs:
-    """Outputs (samples, classes) of a network as a function of the parameters that `patterns` name, the others fixed."""
+    """Outputs (samples, classes) of a network as a function of some of its parameters.
+
+    Args:
+        network: The network; its other parameters are fixed.
+        patterns: Which parameters; None is all.
+    """
 
     def __init__(self, network: nn.Module, patterns: str | Sequence[str] | None = None) -> None:
         self.network = network
@@ -43,39 +49,49 @@ class Outputs:
         self.values = list(self.parameters.values())
 
     def __call__(self, values: Sequence[Tensor], inputs: Tensor) -> Tensor:
+        """Outputs on a batch, with these values of the parameters."""
+        named = dict(zip(self.layout.names, values))
         with plain_attention():
-            outputs = functional_call(self.network, dict(zip(self.layout.names, values)), (inputs,))
+            outputs = functional_call(self.network, named, (inputs,))
         if not isinstance(outputs, Tensor) or outputs.dim() != 2:
-            raise ValueError(
-                f"expected outputs (samples, classes), found {getattr(outputs, 'shape', type(outputs).__name__)}"
-            )
+            found = getattr(outputs, "shape", type(outputs).__name__)
+            raise ValueError(f"expected outputs (samples, classes), found {found}")
         return outputs
 
     def leaves(self) -> list[Tensor]:
-        """The parameters as tensors to differentiate by; they share memory with the network's and leave it no gradient."""
+        """The parameters as tensors to differentiate by.
+
+        They share memory with the network's and leave it no gradient.
+        """
         return [value.detach().requires_grad_() for value in self.values]
+
+
+# ---- one pass of dual numbers
 
 
 def dual_pass(
     outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, record: bool = False
 ) -> tuple[Tensor, Tensor, Tape | None]:
-    """Outputs (n, C), J v (n, C) for the tangents v, and the tape of J; one forward pass. J v has v's autograd graph."""
+    """Outputs and J v in one forward pass.
+
+    Args:
+        outputs: The network.
+        inputs: A batch of n.
+        tangents: v, by parameter.
+        record: Whether what makes J v of v is recorded.
+
+    Returns:
+        The outputs (n, C) without their graph, J v (n, C) with the graph of v, and the tape.
+
+    Raises:
+        NoForwardDerivativeError: Where the network has an operation without one.
+    """
+    make = _recorded_pass if record else _plain_pass
     try:
         with forward_ad.dual_level():
-            duals = [
-                forward_ad.make_dual(value, tangent)
-                for value, tangent in zip(outputs.values, tangents)
-            ]
-            if not record:
-                made = forward_ad.unpack_dual(outputs(duals, inputs))
-                return made.primal.detach(), _defined(made.tangent, made.primal, tangents), None
-            tape = Tape([forward_ad.unpack_dual(dual).tangent for dual in duals])
-            with tape:
-                made = forward_ad.unpack_dual(outputs(duals, inputs))
-            if made.tangent is None:
-                raise NotRecordableError("the outputs do not depend on these parameters")
-            tape.finish(made.tangent)
-            return made.primal.detach(), made.tangent, tape
+            pairs = zip(outputs.values, tangents)
+            duals = [forward_ad.make_dual(value, tangent) for value, tangent in pairs]
+            return make(outputs, inputs, duals, tangents)
     except (NotImplementedError, RuntimeError) as error:
         operation = _lacking(error)
         if operation is None:
@@ -83,29 +99,60 @@ def dual_pass(
         raise NoForwardDerivativeError(operation) from error
 
 
-def _defined(tangent: Tensor | None, primal: Tensor, tangents: Sequence[Tensor]) -> Tensor:
-    """A tangent that no parameter reaches is zero, still connected to the parameters."""
-    return tangent if tangent is not None else primal.detach() * 0 + 0 * tangents[0].sum()
+def _plain_pass(
+    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, None]:
+    made = forward_ad.unpack_dual(outputs(duals, inputs))
+    values = made.primal.detach()
+    tangent = made.tangent
+    if tangent is None:
+        # no parameter reaches the outputs: zero, still connected to the parameters
+        tangent = values * 0 + 0 * tangents[0].sum()
+    return values, tangent, None
+
+
+def _recorded_pass(
+    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tape]:
+    # the tape knows tangents as the duals hold them
+    held = [forward_ad.unpack_dual(dual).tangent for dual in duals]
+    tape = Tape(held)
+    with tape:
+        made = forward_ad.unpack_dual(outputs(duals, inputs))
+    if made.tangent is None:
+        raise NotRecordableError("the outputs do not depend on these parameters")
+    tape.finish(made.tangent)
+    return made.primal.detach(), made.tangent, tape
 
 
 def _lacking(error: Exception) -> str | None:
     """The operation that an error of forward-mode differentiation complains about."""
-    found = re.search(r"forward AD with (\S+) that does not support it", str(error))
+    text = str(error)
+    found = re.search(r"forward AD with (\S+) that does not support it", text)
     if found:
         return found.group(1)
-    return (
-        "a custom autograd.Function"
-        if "implement the jvp function for custom autograd.Function" in str(error)
-        else None
-    )
+    if "implement the jvp function for custom autograd.Function" in text:
+        return "a custom autograd.Function"
+    return None
+
+
+# ---- a linearisation that is kept
 
 
 class Linearisation:
     """J on one batch, kept: `jvp` and `vjp` compute no values of the network again.
 
+    Args:
+        values: The outputs (n, C).
+        layout: Where parameters are in a row.
+        forth: J v (n, C) of tangents by parameter.
+        back: J^T u by parameter, of u (n, C).
+        size: Bytes that are kept.
+        vectorised: Whether a block of vectors is one product.
+
     >>> network = nn.Linear(2, 1, bias=False)
     >>> line = linearise(Outputs(network), torch.tensor([[3.0, 4.0]], device="cpu"))
-    >>> line.jvp(torch.tensor([[1.0, 0.0]], device="cpu")).tolist()       # rows of parameters -> (k, samples, outputs)
+    >>> line.jvp(torch.tensor([[1.0, 0.0]], device="cpu")).tolist()
     [[[3.0]]]
     >>> line.vjp(torch.tensor([[[2.0]]], device="cpu")).tolist()
     [[6.0, 8.0]]
@@ -121,28 +168,39 @@ class Linearisation:
         size: int,
         vectorised: bool,
     ) -> None:
-        self.outputs, self.bytes = values, size  # (n, C)
-        self._layout, self._forth, self._back, self._vectorised = layout, forth, back, vectorised
+        self.outputs = values
+        self.bytes = size
+        self._layout = layout
+        self._forth = forth
+        self._back = back
+        self._vectorised = vectorised
 
     @torch.no_grad()
     def jvp(self, rows: Tensor) -> Tensor:
         """J v (k, n, C) for rows v (k, size)."""
         if self._vectorised and len(rows) > 1:
-            return vmap(lambda row: self._forth(self._layout.split(row)))(rows)
-        return torch.stack([self._forth(self._layout.split(row)) for row in rows])
+            return vmap(self._forth_row)(rows)
+        return torch.stack([self._forth_row(row) for row in rows])
+
+    def _forth_row(self, row: Tensor) -> Tensor:
+        return self._forth(self._layout.split(row))
 
     def vjp(self, cotangents: Tensor) -> Tensor:
         """J^T u (k, size) for u (k, n, C)."""
         total = torch.zeros(
-            len(cotangents), self._layout.size, device=cotangents.device, dtype=cotangents.dtype
+            len(cotangents),
+            self._layout.size,
+            device=cotangents.device,
+            dtype=cotangents.dtype,
         )
         self.add_vjp(total, cotangents)
         return total
 
     def add_vjp(self, total: Tensor, cotangents: Tensor) -> None:
-        """Add J^T u to rows (k, size)."""
+        """Add J^T u, for u (k, n, C), to rows (k, size)."""
         if self._vectorised and len(cotangents) > 1:
-            self._layout.add_(total, vmap(self._back)(cotangents))
+            pulled = vmap(self._back)(cotangents)
+            self._layout.add_(total, pulled)
             return
         for row, each in zip(total, cotangents):
             self._layout.add_(row, self._back(each))
@@ -151,19 +209,24 @@ class Linearisation:
 def linearise(
     outputs: Outputs, inputs: Tensor, *, route: str = "dual", check: bool = False
 ) -> Linearisation:
-    """The linearisation on a batch by `dual` numbers or `double-backward`; `check` plays a tape once against its recording."""
-    return (
-        _by_dual_numbers(outputs, inputs, check=check)
-        if route == "dual"
-        else _by_double_backward(outputs, inputs)
-    )
+    """The linearisation on a batch.
+
+    Args:
+        outputs: The network.
+        inputs: The batch.
+        route: By `dual` numbers, or by `double-backward`.
+        check: Whether a tape is played once against its recording.
+    """
+    if route == "dual":
+        return _by_dual_numbers(outputs, inputs, check=check)
+    return _by_double_backward(outputs, inputs)
 
 
 def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linearisation:
     layout = outputs.layout
-    row = torch.arange(
-        layout.size, device=layout.device, dtype=layout.dtype
-    ).cos()  # any direction; zeros would check nothing
+
+    # any direction: zeros would check nothing
+    row = torch.arange(layout.size, device=layout.device, dtype=layout.dtype).cos()
     tangents = [each.detach().requires_grad_() for each in layout.split(row)]
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
@@ -172,19 +235,31 @@ def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linear
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
         return torch.autograd.grad(
-            tangent, tangents, cotangent, retain_graph=True, materialize_grads=True
+            tangent,
+            tangents,
+            cotangent,
+            retain_graph=True,
+            materialize_grads=True,
         )
 
-    known = {each.untyped_storage()._cdata for each in [*outputs.values, inputs]}
+    # what the network holds anyway does not count
+    known = _storages([*outputs.values, inputs])
     size = sum(count for storage, count in tape.constants().items() if storage not in known)
-    vectorised = layout.size <= _VECTORISED and not tape.writes
-    return Linearisation(values, layout, tape.play, back, size=size, vectorised=vectorised)
+    return Linearisation(
+        values,
+        layout,
+        tape.play,
+        back,
+        size=size,
+        vectorised=layout.size <= _VECTORISED and not tape.writes,
+    )
 
 
 def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
     with torch.no_grad():
         played = tape.play(tangents)
-    if not (played - expected).norm() <= _AGREEMENT * expected.norm():
+    away = (played - expected).norm()
+    if not away <= _AGREEMENT * expected.norm():
         raise NotRecordableError("a tape played again does not give what it recorded")
 
 
@@ -194,37 +269,66 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
         values = outputs(leaves, inputs)
         dummy = torch.zeros_like(values, requires_grad=True)
         pulled = torch.autograd.grad(
-            values, leaves, dummy, create_graph=True, materialize_grads=True
+            values,
+            leaves,
+            dummy,
+            create_graph=True,
+            materialize_grads=True,
         )
+
+    # parameters that do not reach the outputs have no graph
     reached = [number for number, each in enumerate(pulled) if each.requires_grad]
+    linear = [pulled[number] for number in reached]
 
     def forth(tangents: Sequence[Tensor]) -> Tensor:
         along = [tangents[number] for number in reached]
-        return torch.autograd.grad(
-            [pulled[number] for number in reached], dummy, along, retain_graph=True
-        )[0]
+        (product,) = torch.autograd.grad(linear, dummy, along, retain_graph=True)
+        return product
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
         return torch.autograd.grad(
-            values, leaves, cotangent, retain_graph=True, materialize_grads=True
+            values,
+            leaves,
+            cotangent,
+            retain_graph=True,
+            materialize_grads=True,
         )
 
-    size = 2 * saved_bytes(
-        lambda: outputs(leaves, inputs), known=[*outputs.values, inputs]
-    )  # forth keeps about as much again
-    return Linearisation(values.detach(), outputs.layout, forth, back, size=size, vectorised=False)
+    kept = saved_bytes(lambda: outputs(leaves, inputs), known=[*outputs.values, inputs])
+    return Linearisation(
+        values.detach(),
+        outputs.layout,
+        forth,
+        back,
+        size=2 * kept,  # forth keeps about as much again
+        vectorised=False,
+    )
+
+
+def _storages(tensors: Sequence[Tensor]) -> set[int]:
+    return {each.untyped_storage()._cdata for each in tensors}
 
 
 def saved_bytes(compute: Callable[[], object], *, known: Sequence[Tensor]) -> int:
-    """Bytes of what autograd keeps for a computation, but for tensors that exist anyway; computes once."""
-    skip = {each.untyped_storage()._cdata for each in known}
+    """Bytes of what autograd keeps for a computation.
+
+    Args:
+        compute: The computation; it is done once.
+        known: Tensors that exist anyway and do not count.
+    """
+    skip = _storages(known)
     held: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        if tensor.untyped_storage()._cdata not in skip:
-            held[tensor.untyped_storage()._cdata] = tensor.detach()
+        storage = tensor.untyped_storage()._cdata
+        if storage not in skip:
+            held[storage] = tensor.detach()
         return tensor.detach()
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    def unpack(tensor: Tensor) -> Tensor:
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+    with torch.enable_grad(), hooks:
         compute()
     return sum(tensor.untyped_storage().nbytes() for tensor in held.values())

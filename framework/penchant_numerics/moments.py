@@ -1,8 +1,10 @@
-"""Streaming moments: a second moment is accumulated in double precision, merged across shards, and never needs the samples."""
+"""Streaming moments: accumulated in double precision, merged across shards, never needing the
+samples again; and the spectrum of a second moment."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +12,10 @@ import torch
 from penchant_numerics import answers
 from torch import Tensor
 
-_LARGEST_GROUPED = (
-    2048  # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
-)
+# inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+_LARGEST_GROUPED = 2048
 _BLOCK = 32  # vectors that are added to a part at once
+_SIMULATED = 1024  # vectors of the null that are drawn at once
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
@@ -24,8 +26,12 @@ def accumulation_dtype(device: torch.device) -> torch.dtype:
 class SecondMoment:
     """Sum of g g^T over vectors g, with what centring and standard errors need.
 
-    The result does not depend on how the vectors were cut into pieces except for rounding; merging in a fixed order makes
-    it bit-identical.
+    The result does not depend on how the vectors were cut into pieces except for rounding; merging
+    in a fixed order makes it bit-identical.
+
+    Args:
+        size: The length of a vector.
+        device: Where the sum is.
 
     >>> moment = SecondMoment(2, device="cpu")
     >>> moment.add(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
@@ -51,28 +57,37 @@ class SecondMoment:
 
     def arrays(self) -> dict[str, Tensor]:
         """What a shard returns: the smallest thing that merges."""
-        return {"outer": self.outer, "total": self.total, "squared-norms": self.norms()}
+        return {
+            "outer": self.outer,
+            "total": self.total,
+            "squared-norms": self.norms(),
+        }
 
     def merge(self, arrays: Mapping[str, object]) -> None:
         """Add what another moment's `arrays()` gave."""
-        parts = {
-            name: torch.as_tensor(arrays[name], device=self.outer.device)
-            for name in ("outer", "total", "squared-norms")
-        }
-        self.outer += parts["outer"]
-        self.total += parts["total"]
-        self.squared_norms.append(parts["squared-norms"])
-        self.count += len(parts["squared-norms"])
+        device = self.outer.device
+        norms = torch.as_tensor(arrays["squared-norms"], device=device)
+        self.outer += torch.as_tensor(arrays["outer"], device=device)
+        self.total += torch.as_tensor(arrays["total"], device=device)
+        self.squared_norms.append(norms)
+        self.count += len(norms)
 
     def norms(self) -> Tensor:
         """Squared norms of all vectors, in the order they were added."""
-        return torch.cat(self.squared_norms) if self.squared_norms else self.total.new_zeros(0)
+        if not self.squared_norms:
+            return self.total.new_zeros(0)
+        return torch.cat(self.squared_norms)
 
     def mean(self) -> Tensor:
+        """The mean vector, (size,)."""
         return self.total / self.count
 
     def matrix(self, *, centred: bool = False) -> Tensor:
-        """The second moment, (1/T) sum g g^T, or the covariance around the mean (with 1/T as well)."""
+        """The second moment, (1/T) sum g g^T.
+
+        Args:
+            centred: Whether it is around the mean: the covariance, with 1/T as well.
+        """
         moment = self.outer / self.count
         if centred:
             mean = self.mean()
@@ -81,25 +96,33 @@ class SecondMoment:
 
 
 class GroupedMoment:
-    """A second moment kept in a few parts of equal size, so that leaving one out tells how sure a statistic of it is.
+    """A second moment in a few parts of equal size: leaving one out tells how sure a statistic is.
 
-    Vector t goes to part t mod groups: parts of unequal size would be taken for spread, because a spectrum depends on the number of
-    vectors. A part is a matrix, so large inputs have one part only and no jackknife.
+    Vector t goes to part t mod groups: parts of unequal size would be taken for spread, because a
+    spectrum depends on the number of vectors. A part is a matrix, so large inputs have one part
+    only and no jackknife.
+
+    Args:
+        size: The length of a vector.
+        device: Where the sums are.
+        groups: How many parts.
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
-        self.parts = [
-            SecondMoment(size, device=device)
-            for _ in range(groups if size <= _LARGEST_GROUPED else 1)
-        ]
+        count = groups if size <= _LARGEST_GROUPED else 1
+        self.parts = [SecondMoment(size, device=device) for _ in range(count)]
         self._waiting: list[list[Tensor]] = [[] for _ in self.parts]
         self._seen = 0
 
     def add(self, vectors: Tensor) -> None:
-        """Add rows (vectors, size) to the parts in turn; each takes them in blocks, because its matrix is large."""
+        """Add rows (vectors, size) to the parts in turn.
+
+        Each part takes them in blocks, because its matrix is large.
+        """
         groups = len(self.parts)
         for number, waiting in enumerate(self._waiting):
-            rows = vectors[(number - self._seen) % groups :: groups]
+            first = (number - self._seen) % groups
+            rows = vectors[first::groups]
             if len(rows):
                 waiting.append(rows.detach().clone())
             if sum(map(len, waiting)) >= _BLOCK:
@@ -107,14 +130,21 @@ class GroupedMoment:
         self._seen += len(vectors)
 
     def _flush(self, number: int) -> None:
-        if self._waiting[number]:
-            self.parts[number].add(torch.cat(self._waiting[number]))
-            self._waiting[number] = []
+        waiting = self._waiting[number]
+        if not waiting:
+            return
+        self.parts[number].add(torch.cat(waiting))
+        self._waiting[number] = []
 
     def whole(self, *, without: int | None = None) -> SecondMoment:
-        """All parts together, or all but one."""
+        """All parts together, or all but one.
+
+        Args:
+            without: The part to leave out.
+        """
         for number in range(len(self.parts)):
             self._flush(number)
+
         first = self.parts[0]
         total = SecondMoment(len(first.total), device=first.total.device)
         for number, part in enumerate(self.parts):
@@ -123,21 +153,35 @@ class GroupedMoment:
         return total
 
     def left_out(self, *, centred: bool, rank: int) -> Tensor | None:
-        """Eigenvalues (groups, rank), descending, with one part left out at a time; none with fewer than two parts."""
+        """Eigenvalues with one part left out at a time.
+
+        Args:
+            centred: Whether the moment is around the mean.
+            rank: How many eigenvalues.
+
+        Returns:
+            Eigenvalues (groups, rank), descending; None with fewer than two parts.
+        """
         filled = [number for number, part in enumerate(self.parts) if part.count]
         if len(filled) < 2:
             return None
-        spectra = [
-            torch.linalg.eigvalsh(self.whole(without=number).matrix(centred=centred))
-            for number in filled
-        ]
-        return torch.stack([values.flip(0)[:rank] for values in spectra])
+        spectra = []
+        for number in filled:
+            rest = self.whole(without=number).matrix(centred=centred)
+            values = torch.linalg.eigvalsh(rest)
+            spectra.append(values.flip(0)[:rank])
+        return torch.stack(spectra)
 
 
 class Directions(answers.Directions):
     """`penchant_numerics.answers.Directions` under its old name, built with `samples=`."""
 
     def __init__(self, *values: Any, samples: int | None = None, **named: Any) -> None:
+        warnings.warn(
+            "moments.Directions is answers.Directions, and its samples are called networks",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         if samples is not None:
             named["networks"] = samples
         super().__init__(*values, **named)
@@ -146,17 +190,26 @@ class Directions(answers.Directions):
 def directions_of(
     groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None
 ) -> answers.Directions:
-    """Eigenvectors of a streamed moment of one vector a network; only as many as there are networks mean anything."""
+    """Eigenvectors of a streamed moment of one vector a network.
+
+    Only as many of them as there are networks mean anything, so no more are given.
+
+    Args:
+        groups: The moment.
+        centred: Whether it is taken around the mean.
+        conventions: What makes the numbers incomparable with others, by name.
+    """
     moment = groups.whole()
     matrix = moment.matrix(centred=centred)
     eigenvalues, vectors = descending_eigh(matrix)
     rank = min(moment.count - int(centred), len(matrix))
     norms = moment.norms()
+    stderr = float(norms.std() / math.sqrt(moment.count))
     return answers.Directions(
         eigenvalues[:rank],
         vectors[:rank],
         trace=float(matrix.trace()),
-        trace_stderr=float(norms.std() / math.sqrt(moment.count)),
+        trace_stderr=stderr,
         networks=moment.count,
         matrix=matrix,
         squared_norms=norms,
@@ -166,32 +219,59 @@ def directions_of(
 
 
 def descending_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, descending, and eigenvectors as rows, each with its largest entry positive: signs are definite."""
+    """Eigenvalues, descending, and eigenvectors as rows.
+
+    Each vector has its largest entry positive, so that signs are definite.
+
+    >>> values, rows = descending_eigh(torch.diag(torch.tensor([1.0, 2.0], device="cpu")))
+    >>> values.tolist(), rows.tolist()
+    ([2.0, 1.0], [[0.0, 1.0], [1.0, 0.0]])
+    """
     values, columns = torch.linalg.eigh(matrix)
     rows = columns.flip(1).T
-    largest = rows.gather(1, rows.abs().argmax(1, keepdim=True))
-    return values.flip(0), rows * torch.where(largest < 0, -1.0, 1.0).to(rows.dtype)
+
+    # the largest entry of each row
+    places = rows.abs().argmax(1, keepdim=True)
+    largest = rows.gather(1, places)
+    signs = torch.where(largest < 0, -1.0, 1.0)
+    return values.flip(0), rows * signs.to(rows.dtype)
 
 
 def effective_rank(eigenvalues: Tensor) -> float:
-    """exp of the entropy of the normalised positive eigenvalues: between 1 and their number."""
+    """exp of the entropy of the normalised positive eigenvalues: between 1 and their number.
+
+    >>> round(effective_rank(torch.tensor([1.0, 1.0, 0.0], device="cpu")), 6)
+    2.0
+    """
     positive = eigenvalues[eigenvalues > 0]
     shares = positive / positive.sum()
-    return float(torch.exp(-(shares * shares.log()).sum()))
+    information = (shares * shares.log()).sum()
+    return float(torch.exp(-information))
 
 
 def isotropic_spectra(
     squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4
 ) -> Tensor:
-    """Spectra (draws, k), descending, of isotropic architectures with these gradient norms.
+    """Spectra of isotropic architectures with these gradient norms.
 
-    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere, in chunks of 1024 vectors. Plain Marchenko-Pastur
-    edges are right only where norms hardly vary. With fewer networks than inputs these are the T eigenvalues of the Gram
-    matrix: the others are zero.
+    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere. Plain Marchenko-Pastur
+    edges are right only where norms hardly vary. With fewer networks than inputs these are the T
+    eigenvalues of the Gram matrix: the others are zero.
+
+    Args:
+        squared_norms: |g_t|^2, (networks,).
+        size: The length of a gradient.
+        generator: A generator on the CPU.
+        draws: How many spectra.
+
+    Returns:
+        Spectra (draws, k), descending.
     """
-    return torch.stack(
-        [_isotropic_spectrum(squared_norms, size, generator).flip(0) for _ in range(draws)]
-    )
+    spectra = []
+    for _ in range(draws):
+        ascending = _isotropic_spectrum(squared_norms, size, generator)
+        spectra.append(ascending.flip(0))
+    return torch.stack(spectra)
 
 
 def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
@@ -199,16 +279,25 @@ def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Gener
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
         return torch.linalg.eigvalsh(rows @ rows.T / count)
+
     moment = SecondMoment(size, device=squared_norms.device)
-    for start in range(0, count, 1024):
-        moment.add(_sphere(squared_norms[start : start + 1024], size, generator))
+    for norms in squared_norms.split(_SIMULATED):
+        moment.add(_sphere(norms, size, generator))
     return torch.linalg.eigvalsh(moment.matrix())
 
 
 def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Rows with these squared norms in uniformly random directions; drawn on the CPU, the same for every device."""
-    rows = torch.randn(
-        len(squared_norms), size, generator=generator, device="cpu", dtype=torch.float64
+    """Rows with these squared norms in uniformly random directions.
+
+    Drawn on the CPU, so that they are the same for every device.
+    """
+    drawn = torch.randn(
+        len(squared_norms),
+        size,
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
     )
-    rows = rows.to(squared_norms.device, squared_norms.dtype)
-    return rows * (squared_norms.sqrt() / rows.norm(dim=1))[:, None]
+    rows = drawn.to(squared_norms.device, squared_norms.dtype)
+    scales = squared_norms.sqrt() / rows.norm(dim=1)
+    return rows * scales[:, None]

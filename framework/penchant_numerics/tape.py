@@ -1,13 +1,14 @@
 """A linear program recorded while dual numbers pass through a network.
 
-On dual numbers every operation computes a value and a tangent. The tangents' operations are linear in the tangent of the
-parameters and use values only as constants; recorded once, they give J v for any v without computing values again: two matrix
-products a linear layer instead of three. Their transpose is what autograd records beside it (`linearisation.py`).
+On dual numbers every operation computes a value and a tangent. The tangents' operations are linear
+in the tangent of the parameters and use values only as constants; recorded once, they give J v for
+any v without computing values again: two matrix products a linear layer instead of three. Their
+transpose is what autograd records beside it (`linearisation.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -27,93 +28,124 @@ class Slot(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One operation: arguments flattened, tangents among them as slots; where its tensors go; which slots end with it."""
+    """One operation."""
 
     operation: Any
-    arguments: list[Any]
-    spec: TreeSpec
-    outputs: list[int | None]
-    writes: bool
-    ends: list[int]
+    arguments: list[Any]  # flattened, tangents among them as slots
+    spec: TreeSpec  # how they were nested
+    outputs: list[int | None]  # the slots its tensors go to
+    writes: bool  # whether it changes a tangent in place
+    ends: list[int]  # slots that no later step needs
 
 
 class Tape(TorchDispatchMode):
-    """Records every operation that a tangent reaches; `finish` closes it, `play` runs it on other tangents.
+    """Records every operation that a tangent reaches.
 
-    A tensor is known by storage, offset, shape and strides, because autograd hands out views of one tensor under new
-    identities. Everything seen is kept until the end, so that no storage is used twice.
+    `finish` closes it, `play` runs it on other tangents. A tensor is known by storage, offset,
+    shape and strides, because autograd hands out views of one tensor under new identities.
+    Everything seen is kept until the end, so that no storage is used twice.
+
+    Args:
+        tangents: Tangents of the parameters.
+
+    >>> start = torch.tensor([1.0, 2.0], device="cpu")
+    >>> with Tape([start]) as tape:
+    ...     result = 3 * start
+    >>> tape.finish(result)
+    >>> tape.play([torch.tensor([5.0, 0.0], device="cpu")]).tolist()
+    [15.0, 0.0]
     """
 
     def __init__(self, tangents: Sequence[Tensor]) -> None:
         super().__init__()
         self.steps: list[Step] = []
         self._slots: dict[tuple[Any, ...], int] = {}
-        self._live: set[int] = set()
+        self._live: set[int] = set()  # storages of tangents
+        self._constants: set[int] = set()  # storages of values that steps use
         self._held: list[Tensor] = []
-        self._constants: set[int] = set()
         for tangent in tangents:
             self._place(tangent)
 
+    # ---- recording
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        flat, spec = tree_flatten((args, kwargs or {}))
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        flat, spec = tree_flatten((args, kwargs))
         written = _written(func, flat, spec)
-        if any(each.untyped_storage()._cdata in self._constants for each in written):
+        if any(_storage(each) in self._constants for each in written):
             raise NotRecordableError(f"{func} changes in place a value that a tangent needs")
         if any(self._is_live(each) for each in flat):
             self._record(func, flat, spec, out, written)
         return out
 
     def _is_live(self, value: Any) -> bool:
-        return isinstance(value, Tensor) and value.untyped_storage()._cdata in self._live
+        """Whether a value is a tangent, or a view of one."""
+        return isinstance(value, Tensor) and _storage(value) in self._live
 
     def _record(
         self, func: Any, flat: list[Any], spec: TreeSpec, out: Any, written: list[Tensor]
     ) -> None:
-        if (
-            any(not self._is_live(each) for each in written)
-            or func is torch.ops.aten._local_scalar_dense.default
-        ):
+        """Note a step whose arguments have a tangent among them."""
+        reads_out = func is torch.ops.aten._local_scalar_dense.default
+        if reads_out or any(not self._is_live(each) for each in written):
             raise NotRecordableError(f"{func} writes into, or reads out of, what is not a tangent")
-        if not any(isinstance(each, Tensor) for each in tree_leaves(out)):
+        leaves = tree_leaves(out)
+        if not _tensors(leaves):
             return  # a question about shapes
+
         arguments = [self._slot(each) if self._is_live(each) else each for each in flat]
-        self._constants |= {
-            each.untyped_storage()._cdata for each in arguments if isinstance(each, Tensor)
-        }
-        outputs = [
-            self._place(each) if isinstance(each, Tensor) else None for each in tree_leaves(out)
-        ]
-        self.steps.append(Step(func, arguments, spec, outputs, bool(written), []))
+        for constant in _tensors(arguments):
+            self._constants.add(_storage(constant))
+        outputs = [self._place(each) if isinstance(each, Tensor) else None for each in leaves]
+        step = Step(
+            func,
+            arguments,
+            spec,
+            outputs,
+            writes=bool(written),
+            ends=[],
+        )
+        self.steps.append(step)
 
     def _place(self, tensor: Tensor) -> int:
+        """The number of a new slot for a tangent."""
         number = len(self._held)
         self._slots[_identity(tensor)] = number
-        self._live.add(tensor.untyped_storage()._cdata)
+        self._live.add(_storage(tensor))
         self._held.append(tensor)
         return number
 
     def _slot(self, tensor: Tensor) -> Slot:
-        try:
-            return Slot(self._slots[_identity(tensor)])
-        except KeyError:
-            raise NotRecordableError(
-                f"a tangent of shape {tuple(tensor.shape)} came from nowhere"
-            ) from None
+        """The slot of a tangent that was seen before."""
+        number = self._slots.get(_identity(tensor))
+        if number is None:
+            raise NotRecordableError(f"a tangent of shape {tuple(tensor.shape)} came from nowhere")
+        return Slot(number)
 
     def finish(self, result: Tensor) -> None:
-        """Close the tape: `result` is what it computes. Steps that do not reach it are dropped, slots end with their last use."""
+        """Close the tape: `result` is what it computes.
+
+        Steps that do not reach it are dropped, and slots end with their last use.
+        """
         self.result = self._slot(result).number
         needed, kept = {self.result}, []
         for step in reversed(self.steps):
-            if not step.writes and not needed.intersection(step.outputs):
+            made = {number for number in step.outputs if number is not None}
+            if not step.writes and not needed & made:
                 continue
             used = {each.number for each in step.arguments if isinstance(each, Slot)}
-            ends = sorted((used | {out for out in step.outputs if out is not None}) - needed)
+            # backwards, the first step that mentions a slot is its last use
+            ends = (used | made) - needed
             needed |= used
-            kept.append(step._replace(ends=ends))
+            kept.append(step._replace(ends=sorted(ends)))
         self.steps = kept[::-1]
-        self._slots, self._live, self._held, self._constants = {}, set(), [], set()
+
+        # what was kept for recognising tangents
+        self._slots, self._live = {}, set()
+        self._held, self._constants = [], set()
+
+    # ---- playing
 
     @property
     def writes(self) -> bool:
@@ -124,11 +156,13 @@ class Tape(TorchDispatchMode):
         """What the tape computes for other tangents of the parameters."""
         values: dict[int, Tensor] = dict(enumerate(tangents))
         for step in self.steps:
-            flat = [
-                values[each.number] if isinstance(each, Slot) else each for each in step.arguments
-            ]
+            flat = []
+            for each in step.arguments:
+                flat.append(values[each.number] if isinstance(each, Slot) else each)
             args, kwargs = tree_unflatten(flat, step.spec)
-            for number, value in zip(step.outputs, tree_leaves(step.operation(*args, **kwargs))):
+            made = tree_leaves(step.operation(*args, **kwargs))
+
+            for number, value in zip(step.outputs, made):
                 if number is not None:
                     values[number] = value
             for number in step.ends:
@@ -137,18 +171,28 @@ class Tape(TorchDispatchMode):
 
     def constants(self) -> dict[int, int]:
         """Bytes of every storage the tape keeps, by its identity."""
-        tensors = [
-            each for step in self.steps for each in step.arguments if isinstance(each, Tensor)
-        ]
-        return {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in tensors}
+        sizes = {}
+        for step in self.steps:
+            for each in _tensors(step.arguments):
+                sizes[_storage(each)] = each.untyped_storage().nbytes()
+        return sizes
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    return [value for value in values if isinstance(value, Tensor)]
+
+
+def _storage(tensor: Tensor) -> int:
+    """The identity of the memory a tensor is in."""
+    return tensor.untyped_storage()._cdata
 
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:
-    strides = tuple(
-        stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1
-    )  # those of size 1 mean nothing
+    """What two tensors share only if they are the same numbers."""
+    sizes = zip(tensor.shape, tensor.stride())
+    strides = tuple(stride for size, stride in sizes if size > 1)  # those of size 1 mean nothing
     return (
-        tensor.untyped_storage()._cdata,
+        _storage(tensor),
         tensor.storage_offset(),
         tuple(tensor.shape),
         strides,
@@ -161,16 +205,12 @@ def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
     if not func._schema.is_mutable:
         return []
     args, kwargs = tree_unflatten(flat, spec)
-    given = {**dict(zip([argument.name for argument in func._schema.arguments], args)), **kwargs}
-    names = [
-        each.name
-        for each in func._schema.arguments
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
-    return [
-        leaf
-        for name in names
-        if name in given
-        for leaf in tree_leaves(given[name])
-        if isinstance(leaf, Tensor)
-    ]
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args)), **kwargs}
+
+    found: list[Tensor] = []
+    for argument in func._schema.arguments:
+        changed = argument.alias_info is not None and argument.alias_info.is_write
+        if changed and argument.name in given:
+            found += _tensors(tree_leaves(given[argument.name]))
+    return found
