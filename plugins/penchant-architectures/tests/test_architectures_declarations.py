@@ -1,15 +1,11 @@
 """Declarations: light to import, valid, and refused when options contradict each other."""
 
-import subprocess
-import sys
-
 import numpy as np
 import penchant
 import penchant_architectures
 import pytest
 import torch
 from penchant import testing
-from penchant.execution.networks import BoundArchitecture
 from penchant_numerics import ensembles
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}
@@ -34,16 +30,15 @@ def test_all_architectures_are_offered():
     assert sorted(COMPONENTS) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("offer", testing.offers("penchant-architectures"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
-    assert offer.component.summary().endswith(".")
+test_conforms = testing.conformance(
+    "penchant-architectures",
+    small={name: {"shape": shape_of(name), **SMALL.get(name, {})} for name in COMPONENTS},
+)
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_architecture_conforms(name):
-    with testing.strict_devices():
-        testing.check_architecture(name, shape=shape_of(name), **SMALL.get(name, {}))
+def test_summary_is_a_sentence(name):
+    assert COMPONENTS[name].summary().endswith(".")
 
 
 DRAWN = [
@@ -59,16 +54,11 @@ def test_ensembles_are_drawn_the_quick_way(name, initialization):
         **SMALL.get(name, {}),
         **({} if initialization == "default" else {"initialization": initialization}),
     }
-    bound = BoundArchitecture(COMPONENTS[name].bind(options), name, shape_of(name), 1, seed=0)
+    bound = testing.architecture({"name": name, **options}, shape=shape_of(name))
     ensemble = ensembles.draw(bound, [0, 3])
     assert ensemble.drawer == "replayed"
     network = dict(bound(3).named_parameters())
     assert all(torch.equal(ensemble.state[key][1], value) for key, value in network.items())
-
-
-def test_declarations_do_not_import_torch():
-    code = "import penchant_architectures, sys; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_weight_std_without_gaussian_weights_is_refused():
@@ -95,6 +85,8 @@ def test_prefilter_and_response_together_are_refused():
         ("mlp", {"widths": [500, 0]}, "widths must be at least 1, found 0"),
         ("mlp", {"widths": [10.5]}, "widths must be a list, each a whole number"),
         ("vit", {"normalization": "batch"}, "normalization must be one of layer, none"),
+        ("vit", {"heads": 5}, "found width 192 with 5 heads"),
+        ("vgg11", {"dropout": 1.0}, "dropout must be below 1"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(name, options, message):

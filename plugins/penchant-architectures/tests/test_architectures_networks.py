@@ -1,5 +1,6 @@
 """Networks: their sizes, the inputs they take, and that every option does what it says."""
 
+import importlib
 import itertools
 import math
 
@@ -7,7 +8,8 @@ import penchant
 import penchant_architectures
 import pytest
 import torch
-from penchant.components.targets import resolve
+from penchant_architectures.architectures import densenet121, lenet, vgg_stages
+from penchant_architectures.architectures.residual import PaddedShortcut
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -40,11 +42,16 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+def target_of(component):
+    module, _, function = component.target.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
 def build(name, shape=(1, 32, 32), outputs=1, seed=0, **options):
     component = COMPONENTS[name]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return resolve(component.target, name)(component.bind(options), shape, outputs).eval()
+        return target_of(component)(component.bind(options), shape, outputs).eval()
 
 
 def outline(name, shape=(1, 32, 32), outputs=1, **options):
@@ -216,8 +223,13 @@ def test_smallest_image_is_the_true_limit(name, options, limit, monkeypatch):
             match=f"^{name} needs images of at least {limit} x {limit}, found {found}$",
         ):
             build(name, shape, **options)
-    module = resolve(COMPONENTS[name].target, name).__globals__
-    monkeypatch.setitem(module, "image", lambda shape, name, at_least=1: shape)
+    checked_in = {
+        "vgg11": vgg_stages,
+        "vgg19": vgg_stages,
+        "lenet": lenet,
+        "densenet121": densenet121,
+    }
+    monkeypatch.setattr(checked_in[name], "image", lambda shape, name, at_least=1: shape)
     too_small = (1, limit - 1, limit - 1)
     with (
         torch.device("meta"),
@@ -333,6 +345,31 @@ def test_no_bias_in_front_of_a_batch_norm(name):
     assert [layer.bias is not None for layer in layers] == [False] * (len(layers) - 1) + [True]
 
 
+def test_batch_norm_of_convolutions_leaves_the_classifier_alone():
+    network = outline("vgg11", normalization="convolutions")
+    assert len(layers_of(network, nn.BatchNorm2d)) == 8
+    assert not layers_of(network, nn.BatchNorm1d)
+    assert all(layer.bias is None for layer in layers_of(network, nn.Conv2d))
+    assert all(layer.bias is not None for layer in layers_of(network, nn.Linear))
+
+
+def test_dropout_is_in_front_of_every_hidden_linear_layer_while_training_only():
+    network = build("vgg11", classifier=[32, 16], dropout=0.5)
+    kinds = [type(module) for module in network][-7:]
+    hidden = [nn.Dropout, nn.Linear, nn.ReLU]
+    assert kinds == [*hidden, *hidden, nn.Linear]
+    # The same networks are drawn, and they measure the same.
+    plain = build("vgg11", classifier=[32, 16])
+    assert not layers_of(plain, nn.Dropout)
+    pairs = zip(plain.parameters(), network.parameters(), strict=True)
+    assert all(torch.equal(one, two) for one, two in pairs)
+    x = torch.randn(2, 1, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(network(x), plain(x))
+        torch.manual_seed(0)
+        assert not torch.equal(network.train()(x), plain(x))
+
+
 @pytest.mark.parametrize("name", ["lenet", "vgg11", "vgg19"])
 @pytest.mark.parametrize(("pooling", "kind"), [("max", nn.MaxPool2d), ("average", nn.AvgPool2d)])
 def test_kind_of_pooling(name, pooling, kind):
@@ -365,8 +402,6 @@ def test_resnet_without_pooling_knows_the_size_of_its_last_maps(shape):
 
 
 def test_padded_shortcut_keeps_even_positions_and_adds_zeros():
-    from penchant_architectures.resnet import PaddedShortcut
-
     x = torch.randn(2, 4, 5, 7)
     y = PaddedShortcut(2, 4)(x)
     assert y.shape == (2, 8, 3, 4)

@@ -1,21 +1,13 @@
-"""What an input shape must be like; a shape that does not fit is told what is expected."""
+"""What an image must be like; a shape that does not fit is told what is expected."""
 
 from __future__ import annotations
 
 import penchant
-
-
-def written(shape: tuple[int, ...]) -> str:
-    """A shape as people write it.
-
-    >>> written((1, 32, 32))
-    '1 x 32 x 32'
-    """
-    return " x ".join(map(str, shape))
+from penchant_numerics.shapes import written
 
 
 def image(shape: tuple[int, ...], name: str, *, at_least: int = 1) -> tuple[int, int, int]:
-    """Channels, height and width of an image no side of which is too small for the architecture `name`."""
+    """Channels, height and width of an image that is large enough for the architecture `name`."""
     if len(shape) != 3:
         raise penchant.Error(
             f"{name} needs images (channels x height x width), found the shape {written(shape)}"

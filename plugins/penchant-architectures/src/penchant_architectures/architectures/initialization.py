@@ -1,20 +1,20 @@
-"""How weights are drawn: in place, on the parameters themselves, from the global generator, in construction order."""
+"""How weights are drawn: in place, from the global generator, in construction order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 
+from penchant_architectures.declarations.drawing import Drawn
+
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d)
+Rule = Callable[[nn.Module], None]
 
 
-def initialise(
-    network: nn.Module, options: Any, default: Callable[[nn.Module], None] | None = None
-) -> nn.Module:
+def initialise(network: nn.Module, options: Drawn, default: Rule | None = None) -> nn.Module:
     """Draw the linear and convolution layers again, as `options.initialization` says.
 
     Args:
@@ -25,16 +25,18 @@ def initialise(
     Returns:
         The same network.
     """
-    gaussian = options.initialization == "gaussian"
-    draw = normal(options.weight_std or 1.0) if gaussian else default
-    if draw is not None:
-        for layer in network.modules():
-            if isinstance(layer, WEIGHTED):
-                draw(layer)
+    rule = default
+    if options.initialization == "gaussian":
+        rule = normal(options.weight_std or 1.0)
+    if rule is None:
+        return network
+    for layer in network.modules():
+        if isinstance(layer, WEIGHTED):
+            rule(layer)
     return network
 
 
-def normal(std: float) -> Callable[[nn.Module], None]:
+def normal(std: float) -> Rule:
     """Weights N(0, std^2), biases zero."""
 
     def draw(layer: nn.Module) -> None:
@@ -45,10 +47,11 @@ def normal(std: float) -> Callable[[nn.Module], None]:
 
 
 def convolutions_by_fan_out(layer: nn.Module) -> None:
-    """Convolutions N(0, 2 / (kernel area * outputs)) with zero biases; linear layers stay as PyTorch drew them."""
-    if not isinstance(layer, nn.Linear):
-        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-        _clear_bias(layer)
+    """Convolutions N(0, 2 / (kernel area * outputs)), biases zero; linear layers stay as drawn."""
+    if isinstance(layer, nn.Linear):
+        return
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    _clear_bias(layer)
 
 
 def kaiming_normal(layer: nn.Module) -> None:
@@ -58,12 +61,13 @@ def kaiming_normal(layer: nn.Module) -> None:
 
 
 def glorot_uniform(layer: nn.Module) -> None:
-    """Weights U(+-sqrt(6 / (inputs + outputs))), biases zero; a convolution is the linear map of one patch.
+    """Weights U(+-sqrt(6 / (inputs + outputs))), biases zero; a convolution is that of one patch.
 
-    Not `nn.init.xavier_uniform_`, which counts the outputs of a kernel once for each of its positions: right for kernels
-    that overlap, not for patches that do not.
+    Not `nn.init.xavier_uniform_`, which counts the outputs of a kernel once for each of its
+    positions: right for kernels that overlap, not for patches that do not.
     """
-    outputs, inputs = len(layer.weight), layer.weight[0].numel()
+    outputs = len(layer.weight)
+    inputs = layer.weight[0].numel()
     bound = math.sqrt(6 / (inputs + outputs))
     nn.init.uniform_(layer.weight, -bound, bound)
     _clear_bias(layer)

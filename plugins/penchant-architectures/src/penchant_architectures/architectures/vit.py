@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import penchant
 import torch
+from penchant_numerics.shapes import written
 from torch import nn
 
-from penchant_architectures.initialization import glorot_uniform, initialise
-from penchant_architectures.layers import Layers
-from penchant_architectures.shapes import image, written
+from penchant_architectures.architectures.images import image
+from penchant_architectures.architectures.initialization import glorot_uniform, initialise
+from penchant_architectures.architectures.layers import Layers
+from penchant_architectures.declarations.transformers import VisionTransformer
 
-_TOKEN_STD = 0.02
+TOKEN_STD = 0.02
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads, written out: fused kernels cannot be differentiated twice."""
+    """Self-attention of several heads, written out: fused kernels have no second derivative."""
 
     def __init__(self, width: int, heads: int, *, bias: bool) -> None:
         super().__init__()
@@ -27,15 +28,16 @@ class Attention(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         batch, count, width = tokens.shape
-        parts = self.queries_keys_values(tokens).reshape(
-            batch, count, 3, self.heads, width // self.heads
-        )
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(
-            0
-        )  # (batch, heads, tokens, width of a head) each
-        scores = queries @ keys.transpose(-2, -1) / math.sqrt(width // self.heads)
+        of_a_head = width // self.heads
+        parts = self.queries_keys_values(tokens)
+        parts = parts.reshape(batch, count, 3, self.heads, of_a_head)
+        # Each is (batch, heads, tokens, width of a head).
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        scores = queries @ keys.transpose(-2, -1) / math.sqrt(of_a_head)
         mixed = scores.softmax(dim=-1) @ values
-        return self.output(mixed.transpose(1, 2).reshape(batch, count, width))
+        # The heads stand side by side again.
+        tokens = mixed.transpose(1, 2).reshape(batch, count, width)
+        return self.output(tokens)
 
 
 class Residual(nn.Module):
@@ -58,8 +60,8 @@ class Tokens(nn.Module):
         device = self.patches.weight.device
         self.class_token = nn.Parameter(torch.empty(1, 1, width, device=device))
         self.positions = nn.Parameter(torch.empty(1, count + 1, width, device=device))
-        nn.init.normal_(self.class_token, 0.0, _TOKEN_STD)
-        nn.init.normal_(self.positions, 0.0, _TOKEN_STD)
+        nn.init.normal_(self.class_token, 0.0, TOKEN_STD)
+        nn.init.normal_(self.positions, 0.0, TOKEN_STD)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         patches = self.patches(x).flatten(2).transpose(1, 2)  # (batch, patches, width)
@@ -74,32 +76,37 @@ class ClassToken(nn.Module):
         return tokens[:, 0]
 
 
-def build(options: Any, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def build(options: VisionTransformer, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vit`."""
     channels, height, width = image(shape, "vit")
-    if height % options.patch or width % options.patch:
+    patch = options.patch
+    if height % patch or width % patch:
         raise penchant.Error(
-            f"vit needs images whose sides are multiples of its patch {options.patch}, found {written(shape)}"
+            f"vit needs images whose sides are multiples of its patch {patch}, "
+            f"found {written(shape)}"
         )
-    if options.width % options.heads:
-        raise penchant.Error(
-            f"vit needs a width that its heads divide, found width {options.width} with {options.heads} heads"
-        )
-    count = (height // options.patch) * (width // options.patch)
-    modules: list[nn.Module] = [
-        Tokens(channels, options.patch, count, options.width, bias=options.bias)
-    ]
+    patches = (height // patch) * (width // patch)
+    tokens = Tokens(channels, patch, patches, options.width, bias=options.bias)
+    modules: list[nn.Module] = [tokens]
     for _ in range(options.layers):
         modules += _layer(options)
-    modules += [ClassToken(), *_norm(options), nn.Linear(options.width, outputs, bias=options.bias)]
+    # Only the class token is read out.
+    modules.append(ClassToken())
+    modules += _norm(options)
+    modules.append(nn.Linear(options.width, outputs, bias=options.bias))
     return initialise(nn.Sequential(*modules), options, glorot_uniform)
 
 
-def _layer(options: Any) -> list[nn.Module]:
+def _layer(options: VisionTransformer) -> list[nn.Module]:
     attention = Attention(options.width, options.heads, bias=options.bias)
     perceptron = Layers(options).perceptron(options.width, (options.hidden,), options.width)
-    return [Residual(*_norm(options), attention), Residual(*_norm(options), *perceptron)]
+    return [
+        Residual(*_norm(options), attention),
+        Residual(*_norm(options), *perceptron),
+    ]
 
 
-def _norm(options: Any) -> list[nn.Module]:
-    return [nn.LayerNorm(options.width)] if options.normalization == "layer" else []
+def _norm(options: VisionTransformer) -> list[nn.Module]:
+    if options.normalization == "none":
+        return []
+    return [nn.LayerNorm(options.width)]

@@ -1,0 +1,14 @@
+"""Shapes of inputs, as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def written(shape: Sequence[int]) -> str:
+    """A shape as it stands in a message.
+
+    >>> written((1, 32, 32))
+    '1 x 32 x 32'
+    """
+    return " x ".join(str(side) for side in shape)

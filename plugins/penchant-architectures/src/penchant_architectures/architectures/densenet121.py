@@ -1,0 +1,59 @@
+"""DenseNet121 for small images."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from penchant_architectures.architectures.images import image
+from penchant_architectures.architectures.initialization import initialise
+from penchant_architectures.architectures.layers import GlobalAverage, Layers, pooling
+from penchant_architectures.declarations.convolutional import DenseNet121
+
+BLOCKS = (6, 12, 24, 16)  # dense layers in each
+GROWTH = 32  # channels that a dense layer adds
+TRANSITIONS = len(BLOCKS) - 1
+
+
+class DenseLayer(nn.Module):
+    """Adds `GROWTH` channels, made from all channels so far, in front of them."""
+
+    def __init__(self, layers: Layers, inputs: int) -> None:
+        super().__init__()
+        bottleneck = 4 * GROWTH
+        self.growth = nn.Sequential(
+            *_before(layers, inputs),
+            layers.convolution(inputs, bottleneck, 1),
+            *_before(layers, bottleneck),
+            layers.convolution(bottleneck, GROWTH, 3, padding=1),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.growth(x), x], dim=1)
+
+
+def _before(layers: Layers, channels: int) -> list[nn.Module]:
+    """What stands in front of a convolution: normalization and activation."""
+    return [*layers.normalization(channels), layers.activation()]
+
+
+def build(options: DenseNet121, shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """Target of the architecture `densenet121`."""
+    smallest = 1 if options.pooling == "none" else 2**TRANSITIONS
+    inputs, _, _ = image(shape, "densenet121", at_least=smallest)
+    layers = Layers(options)
+    channels = 2 * GROWTH
+    modules: list[nn.Module] = [layers.convolution(inputs, channels, 3, padding=1)]
+    for index, count in enumerate(BLOCKS):
+        for _ in range(count):
+            modules.append(DenseLayer(layers, channels))
+            channels += GROWTH
+        modules += _before(layers, channels)
+        # Between blocks a transition halves channels and, with pooling, sides.
+        if index < TRANSITIONS:
+            modules.append(layers.convolution(channels, channels // 2, 1))
+            modules += pooling(options.pooling)
+            channels //= 2
+    modules.append(GlobalAverage())
+    modules.append(layers.linear(channels, outputs))
+    return initialise(nn.Sequential(*modules), options)

@@ -1,0 +1,76 @@
+"""Linear convolution, average over positions, linear readout."""
+
+from __future__ import annotations
+
+import penchant
+import torch
+from penchant_numerics.shapes import written
+from torch import nn
+
+from penchant_architectures.declarations import linear_models
+
+CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d}  # by the dimensions of an input
+
+
+class LinearConvolution(nn.Module):
+    """f(x) = sum_c p_c (1/k) sum_j w_c . patch_j(x); without pooling, p has an entry a c and j."""
+
+    def __init__(
+        self,
+        channels: int,
+        sides: tuple[int, ...],
+        outputs: int,
+        options: linear_models.LinearConvolution,
+    ) -> None:
+        super().__init__()
+        self.sides, self.channels = sides, channels
+        self.wrap = options.kernel - 1 if options.padding == "circular" else 0
+        self.average = options.pooling == "average"
+        convolution = CONVOLUTIONS[len(sides)]
+        self.convolution = convolution(
+            channels,
+            options.channels,
+            options.kernel,
+            stride=options.stride,
+            bias=False,
+        )
+        features = options.channels
+        if not self.average:
+            features *= _positions(sides, options)
+        self.readout = nn.Linear(features, outputs, bias=False)
+        nn.init.normal_(self.convolution.weight, 0.0, options.weight_std)
+        nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.reshape(len(x), self.channels, *self.sides)
+        # Circular: the beginning of every axis stands again behind its end.
+        for axis in range(2, x.ndim):
+            beginning = x.narrow(axis, 0, self.wrap)
+            x = torch.cat([x, beginning], dim=axis)
+        maps = self.convolution(x).flatten(2)  # (batch, channels, positions)
+        features = maps.mean(dim=2) if self.average else maps.flatten(1)
+        return self.readout(features)
+
+
+def build(
+    options: linear_models.LinearConvolution, shape: tuple[int, ...], outputs: int
+) -> nn.Module:
+    """Target of the architecture `linear-conv`."""
+    channels, sides = 1, shape
+    if len(shape) == 3:
+        channels, *sides = shape
+    if min(sides) < options.kernel:
+        raise penchant.Error(
+            f"linear-conv needs inputs with no side shorter than its kernel {options.kernel}, "
+            f"found {written(shape)}"
+        )
+    return LinearConvolution(channels, tuple(sides), outputs, options)
+
+
+def _positions(sides: tuple[int, ...], options: linear_models.LinearConvolution) -> int:
+    """How many patches there are."""
+    count = 1
+    for side in sides:
+        starts = side if options.padding == "circular" else side - options.kernel + 1
+        count *= -(-starts // options.stride)
+    return count

@@ -1,0 +1,100 @@
+"""Residual networks for small images: a stem and stages of basic blocks."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from penchant_architectures.architectures.images import image
+from penchant_architectures.architectures.initialization import initialise
+from penchant_architectures.architectures.layers import GlobalAverage, Layers
+from penchant_architectures.declarations.convolutional import ResNet18, ResNet20
+
+
+class PaddedShortcut(nn.Module):
+    """A shortcut without parameters: every second position, and zeros for channels that are new."""
+
+    def __init__(self, stride: int, extra: int) -> None:
+        super().__init__()
+        self.stride, self.extra = stride, extra
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = self.extra // 2
+        after = self.extra - before
+        kept = x[..., :: self.stride, :: self.stride]
+        return functional.pad(kept, (0, 0, 0, 0, before, after))
+
+
+class BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions beside a shortcut, and an activation of their sum."""
+
+    def __init__(
+        self, layers: Layers, inputs: int, outputs: int, *, stride: int, shortcut: str
+    ) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(
+            *layers.convolution_stage(inputs, outputs, 3, stride=stride, padding=1),
+            layers.convolution(outputs, outputs, 3, padding=1),
+            *layers.normalization(outputs),
+        )
+        self.shortcut = _shortcut(layers, inputs, outputs, stride, shortcut)
+        self.activation = layers.activation()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        both = self.residual(x) + self.shortcut(x)
+        return self.activation(both)
+
+
+def _shortcut(layers: Layers, inputs: int, outputs: int, stride: int, kind: str) -> nn.Module:
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    if kind == "padding":
+        return PaddedShortcut(stride, outputs - inputs)
+    return nn.Sequential(
+        layers.convolution(inputs, outputs, 1, stride=stride),
+        *layers.normalization(outputs),
+    )
+
+
+def residual_network(
+    options: ResNet18 | ResNet20,
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    widths: tuple[int, ...],
+    blocks: int,
+) -> nn.Module:
+    """A stem, stages of basic blocks, and a linear layer.
+
+    Args:
+        options: Of the architecture; its name is for messages.
+        shape: Shape of an image.
+        outputs: Outputs of the network.
+        widths: Channels of each stage; every stage but the first halves the image.
+        blocks: Basic blocks a stage.
+
+    Returns:
+        The network, drawn.
+    """
+    channels, height, width = image(shape, options.name)
+    layers = Layers(options)
+    modules = layers.convolution_stage(channels, widths[0], 3, padding=1)
+    inputs = widths[0]
+    for stage, channels in enumerate(widths):
+        for block in range(blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            modules.append(
+                BasicBlock(layers, inputs, channels, stride=stride, shortcut=options.shortcut)
+            )
+            inputs = channels
+            height, width = -(-height // stride), -(-width // stride)
+    # The head sees the mean of every channel, or every position.
+    if options.pooling == "average":
+        modules.append(GlobalAverage())
+        features = inputs
+    else:
+        modules.append(nn.Flatten())
+        features = inputs * height * width
+    modules.append(layers.linear(features, outputs))
+    return initialise(nn.Sequential(*modules), options)

@@ -1,0 +1,1 @@
+"""Every architecture as data, by what their networks are made of."""

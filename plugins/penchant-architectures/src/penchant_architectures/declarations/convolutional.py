@@ -1,0 +1,181 @@
+"""Convolutional networks for small images."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_architectures.declarations.drawing import (
+    ACTIVATIONS,
+    NORMALIZATIONS,
+    OF_ACTIVATION,
+    OF_NORMALIZATION,
+    OF_POOLING,
+    POOLINGS,
+    Drawn,
+)
+
+OF_FINAL_POOLING = "the final one; none: the linear layer sees every position; strides stay"
+OF_SHORTCUT = "what joins blocks of different size"
+OF_RESIDUAL_ACTIVATION = f"{OF_ACTIVATION}, those of the residual blocks included"
+OF_RESIDUAL_NORMALIZATION = "batch: batch-norm behind every convolution"
+
+
+@attrs.frozen
+class LeNet(Drawn):
+    """LeNet: two 5 x 5 convolutions, each with a 2 x 2 pooling, and three linear layers.
+
+    The convolutions have 6 and 16 channels. Images of at least 16 x 16 (9 x 9 without pooling);
+    drawn as PyTorch does. The kind of pooling matters: with averages the trace of the gradient
+    covariance is some 24 times smaller.
+
+    Reference: LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document
+    Recognition", Proc. IEEE 1998.
+    """
+
+    name = "lenet"
+    target = "penchant_architectures.architectures.lenet:build"
+
+    pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
+    hidden: tuple[int, ...] = penchant.option(
+        (120, 84),
+        "units of each hidden linear layer",
+        at_least=1,
+    )
+    activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option("none", OF_NORMALIZATION, choices=NORMALIZATIONS)
+
+
+@attrs.frozen
+class VGG11(Drawn):
+    """VGG11 for small images: eight 3 x 3 convolutions in five stages, then a classifier.
+
+    Images of at least 32 x 32 (any size without pooling). Convolutions are drawn from
+    N(0, 2/(9 out)) with zero biases, linear layers as PyTorch does. Without pooling the classifier
+    sees 512 x 32 x 32 numbers: 268 million weights.
+
+    `normalization = convolutions` with `dropout = 0.5` is the one that Ortiz-Jimenez et al.
+    (NeurIPS 2020) trained; `classifier = [4096, 4096]` with `normalization = batch` the one of
+    Papyan (JMLR 2020).
+
+    Reference: Simonyan, Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
+    Recognition", ICLR 2015.
+    """
+
+    name = "vgg11"
+    target = "penchant_architectures.architectures.vgg11:build"
+
+    classifier: tuple[int, ...] = penchant.option(
+        (512, 512),
+        "units of each hidden linear layer",
+        at_least=1,
+    )
+    dropout: float = penchant.option(
+        0.0,
+        "share of the inputs of every hidden linear layer that is left out while training; "
+        "measurements never drop anything",
+        at_least=0,
+        below=1,
+    )
+    pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
+    activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option(
+        "none",
+        f"{OF_NORMALIZATION}; convolutions: not in the classifier",
+        choices=(*NORMALIZATIONS, "convolutions"),
+    )
+
+
+@attrs.frozen
+class VGG19(Drawn):
+    """VGG19 for small images: sixteen 3 x 3 convolutions in five stages, and one linear layer.
+
+    Images of at least 32 x 32 (any size without pooling). Weights are drawn by Kaiming's normal
+    rule, N(0, 2/inputs), and biases are zero.
+
+    Reference: Simonyan, Zisserman (ICLR 2015), as used by Baratin et al., "Implicit Regularization
+    via Neural Feature Alignment", AISTATS 2021.
+    """
+
+    name = "vgg19"
+    target = "penchant_architectures.architectures.vgg19:build"
+
+    width: int = penchant.option(
+        64,
+        "channels of the first stage; the others have 2, 4, 8 and 8 times as many",
+        at_least=1,
+    )
+    pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
+    activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option("none", OF_NORMALIZATION, choices=NORMALIZATIONS)
+
+
+@attrs.frozen
+class ResNet18(Drawn):
+    """ResNet18 for small images: a 3 x 3 stem and four stages of two basic blocks.
+
+    Stages have 64 to 512 channels. Images of any size; drawn as PyTorch does. The final average is
+    over all positions (4 x 4 of them for 32 x 32 images).
+
+    Reference: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
+    """
+
+    name = "resnet18"
+    target = "penchant_architectures.architectures.resnet18:build"
+
+    pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
+    shortcut: str = penchant.option(
+        "convolution",
+        OF_SHORTCUT,
+        choices=("convolution", "padding"),
+    )
+    activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
+
+
+@attrs.frozen
+class ResNet20(Drawn):
+    """ResNet20: a 3 x 3 stem and three stages of three basic blocks with 16, 32 and 64 channels.
+
+    Images of any size; drawn as PyTorch does. As published, shortcuts between stages drop every
+    second position and add zero channels.
+
+    Reference: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016,
+    section 4.2.
+    """
+
+    name = "resnet20"
+    target = "penchant_architectures.architectures.resnet20:build"
+
+    pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
+    shortcut: str = penchant.option(
+        "padding",
+        OF_SHORTCUT,
+        choices=("padding", "convolution"),
+    )
+    activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
+
+
+@attrs.frozen
+class DenseNet121(Drawn):
+    """DenseNet121 for small images: dense blocks of 6, 12, 24 and 16 layers behind a 3 x 3 stem.
+
+    Growth 32, compression 0.5. Images of at least 8 x 8 (any size without pooling); drawn as
+    PyTorch does. The final average is over all positions (4 x 4 of them for 32 x 32 images);
+    `pooling` is about the averages of the three transitions only.
+
+    Reference: Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Networks",
+    CVPR 2017.
+    """
+
+    name = "densenet121"
+    target = "penchant_architectures.architectures.densenet121:build"
+
+    pooling: str = penchant.option(
+        "average",
+        f"in the transitions; {OF_POOLING}",
+        choices=("average", "none"),
+    )
+    activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
+    normalization: str = penchant.option("batch", OF_NORMALIZATION, choices=NORMALIZATIONS)

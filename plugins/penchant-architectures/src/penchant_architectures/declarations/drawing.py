@@ -1,0 +1,40 @@
+"""What all layered networks share: their biases, and how their weights are drawn."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+ACTIVATIONS = ("relu", "gelu", "tanh", "sine", "linear")
+POOLINGS = ("max", "average", "none")
+NORMALIZATIONS = ("none", "batch")
+OF_ACTIVATION = "every activation of the network"
+OF_NORMALIZATION = "batch: batch-norm, in front of every activation"
+OF_POOLING = "none: the feature maps keep their size"
+
+
+@attrs.frozen
+class Drawn(penchant.Architecture):
+    """Options of every layered network."""
+
+    bias: bool = penchant.option(
+        True,
+        "biases in linear and convolution layers; none in front of a batch-norm, which has its own",
+    )
+    initialization: str = penchant.option(
+        "default",
+        "default: as the help text says; gaussian: weights N(0, weight_std^2), biases 0",
+        choices=("default", "gaussian"),
+    )
+    weight_std: float | None = penchant.option(
+        None,
+        "standard deviation of gaussian weights, 1 if left out",
+        above=0,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.weight_std is not None and self.initialization != "gaussian":
+            raise penchant.Error(
+                "weight_std belongs to initialization = gaussian, "
+                f"found {self.weight_std} with {self.initialization}"
+            )
