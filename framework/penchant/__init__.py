@@ -10,12 +10,12 @@ from penchant.components.options import option
 from penchant.components.roles import Role
 from penchant.components.training import Training
 from penchant.errors import Error
-from penchant.results.quantities import Quantity
-from penchant.results.result import Result
 
 if TYPE_CHECKING:
     from penchant.api import measure, read, run
     from penchant.execution.context import Context
+    from penchant.results.quantities import Quantity
+    from penchant.results.result import Result
 
 __all__ = [
     "Architecture",
@@ -39,6 +39,8 @@ __all__ = [
 # Loaded when they are asked for: a plugin's declaration needs none of them.
 _LATER = {
     "Context": "penchant.execution.context",
+    "Quantity": "penchant.results.quantities",
+    "Result": "penchant.results.result",
     "measure": "penchant.api",
     "read": "penchant.api",
     "run": "penchant.api",

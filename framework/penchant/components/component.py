@@ -29,6 +29,15 @@ class Component:
     target: ClassVar[Any] = ""
     parameters: ClassVar[tuple[str, ...]] = ()
 
+    def __init_subclass__(cls) -> None:
+        """Give a component its methods, so that attrs need not write and compile them for each.
+
+        Every command imports every declaration, and compiling is most of what that costs.
+        """
+        for name, method in _METHODS.items():
+            if name not in cls.__dict__:
+                setattr(cls, name, method)
+
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring."""
@@ -58,6 +67,28 @@ class Component:
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+
+
+def _represented(self: Component) -> str:
+    options = ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+    return f"{type(self).__name__}({options})"
+
+
+def _equal(self: Component, other: object) -> bool:
+    if type(other) is not type(self):
+        return False
+    return self.options() == other.options()  # type: ignore[attr-defined,no-any-return]
+
+
+def _hashed(self: Component) -> int:
+    return hash((type(self), *self.options().values()))
+
+
+_METHODS = {
+    "__repr__": _represented,
+    "__eq__": _equal,
+    "__hash__": _hashed,
+}
 
 
 def _place(where: str, option: str) -> str:

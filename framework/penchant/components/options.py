@@ -103,8 +103,7 @@ def option(
     """
     limits = Limits(at_least, at_most, above, below, choices)
     metadata = {"help": help, "array": array, "target": target, "limits": limits}
-    convert = attrs.Converter(_converted, takes_self=True, takes_field=True)  # type: ignore[misc,call-overload]
-    return attrs.field(default=default, kw_only=True, metadata=metadata, converter=convert)
+    return attrs.field(default=default, kw_only=True, metadata=metadata, converter=_CONVERTER)
 
 
 def _converted(value: Any, instance: Any, field: Any) -> Any:
@@ -113,6 +112,10 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
     except Error as error:
         error.option = field.name
         raise
+
+
+# One for all options: attrs reads the signature of every converter it is given.
+_CONVERTER = attrs.Converter(_converted, takes_self=True, takes_field=True)  # type: ignore[misc,call-overload]
 
 
 @functools.cache

@@ -13,13 +13,11 @@ from typing import Any
 
 import attrs
 import pluggy
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 from penchant.components import builtin, hookspecs
 from penchant.components.component import RESERVED, Component, Probe
 from penchant.components.roles import role_of
 from penchant.errors import Error, suggestion
+from penchant.plugins.requirements import base_version, normalised, unfit
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
@@ -106,7 +104,7 @@ class Plugins:
         distribution, _, short = name.rpartition("/")
         offers = self._offers.get((kind, short), [])
         if distribution:
-            wanted = canonicalize_name(distribution)
+            wanted = normalised(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
         offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
@@ -186,7 +184,7 @@ class _Source:
             return cls(point, point.name, "0")
         try:
             metadata: Any = point.dist.metadata
-            name = canonicalize_name(metadata["Name"])
+            name = normalised(metadata["Name"])
             requires = tuple(metadata.get_all("Requires-Dist") or ())
             return cls(point, name, metadata["Version"] or "0", requires)
         except Exception:  # a folder without METADATA, or with an empty one
@@ -252,22 +250,11 @@ def _check_metadata(source: _Source) -> None:
     """Refuse a plugin that cannot be read, or that was made for another kernel."""
     if source.problem:
         raise Error(source.problem)
-    base = Version(Version(kernel_version()).base_version)
+    version = base_version(kernel_version())
     for line in source.requires:
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
-        if not _concerns_kernel(requirement):
-            continue
-        if not requirement.specifier.contains(base, prereleases=True):
-            raise Error(f"it wants penchant {requirement.specifier}, this is penchant {base}")
-
-
-def _concerns_kernel(requirement: Requirement) -> bool:
-    if canonicalize_name(requirement.name) != KERNEL:
-        return False
-    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        wanted = unfit(line, KERNEL, version)
+        if wanted:
+            raise Error(f"it wants penchant {wanted}, this is penchant {version}")
 
 
 def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:

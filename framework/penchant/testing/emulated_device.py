@@ -117,6 +117,7 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> Emulated:
+        """A tensor of the device around one of the host."""
         made: Emulated = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),

@@ -1,0 +1,92 @@
+"""Which kernel a plugin wants, read from its requirements.
+
+Every command pays for discovery, and packaging takes longer to import than all that is done here:
+what it is not needed for is compared by hand.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+from penchant.errors import Error
+
+_PLAIN = re.compile(r"(\w[\w.-]*)((?:\s*(?:>=|<=|==|!=|<|>)\s*\d+(?:\.\d+)*\s*,?)*)")
+_CLAUSE = re.compile(r"(>=|<=|==|!=|<|>)\s*([\d.]+)")
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def normalised(name: str) -> str:
+    """The name of a distribution as indexes compare it.
+
+    >>> normalised("Penchant_NAD")
+    'penchant-nad'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def base_version(version: str) -> str:
+    """A version without what comes before or after its release.
+
+    >>> base_version("0.2.0.dev3+local")
+    '0.2.0'
+    """
+    found = re.match(r"\d+(\.\d+)*", version)
+    return found[0] if found else "0"
+
+
+def unfit(line: str, name: str, version: str) -> str:
+    """Why a version of a distribution does not meet a requirement; empty if it does.
+
+    Args:
+        line: A requirement, as metadata hold it.
+        name: The distribution it may be about.
+        version: The base version that is there.
+
+    Returns:
+        What is wanted, or nothing where that is met or about something else.
+
+    >>> unfit("penchant>=0.1,<0.2", "penchant", "0.3.0")
+    '>=0.1,<0.2'
+    >>> unfit("penchant>=0.1,<0.2", "penchant", "0.1.5"), unfit("torch>=2", "penchant", "0.1")
+    ('', '')
+    """
+    plain = _PLAIN.fullmatch(line.strip())
+    if plain is None:
+        return _unfit_by_packaging(line, name, version)
+    if normalised(plain[1]) != name:
+        return ""
+    clauses = _CLAUSE.findall(plain[2])
+    met = all(_COMPARED[sign](_numbers(version), _numbers(wanted)) for sign, wanted in clauses)
+    return "" if met else plain[2].strip()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """A release as numbers; trailing zeros say nothing."""
+    return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", version).split("."))
+
+
+def _unfit_by_packaging(line: str, name: str, version: str) -> str:
+    """The same for requirements with markers, extras or rarer signs."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+    if normalised(requirement.name) != name:
+        return ""
+    marker = requirement.marker
+    if marker is not None and not marker.evaluate({"extra": ""}):
+        return ""
+    met = requirement.specifier.contains(version, prereleases=True)
+    return "" if met else str(requirement.specifier)
