@@ -1,18 +1,16 @@
 """Ten families of timm: built at small inputs, drawn, and differentiated twice."""
 
 import copy
-import subprocess
-import sys
 import warnings
 
 import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant.components.targets import resolve
-from penchant.execution.networks import BoundArchitecture
 from penchant_numerics import ensembles
-from penchant_timm import Timm
+from penchant_timm import fitting
+from penchant_timm.architectures.timm import build as build_timm
+from penchant_timm.declarations import Timm
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -62,34 +60,31 @@ def build(model, side=32, outputs=1, seed=0, channels=1, **options):
     component = Timm.bind({"model": model, **options})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return resolve(component.target, "timm")(component, (channels, side, side), outputs)
+        return build_timm(component, (channels, side, side), outputs)
 
 
 # ---- declaration
 
 
-def test_declaration_is_valid_and_its_target_fits():
-    (offer,) = testing.offers("penchant-timm")
-    assert offer.component is Timm
-    testing.check_component(offer)
+test_conforms = testing.conformance(
+    "penchant-timm", small={"timm": {"shape": (1, 32, 32), "model": "resnet10t"}}
+)
+
+
+def test_a_model_must_be_named():
     with pytest.raises(penchant.Error, match="timm needs the option 'model'"):
         Timm.bind({})
 
 
-def test_declaration_imports_neither_torch_nor_timm():
-    code = "import penchant_timm, sys; sys.exit('torch' in sys.modules or 'timm' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize("model", ["resnet10t", "test_vit", "mobilenetv3_small_050"])
+@pytest.mark.parametrize("model", ["test_vit", "mobilenetv3_small_050"])
 def test_architecture_conforms(model):
-    with testing.strict_devices():
+    with testing.strict_devices("penchant_timm"):
         testing.check_architecture("timm", shape=(1, 32, 32), model=model)
 
 
 @pytest.mark.parametrize("model", ["resnet10t", "test_vit"])
 def test_ensembles_equal_networks_built_one_by_one(model):
-    bound = BoundArchitecture(Timm(model=model), "timm", (1, 32, 32), 1, seed=0)
+    bound = testing.architecture({"name": "timm", "model": model}, shape=(1, 32, 32))
     ensemble = ensembles.draw(bound, [0, 3])
     x = torch.randn(2, 1, 32, 32)
     found = ensemble.map(lambda network: network(x))
@@ -159,9 +154,11 @@ def relative_error(found, expected):
 @pytest.mark.parametrize("model", LIMITED)
 def test_image_below_the_smallest_is_refused(model):
     side = FAMILIES[model] - 1
-    bound = BoundArchitecture(Timm(model=model), "timm", (1, side, side), 1, seed=0)
-    with pytest.raises(penchant.Error, match=f"{side} x {side}: "):
-        bound.check()
+    told = f"timm's {model} does not take images of 1 x {side} x {side}: .*; it takes 32 x 32, and"
+    if model == "vit_tiny_patch16_224":
+        told = told.replace("32 x 32", "16 x 16")
+    with pytest.raises(penchant.Error, match=told):
+        build(model, side)
 
 
 @pytest.mark.parametrize("model", UNLIMITED)
@@ -180,7 +177,7 @@ def test_channels_outputs_and_size_are_adapted():
 
 def test_images_need_not_be_square():
     component = Timm(model="vit_tiny_patch16_224")
-    network = resolve(component.target, "timm")(component, (1, 16, 48), 2)
+    network = build_timm(component, (1, 16, 48), 2)
     assert network(torch.randn(2, 1, 16, 48)).shape == (2, 2)
 
 
@@ -297,24 +294,47 @@ def test_shapes_that_are_no_images_are_refused():
         penchant.Error,
         match="timm's models need images .channels x height x width., found the shape 1024",
     ):
-        resolve(component.target, "timm")(component, (1024,), 1)
+        build_timm(component, (1024,), 1)
 
 
-def test_missing_weights_are_a_clear_error(monkeypatch):
+def test_a_model_without_weights_is_told():
     without = next(
         name for name in timm.list_models("resnet*") if not timm.models.is_model_pretrained(name)
     )
-    with pytest.raises(
-        penchant.Error, match=f"timm's {without} cannot be made with published weights"
-    ):
+    told = f"timm's {without} cannot be made with published weights: RuntimeError: No pretrained"
+    with pytest.raises(penchant.Error, match=told):
         build(without, pretrained=True)
 
-    def unreachable(*args, **kwargs):
-        raise OSError("no route to host")
 
+def test_weights_out_of_reach_are_told_with_the_cure(monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise OSError("no route to host\nand more")
+
+    build("resnet18")
     monkeypatch.setattr(timm, "create_model", unreachable)
-    with pytest.raises(
-        penchant.Error,
-        match=r"published weights \(they may need a network\): OSError: no route to host",
-    ):
+    with pytest.raises(penchant.Error) as caught:
         build("resnet18", pretrained=True)
+    text = str(caught.value)
+    assert "timm/resnet18.a1_in1k is neither in the cache" in text
+    assert "HF_HOME" in text and "HF_HUB_OFFLINE=1" in text
+    assert text.endswith("(OSError: no route to host)")
+
+
+def test_fitting_leaves_no_trace_in_what_the_caller_records():
+    """Whether a model fits is tried while networks are drawn; drawing must not see it."""
+    fitting.check_fit.cache_clear()
+    bound = testing.architecture({"name": "timm", "model": "resnet10t"}, shape=(1, 32, 32))
+    first = ensembles.draw(bound, [0, 3])
+    again = ensembles.draw(bound, [0, 3])
+    assert first.drawer == again.drawer == "replayed"
+    before = torch.random.get_rng_state()
+    fitting.check_fit.cache_clear()
+    fitting.check_fit("test_vit", (1, 32, 32))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_model_that_cannot_be_tried_without_numbers_is_left_to_the_kernel(monkeypatch):
+    fitting.check_fit.cache_clear()
+    monkeypatch.setattr(fitting, "_refusal", lambda *_: "it reads a number")
+    fitting.check_fit("resnet10t", (1, 32, 32))
+    fitting.check_fit.cache_clear()

@@ -1,39 +1,11 @@
-"""Any model of timm as an architecture."""
+"""Any model of timm as an architecture; this module is all that discovery imports."""
 
-from __future__ import annotations
-
-import attrs
 import penchant
 
-
-@attrs.frozen
-class Timm(penchant.Architecture):
-    """Any model of timm by its name, with input size, channels and outputs adapted.
-
-    Drawn as timm does: some of its models start residual branches at zero. Fused attention, in-place activations and
-    cached parameters are switched off, so that second derivatives exist; networks compute the same up to rounding. With
-    `pretrained`, networks differ only in layers that timm had to make anew, such as the last one.
-    Reference: Wightman: PyTorch image models. https://github.com/huggingface/pytorch-image-models
-    """
-
-    name = "timm"
-    target = "penchant_timm.models:build"
-
-    model: str = penchant.option(
-        help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag behind a dot chooses weights"
-    )
-    pretrained: bool = penchant.option(
-        False, "load published weights, from the network unless they are cached"
-    )
-    head: str = penchant.option(
-        "drawn",
-        "drawn: a last layer that timm sets to zero, as for mixers, is drawn as PyTorch does, because a constant network "
-        "prefers nothing; original: it stays zero",
-        choices=("drawn", "original"),
-    )
+from penchant_timm import declarations
 
 
 @penchant.hookimpl
-def penchant_architectures() -> list[type[penchant.Architecture]]:
-    """The one architecture."""
-    return [Timm]
+def penchant_architectures():
+    """Architectures this plugin offers."""
+    return [declarations.Timm]

@@ -1,4 +1,7 @@
-"""Makes a network of timm safe to differentiate twice. Changes modules, because timm's own switches are global."""
+"""Makes a network of timm safe to differentiate twice.
+
+Changes modules, because timm's own switches are global.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from torch import nn
 class ForgetfulCache(dict[str, Any]):
     """A cache that forgets what it hands out.
 
-    Some models keep a function of their parameters while they evaluate. What they keep belongs to one set of parameters and one
-    graph: with other parameters it is wrong, and a second backward pass through it fails.
+    Some models keep a function of their parameters while they evaluate. What they keep belongs to
+    one set of parameters and one graph: with other parameters it is wrong, and a second backward
+    pass through it fails.
     """
 
     def __getitem__(self, key: str) -> Any:
@@ -23,5 +27,6 @@ def make_twice_differentiable(network: nn.Module) -> None:
     """What every network needs, and timm's caches of parameters emptied."""
     safety.make_twice_differentiable(network)
     for module in network.modules():
-        if isinstance(getattr(module, "attention_bias_cache", None), dict):
+        cache = getattr(module, "attention_bias_cache", None)
+        if isinstance(cache, dict):
             module.attention_bias_cache = ForgetfulCache()

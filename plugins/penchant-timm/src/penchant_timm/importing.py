@@ -9,31 +9,33 @@ from types import ModuleType
 import penchant
 import torch
 
-# Both as torchvision declares them; its Python part asks for their existence, timm never calls them.
-_SCHEMAS = {
+# Both as torchvision declares them; its Python part asks for their existence, timm never calls
+# them.
+SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-_declared: list[
-    torch.library.Library
-] = []  # a library that is collected takes its declarations with it
+# A library that is collected takes its declarations with it.
+_declared: list[torch.library.Library] = []
 
 
 def import_timm() -> ModuleType:
     """The module timm.
 
-    timm imports torchvision, whose compiled operators do not load next to a torch of another build. Only then are the
-    operators that its import asks for declared, without code, and only those that are missing.
+    timm imports torchvision, whose compiled operators do not load next to a torch of another build.
+    Only then are the operators that its import asks for declared, without code, and only those that
+    are missing.
     """
     try:
         return importlib.import_module("timm")
     except RuntimeError as error:
-        if not any(f"torchvision::{name} does not exist" in str(error) for name in _SCHEMAS):
+        if not _names_a_missing_operator(error):
             raise penchant.Error(f"timm cannot be imported: {error}") from error
     except ImportError as error:
         raise penchant.Error(f"timm cannot be imported: {error}") from error
     warnings.warn(
-        "torchvision's compiled operators do not load next to this torch; they were declared without code, because timm needs none of them",
+        "torchvision's compiled operators do not load next to this torch; they were declared "
+        "without code, because timm needs none of them",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -41,9 +43,14 @@ def import_timm() -> ModuleType:
     return importlib.import_module("timm")
 
 
+def _names_a_missing_operator(error: RuntimeError) -> bool:
+    text = str(error)
+    return any(f"torchvision::{name} does not exist" in text for name in SCHEMAS)
+
+
 def _declare_missing_operators() -> None:
     library = torch.library.Library("torchvision", "FRAGMENT")
-    for name, schema in _SCHEMAS.items():
+    for name, schema in SCHEMAS.items():
         if not hasattr(torch.ops.torchvision, name):
             library.define(schema)
     _declared.append(library)

@@ -1,0 +1,69 @@
+"""Does a model take images of this size? If not, which size would do?
+
+Tried with tensors that have shapes and no numbers, which costs little.
+"""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+
+import penchant
+import torch
+from penchant_numerics.shapes import written
+
+from penchant_timm.creation import create
+from penchant_timm.importing import import_timm
+
+SIDES = (16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 299, 384, 512)
+
+
+@functools.cache
+def check_fit(model: str, shape: tuple[int, int, int]) -> None:
+    """Refuse images that the model cannot take, naming a size that it can; once a process."""
+    timm = import_timm()
+    reason = _refusal(timm, model, shape)
+    if reason is None:
+        return
+    channels = shape[0]
+    published = _published_side(timm, model)
+    if _refusal(timm, model, (channels, published, published)) is not None:
+        # Nothing can be learnt without numbers; the kernel tries the network itself.
+        return
+    larger = (side for side in SIDES if min(shape[1:]) < side < published)
+    side = next(
+        (side for side in larger if _refusal(timm, model, (channels, side, side)) is None),
+        published,
+    )
+    raise penchant.Error(
+        f"timm's {model} does not take images of {written(shape)}: {reason}; it takes "
+        f"{side} x {side}, and was published for {published} x {published}"
+    )
+
+
+def _published_side(timm: ModuleType, model: str) -> int:
+    configuration = timm.get_pretrained_cfg(model)
+    if configuration is None:
+        return SIDES[-1]
+    return max(configuration.input_size[1:])
+
+
+def _refusal(timm: ModuleType, model: str, shape: tuple[int, int, int]) -> str | None:
+    """Why the model does not take one image of this shape, or None.
+
+    In a thread of its own: modes that record or place what the caller does belong to its thread.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_tried, timm, model, shape).result()
+
+
+def _tried(timm: ModuleType, model: str, shape: tuple[int, int, int]) -> str | None:
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"), torch.no_grad():
+            network = create(timm, model, shape, 1).eval()
+            network(torch.zeros(1, *shape, device="meta"))
+    except Exception as error:  # whatever a network raises, it does not fit
+        first_line, _, _ = str(error).partition("\n")
+        return first_line or type(error).__name__
+    return None

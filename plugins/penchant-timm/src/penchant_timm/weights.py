@@ -1,0 +1,38 @@
+"""What users are told when published weights cannot be had."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import penchant
+
+
+def weights_missing(timm: ModuleType, model: str, error: Exception) -> penchant.Error:
+    """Says which weights, where they were looked for, and how to get them."""
+    start = f"timm's {model} cannot be made with published weights"
+    configuration = timm.get_pretrained_cfg(model)
+    repository = getattr(configuration, "hf_hub_id", None)
+    if repository and isinstance(error, OSError):
+        # Errors of Hugging Face's library and of the connection are among these.
+        return penchant.Error(
+            f"{start}: {repository} is neither in the cache ({_cache()}) nor could it be fetched "
+            "from Hugging Face; fetch it once where there is a network, with HF_HOME naming a "
+            "folder that both machines see, and set HF_HUB_OFFLINE=1 to ask for nothing "
+            f"({type(error).__name__}: {_first_line(error)})"
+        )
+    return penchant.Error(f"{start}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    line, _, _ = str(error).strip().partition("\n")
+    return line or "no reason given"
+
+
+def _cache() -> str:
+    """Where Hugging Face's library keeps files."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return os.environ.get("HF_HOME", "~/.cache/huggingface")
+    return str(constants.HF_HUB_CACHE)
