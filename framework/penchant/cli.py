@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 from penchant.errors import Error, printable, suggestion
-from penchant.experiments.typed_text import apply, parse_component, parse_options
 from penchant.plugins import discovery
-from penchant.plugins.explain import explanation
 
 _KINDS = ("architecture", "dataset", "estimator", "probe", "executor")
 
@@ -127,6 +125,7 @@ def probe(
     """Run one probe without a file."""
     from penchant.api import one_probe
     from penchant.experiments.identity import short_hash
+    from penchant.experiments.typed_text import parse_component, parse_options
 
     raw = one_probe(
         name,
@@ -149,6 +148,8 @@ def probe(
 
 def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
     """Role to estimator, or to a list of them where a role is given several times."""
+    from penchant.experiments.typed_text import parse_component
+
     found: dict[str, list[Any]] = {}
     for text in texts:
         role, equals, rest = text.partition("=")
@@ -172,6 +173,7 @@ def _execute(
     """Run, and print what was found."""
     from penchant.api import run as run_experiment
     from penchant.execution.display import Display
+    from penchant.experiments.typed_text import apply
 
     for text in sets:
         raw = apply(raw, text)
@@ -235,6 +237,8 @@ def _mention_set_aside(plugins: discovery.Plugins) -> None:
 @click.pass_obj
 def explain(without: tuple[str, ...], name: str) -> None:
     """Help text, reference, options, presets, arrays and quantities of a component."""
+    from penchant.plugins.explain import explanation
+
     plugins = discovery.load(without)
     known = {plugins.address(offer): offer for offer in plugins.offers()}
     offers = []
