@@ -17,6 +17,7 @@ RAW = {
     "architectures": [{"name": "perceptron"}],
     "datasets": [{"name": "two-blobs"}],
     "executor": "serial",
+    "figures": False,
 }
 VALUES = np.zeros(12_000)
 
