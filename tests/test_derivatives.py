@@ -137,7 +137,7 @@ def test_numerics_name_the_device_of_every_tensor():
         finite_differences(ensemble, POINT, step=1.0)
         impulse_responses(ensemble, (1, 6, 6), like=POINT)
     with pytest.raises(AssertionError, match="without device="), strict_devices():
-        exec(compile("import torch; torch.zeros(3)", "penchant_something.py", "exec"))
+        exec("import torch; torch.zeros(3)", {"__name__": "penchant_something"})
 
 
 @pytest.mark.cuda

@@ -46,18 +46,20 @@ class Directions:
         warnings: What a reader must know, such as pairs that did not converge.
     """
 
-    eigenvalues: Tensor
-    vectors: Tensor
+    # the pairs
+    eigenvalues: Tensor  # (k,)
+    vectors: Tensor  # (k, D)
     trace: float
     trace_stderr: float | None
     networks: int
-    matrix: Tensor | None = None
-    squared_norms: Tensor | None = None
-    residuals: Tensor | None = None
-    jackknife: Tensor | None = None
+    # what some estimators have beside them
+    matrix: Tensor | None = None  # (D, D)
+    squared_norms: Tensor | None = None  # (networks,)
+    residuals: Tensor | None = None  # (k,)
+    jackknife: Tensor | None = None  # (groups, k)
     conventions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    parts: Tensor | None = None
+    parts: Tensor | None = None  # (parts, D, D)
 
     @property
     def samples(self) -> int:
@@ -80,7 +82,10 @@ class LayerCurvature(Protocol):
     size: int
     device: torch.device
     dtype: torch.dtype
-    by_class: bool  # whether it groups samples by their labels, so that permuted ones are its null
+    # whether it groups samples by their labels, so that permuted ones are its null
+    by_class: bool
+
+    # ---- products
 
     def matvec(self, v: Tensor) -> Tensor:
         """A v for a vector v (size,)."""
@@ -91,8 +96,14 @@ class LayerCurvature(Protocol):
     def dense(self) -> Tensor:
         """The matrix (size, size); for small operators."""
 
-    def trace(self, *, generator: torch.Generator | None = None) -> Estimate:
+    def trace(
+        self,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Estimate:
         """The trace with its standard error, 0 where it is exact."""
+
+    # ---- inner products: distances follow from them, never from matrices
 
     @property
     def squared_norm(self) -> float:
@@ -104,13 +115,25 @@ class LayerCurvature(Protocol):
     def alignment(self, other: Any) -> float:
         """<A, B> / (|A| |B|)."""
 
-    def frobenius_distance(self, other: Any, *, relative: bool = False) -> float:
+    def frobenius_distance(
+        self,
+        other: Any,
+        *,
+        relative: bool = False,
+    ) -> float:
         """|A - B|, or over |A| with `relative`."""
+
+    # ---- eigenvalues
 
     def exact_spectrum(self) -> Tensor | None:
         """All eigenvalues that may differ from zero, descending; None where they are too many."""
 
-    def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
+    def eigenpairs(
+        self,
+        count: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Eigenpairs:
         """The `count` largest eigenvalues with their vectors, residuals and convergence."""
 
 

@@ -34,8 +34,19 @@ class RotatedCorr(NamedTuple):
     null_spread: float
 
 
+# ---- from tables of products
+
+
 def cosine(product: float, squared_first: float, squared_second: float) -> float:
-    """<A, B> / (|A| |B|); NaN where an unbiased squared norm is not positive: too little signal.
+    """<A, B> / (|A| |B|).
+
+    Args:
+        product: <A, B>.
+        squared_first: |A|^2.
+        squared_second: |B|^2.
+
+    Returns:
+        The cosine; NaN where an unbiased squared norm is not positive: there is too little signal.
 
     >>> cosine(2.0, 4.0, 4.0)
     0.5
@@ -47,17 +58,22 @@ def cosine(product: float, squared_first: float, squared_second: float) -> float
 
 
 def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
-    """Mean of a table (parts, parts) of products over pairs of different parts among `keep`.
+    """Mean of a table of products over pairs of different parts.
+
+    Args:
+        table: <A_i, B_j>, (parts, parts).
+        keep: The parts that count.
 
     >>> import torch
     >>> table = torch.tensor([[9.0, 2.0], [4.0, 9.0]], device="cpu")
     >>> distinct_mean(table, [0, 1])
     3.0
     """
-    chosen = table[list(keep)][:, list(keep)]
-    count = len(chosen)
+    kept = list(keep)
+    chosen = table[kept][:, kept]
     total = chosen.sum() - chosen.diagonal().sum()
-    return float(total / (count * (count - 1)))
+    pairs = len(kept) * (len(kept) - 1)
+    return float(total / pairs)
 
 
 def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Corr:
@@ -67,11 +83,15 @@ def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Co
         products: <A_i, B> of the parts of A, (parts,).
         table: <A_i, A_j>, (parts, parts).
         squared_fixed: |B|^2.
+
+    Returns:
+        The cosine and its standard error over parts.
     """
 
     def statistic(keep: list[int]) -> float:
         product = float(products[keep].mean())
-        return cosine(product, distinct_mean(table, keep), squared_fixed)
+        squared_sampled = distinct_mean(table, keep)
+        return cosine(product, squared_sampled, squared_fixed)
 
     return jackknifed(statistic, len(products))
 
@@ -83,11 +103,16 @@ def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
         cross: <A_i, B_j>, (parts, parts).
         first: <A_i, A_j>.
         second: <B_i, B_j>.
+
+    Returns:
+        The cosine and its standard error over parts.
     """
 
     def statistic(keep: list[int]) -> float:
         product = distinct_mean(cross, keep)
-        return cosine(product, distinct_mean(first, keep), distinct_mean(second, keep))
+        squared_first = distinct_mean(first, keep)
+        squared_second = distinct_mean(second, keep)
+        return cosine(product, squared_first, squared_second)
 
     return jackknifed(statistic, len(cross))
 
@@ -103,16 +128,24 @@ def jackknifed(statistic: Callable[[list[int]], float], parts: int) -> Corr:
         statistic: Takes the numbers of the parts to use.
         parts: How many there are.
     """
+    # each part is left out once
     everything = list(range(parts))
     left_out = []
     for part in everything:
         others = everything[:part] + everything[part + 1 :]
         left_out.append(statistic(others))
 
+    # the bias is (parts - 1) times how far their mean is from the whole
     mean = sum(left_out) / parts
-    value = parts * statistic(everything) - (parts - 1) * mean
+    whole = statistic(everything)
+    value = parts * whole - (parts - 1) * mean
+
     squares = sum((each - mean) ** 2 for each in left_out)
-    return Corr(value, math.sqrt((parts - 1) / parts * squares))
+    variance = (parts - 1) / parts * squares
+    return Corr(value, math.sqrt(variance))
+
+
+# ---- the null of random rotations
 
 
 def rotated(
@@ -131,6 +164,9 @@ def rotated(
         squared_second: |B|^2.
         size: D of the matrices (D, D).
 
+    Returns:
+        Mean and standard deviation; NaN where a squared norm is not positive.
+
     >>> rotated(2.0, 1.0, 2.0, 1.0, 2)          # the identity looks the same from everywhere
     RotatedCorr(null=0.7071067811865475, null_spread=0.0)
     """
@@ -148,19 +184,24 @@ def _at_most_one(value: float) -> float:
     return max(-1.0, min(1.0, value))
 
 
+# ---- from moments of parts
+
+
 def unbiased_square(parts: Tensor) -> Tensor:
     """|A|^2 of the mean A of parts (parts, D, D), without the bias of sampling.
 
     The mean of <A_g, A_h> over pairs of different parts.
     """
     count = len(parts)
-    total = count**2 * inner_of_means(parts, parts) - parts.square().sum()
-    return total / (count * (count - 1))
+    all_pairs = count**2 * inner_of_means(parts, parts)
+    same_part = parts.square().sum()
+    return (all_pairs - same_part) / (count * (count - 1))
 
 
 def inner_of_means(first: Tensor, second: Tensor) -> Tensor:
     """<A, B> of the means of parts (parts, D, D)."""
-    return (first.mean(0) * second.mean(0)).sum()
+    products = first.mean(0) * second.mean(0)
+    return products.sum()
 
 
 def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
@@ -171,12 +212,15 @@ def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
     >>> float(corr_of_means(parts, parts))
     1.0
     """
+    product = inner_of_means(first, second)
     squares = unbiased_square(first) * unbiased_square(second)
-    return inner_of_means(first, second) / squares.sqrt()
+    return product / squares.sqrt()
 
 
 def rotated_corr_of_means(first: Tensor, second: Tensor) -> Tensor:
     """The mean of `corr_of_means` after a random rotation of one: tr A tr B / (D |A| |B|)."""
-    traces = first.mean(0).trace() * second.mean(0).trace() / first.shape[-1]
+    size = first.shape[-1]
+    traces = first.mean(0).trace() * second.mean(0).trace()
+    product = traces / size
     squares = unbiased_square(first) * unbiased_square(second)
-    return traces / squares.sqrt()
+    return product / squares.sqrt()

@@ -42,7 +42,8 @@ class Samples(NamedTuple):
         >>> samples.first_of_each_class(2).inputs.tolist()
         [0, 1, 2, 4]
         """
-        place = torch.zeros_like(self.labels)  # of a sample among those of its class
+        # the place of a sample among those of its class
+        place = torch.zeros_like(self.labels)
         for label in self.labels.unique():
             own = self.labels == label
             place[own] = torch.arange(int(own.sum()), device=place.device)
@@ -98,6 +99,7 @@ def as_data(value: Any) -> Data:
         ValueError: Where parts cannot be right: no samples, other numbers of inputs than of labels,
             inputs that are not finite, labels that are no classes.
     """
+    # what a target may return for short
     if isinstance(value, Data):
         data = value
     else:
@@ -109,6 +111,7 @@ def as_data(value: Any) -> Data:
 
 
 def _check_part(name: str, part: Samples, classes: int) -> None:
+    """Refuse a part that cannot be right."""
     inputs, labels = part
     if len(inputs) != len(labels):
         raise ValueError(
@@ -139,7 +142,9 @@ def streams(generator: Generator, count: int) -> list[Generator]:
     >>> first.initial_seed() == second.initial_seed()
     False
     """
+    # one draw: stored results depend on these very seeds
     seeds = torch.randint(2**63 - 1, (count,), generator=generator, device="cpu")
+    # each seeds a generator of its own
     found = []
     for seed in seeds.tolist():
         stream = torch.Generator(device="cpu")

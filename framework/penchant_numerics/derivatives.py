@@ -66,8 +66,11 @@ class Displaced:
     def __init__(self, point: Tensor, step: float, *, chunk: int | None = None) -> None:
         self.point = point
         self.step = step
+        # half of a pass for each side
         both = chunk or chunk_size(point.device)
         self.chunk = max(1, both // 2)
+
+        # small ones are made once for all networks
         self._kept: list[Tensor] | None = None
         needed = 2 * point.numel() ** 2 * point.element_size()
         if needed <= _KEPT_BYTES:
@@ -80,12 +83,14 @@ class Displaced:
         return (self._make(start) for start in self._starts())
 
     def _starts(self) -> range:
+        """The first pixel of each chunk."""
         return range(0, self.point.numel(), self.chunk)
 
     def _make(self, start: int) -> Tensor:
         """The chunk whose first displaced pixel is `start`."""
         size = self.point.numel()
         count = min(self.chunk, size - start)
+        # h e_i, row by row
         step = torch.zeros(
             count,
             size,
@@ -95,6 +100,7 @@ class Displaced:
         rows = torch.arange(count, device=step.device)
         step[rows, start + rows] = self.step
 
+        # forward first, then backward
         centre = self.point.flatten()
         both = torch.cat([centre + step, centre - step])
         return both.reshape(-1, *self.point.shape)
@@ -149,6 +155,7 @@ def impulse_responses(
     Returns:
         Responses (networks, D).
     """
+    # with a step of one, central differences at the origin are just that
     origin = torch.zeros(shape, device=like.device, dtype=like.dtype)
     without = ensemble.without_biases()
     return finite_differences(without, origin, step=1.0, chunk=chunk)

@@ -51,7 +51,8 @@ class Ensemble:
         for name, tensor in self.state.items():
             kind = dtype if tensor.is_floating_point() else tensor.dtype
             state[name] = tensor.to(device, kind)
-        return Ensemble(self.module.to(device, dtype), state, self.drawer)
+        module = self.module.to(device, dtype)
+        return Ensemble(module, state, self.drawer)
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Any:
         """A function of all networks at once (vmap).
@@ -69,9 +70,10 @@ class Ensemble:
     def split(self, count: int) -> Iterator[Ensemble]:
         """The same networks in ensembles of at most `count`."""
         for first in range(0, len(self), count):
+            last = first + count
             part = {}
             for name, tensor in self.state.items():
-                part[name] = tensor[first : first + count]
+                part[name] = tensor[first:last]
             yield Ensemble(self.module, part, self.drawer)
 
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
@@ -81,6 +83,8 @@ class Ensemble:
             yield self._network(state)
 
     def _network(self, state: State) -> Callable[[Tensor], Tensor]:
+        """The network with this state, a function of a batch."""
+
         def network(inputs: Tensor) -> Tensor:
             return torch.func.functional_call(self.module, state, (inputs,))
 
@@ -88,6 +92,7 @@ class Ensemble:
 
     def without_biases(self) -> Ensemble:
         """The bias-free networks: every parameter called bias, and every running mean, is zero."""
+        # the response to an impulse has no place for what does not depend on the input
         state = {}
         for name, tensor in self.state.items():
             shifts = name.endswith(("bias", "running_mean"))
@@ -118,9 +123,12 @@ def state_of(module: nn.Module) -> State:
 
     Shared ones are there once; buffers that a checkpoint leaves out are there too.
     """
-    parameters = dict(module.named_parameters())
-    buffers = dict(module.named_buffers())
-    return {name: tensor.detach() for name, tensor in {**parameters, **buffers}.items()}
+    state = {}
+    for name, parameter in module.named_parameters():
+        state[name] = parameter.detach()
+    for name, buffer in module.named_buffers():
+        state[name] = buffer.detach()
+    return state
 
 
 def draw(
@@ -135,10 +143,15 @@ def draw(
         architecture: What is drawn from.
         indices: Which networks.
         prepare: What is done with the module, such as `safety.safe`; it may change its code.
+
+    Returns:
+        The ensemble; its `drawer` says how it was drawn.
     """
     seeds = [architecture.seed_of(index) for index in indices]
     module, plan = _recorded(architecture, seeds[0])
     constants = state_of(module)
+
+    # replayed where that gives the first network as it was built, else built one by one
     if plan is not None and _replays(plan, constants, seeds[0]):
         state = replay(plan, constants, seeds)
         drawer = "replayed"
@@ -147,10 +160,13 @@ def draw(
         state = _stacked([constants, *others])
         drawer = "constructed"
     module.requires_grad_(False)
-    return Ensemble(prepare(module) if prepare else module, state, drawer)
+    if prepare is not None:
+        module = prepare(module)
+    return Ensemble(module, state, drawer)
 
 
 def _stacked(states: Sequence[State]) -> State:
+    """One state of many, along a new first axis."""
     stacked = {}
     for name in states[0]:
         stacked[name] = torch.stack([state[name] for state in states])
@@ -187,6 +203,7 @@ class _Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        """Note the operation, and let it go on."""
         kwargs = kwargs or {}
         in_place = func._schema.name.endswith("_")
         if in_place and args and isinstance(args[0], Tensor):
@@ -197,6 +214,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _is_random(operation: Any) -> bool:
+    """Whether an operation draws random numbers."""
     return torch.Tag.nondeterministic_seeded in operation.tags
 
 
@@ -211,11 +229,13 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
     if recorder.random_elsewhere:
         return module, None
 
+    # a tensor is known by its memory and its shape
     names = {}
     for name, tensor in state_of(module).items():
         if tensor.numel():
             names[tensor.data_ptr(), tensor.shape] = name
 
+    # what fills another tensor, or part of one, is replayed only if it is not random
     plan: Plan = []
     for tensor, operation, arguments, keywords in recorder.operations:
         name = names.get((tensor.data_ptr(), tensor.shape))
@@ -230,14 +250,20 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
 
 def _is_plain(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     """Whether an operation takes numbers only, besides the tensor it fills."""
-    tensors = any(isinstance(part, Tensor) for part in arguments)
-    return not tensors and set(keywords) <= {"generator"}
+    for part in arguments:
+        if isinstance(part, Tensor):
+            return False
+    return set(keywords) <= {"generator"}
 
 
 def _replays(plan: Plan, constants: State, seed: int) -> bool:
     """Whether the plan gives the first network as it was constructed."""
-    first = replay(plan, constants, [seed])
-    return all(torch.equal(first[name][0], tensor) for name, tensor in constants.items())
+    again = replay(plan, constants, [seed])
+    equal = []
+    for name, tensor in constants.items():
+        (first,) = again[name]
+        equal.append(torch.equal(first, tensor))
+    return all(equal)
 
 
 def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
@@ -251,6 +277,7 @@ def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
     Returns:
         The state of all networks, (networks, *shape).
     """
+    # every network begins with what no operation fills
     state = {}
     for name, tensor in constants.items():
         state[name] = tensor.expand(len(seeds), *tensor.shape).clone()

@@ -48,9 +48,13 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
 
     def speed(k: tuple[int, ...]) -> int:
         """The square of cycles per sample, in whole numbers."""
-        parts = [each * common // count for each, count in zip(k, shape)]
-        return sum(part**2 for part in parts)
+        square = 0
+        for each, count in zip(k, shape):
+            part = each * common // count
+            square += part**2
+        return square
 
+    # one of each pair
     kept = []
     for k in itertools.product(*ranges):
         mirror = _mirror(k, shape)
@@ -70,7 +74,11 @@ def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     >>> sine_frequencies((4,))
     [(1,)]
     """
-    return [k for k in cosine_frequencies(shape) if not _is_own_mirror(k, shape)]
+    found = []
+    for k in cosine_frequencies(shape):
+        if not _is_own_mirror(k, shape):
+            found.append(k)
+    return found
 
 
 def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
@@ -84,8 +92,8 @@ def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 
 def _is_own_mirror(frequency: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether k and -k are the same frequency: on every axis DC or Nyquist."""
-    pairs = zip(frequency, shape)
-    return all(2 * each % count == 0 for each, count in pairs)
+    left = [2 * each % count for each, count in zip(frequency, shape)]
+    return not any(left)
 
 
 # ---- waves
@@ -98,13 +106,16 @@ def cosine(
     device: torch.device | str,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The unit vector c_k of one frequency, (points,).
+    """The unit vector c_k of one frequency.
 
     Args:
         frequency: Whole numbers of cycles, one an axis.
         shape: The grid.
         device: Where it is made.
         dtype: Its precision.
+
+    Returns:
+        The vector (points,).
 
     >>> cosine((2,), (4,), device="cpu", dtype=torch.float64).tolist()
     [0.5, -0.5, 0.5, -0.5]
@@ -120,13 +131,19 @@ def sine(
     device: torch.device | str,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The unit vector s_k of one frequency, (points,); DC and Nyquist have none.
+    """The unit vector s_k of one frequency; DC and Nyquist have none.
 
     Args:
         frequency: Whole numbers of cycles, one an axis.
         shape: The grid.
         device: Where it is made.
         dtype: Its precision.
+
+    Returns:
+        The vector (points,).
+
+    Raises:
+        ValueError: Where the frequency has no sine.
 
     >>> sine((1,), (4,), device="cpu", dtype=torch.float64).round(decimals=3).tolist()
     [0.0, 0.707, 0.0, -0.707]
@@ -140,13 +157,21 @@ def sine(
     return waves.vectors[0]
 
 
-def cosine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
+def cosine_family(
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Waves:
     """All cosines of a grid, slowest first.
 
     Args:
         shape: The grid.
         device: Where they are made.
         dtype: Their precision.
+
+    Returns:
+        Frequencies and unit vectors.
 
     >>> cosine_family((32, 32), device="cpu", dtype=torch.float32).vectors.shape
     torch.Size([514, 1024])
@@ -155,13 +180,21 @@ def cosine_family(shape: Sequence[int], *, device: torch.device | str, dtype: to
     return _waves(torch.cos, frequencies, shape, device=device, dtype=dtype)
 
 
-def sine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
+def sine_family(
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Waves:
     """All sines of a grid, slowest first.
 
     Args:
         shape: The grid.
         device: Where they are made.
         dtype: Their precision.
+
+    Returns:
+        Frequencies and unit vectors.
 
     >>> sine_family((32, 32), device="cpu", dtype=torch.float32).vectors.shape
     torch.Size([510, 1024])
@@ -170,13 +203,21 @@ def sine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torc
     return _waves(torch.sin, frequencies, shape, device=device, dtype=dtype)
 
 
-def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
+def real_basis(
+    shape: Sequence[int],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Waves:
     """A complete orthonormal basis of R^D: the cosines, then the sines.
 
     Args:
         shape: The grid.
         device: Where it is made.
         dtype: Its precision.
+
+    Returns:
+        Frequencies, those of sines a second time, and D unit vectors.
 
     >>> vectors = real_basis((2, 3), device="cpu", dtype=torch.float64).vectors
     >>> torch.allclose(vectors @ vectors.T, torch.eye(6, device="cpu", dtype=torch.float64))
@@ -198,12 +239,14 @@ def _waves(
     device: torch.device | str,
     dtype: torch.dtype,
 ) -> Waves:
+    """Waves of some frequencies: `wave` is the cosine or the sine."""
     axes = len(shape)
     if any(len(each) != axes for each in frequencies):
         raise ValueError(
             f"expected frequencies with {axes} components for a grid {tuple(shape)}, "
             f"found {list(frequencies)[0]}"
         )
+    # phases first, in whole numbers
     rows = [list(each) for each in frequencies]
     k = torch.tensor(rows, device=device, dtype=torch.int64).reshape(-1, axes)
     turns = _phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape))
@@ -225,8 +268,11 @@ def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
     common = math.lcm(*shape)
     phases = 0 * k[:, :1]
     for axis, count in enumerate(shape):
+        # the phase along this axis, (waves, count)
         places = torch.arange(count, device=k.device)
-        along = k[:, axis, None] * places % count * (common // count)
+        turns = k[:, axis, None] * places % count
+        along = turns * (common // count)
+        # every place so far with every place on it
         both = phases[:, :, None] + along[:, None, :]
         phases = both.flatten(1)
     return phases % common
@@ -257,9 +303,13 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     axes = frequencies.shape[-1]
     shape = values.shape[-axes:]
     counts = torch.tensor(shape, device=values.device)
-    bins = frequencies.to(values.device) % counts  # (frequencies, d)
-    transform = torch.fft.fftn(values, dim=tuple(range(-axes, 0)))
-    found = transform[(..., *bins.unbind(-1))].abs()
+
+    # the bins of the discrete transform, (frequencies, d)
+    bins = frequencies.to(values.device) % counts
+    last_axes = tuple(range(-axes, 0))
+    transform = torch.fft.fftn(values, dim=last_axes)
+    chosen = transform[(..., *bins.unbind(-1))]
+    found = chosen.abs()
 
     # a frequency and its mirror image share an amplitude
     own_mirror = (2 * bins % counts == 0).all(-1)

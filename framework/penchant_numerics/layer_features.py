@@ -13,6 +13,7 @@ used by other code, one that sees tokens or windows where others see samples.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,7 +49,8 @@ class Factored:
     @property
     def bytes(self) -> int:
         """Memory of inputs and errors."""
-        return (self.inputs.numel() + self.errors.numel()) * self.inputs.element_size()
+        numbers = self.inputs.numel() + self.errors.numel()
+        return numbers * self.inputs.element_size()
 
     def add_gram(self, total: Tensor, other: Factored) -> None:
         """Add inner products with another batch's gradients to `total` (n, C, m, C')."""
@@ -62,48 +64,73 @@ class Factored:
     def _by_positions(self) -> bool:
         """Whether pairs of positions cost fewer multiplications, for a pair of samples."""
         positions, width = self.inputs.shape[1:]
-        classes, out = self.errors.shape[1], self.errors.shape[3]
-        return positions**2 * (classes**2 * out + width) < classes**2 * width * out
+        _, classes, _, out = self.errors.shape
+        a_pair = classes**2 * out + width
+        gradients = classes**2 * width * out
+        return positions**2 * a_pair < gradients
 
     def _add_by_positions(self, total: Tensor, other: Factored) -> None:
         """Add (h_t . h_s)(delta_t . delta_s) of every pair of positions."""
-        for t in range(self.inputs.shape[1]):
-            for s in range(other.inputs.shape[1]):
-                features = self.inputs[:, t] @ other.inputs[:, s].T  # (n, m)
-                errors = _inner(self.errors[:, :, t], other.errors[:, :, s])
-                total.addcmul_(errors, features[:, None, :, None])
+        mine = zip(self.inputs.unbind(1), self.errors.unbind(2))
+        theirs = zip(other.inputs.unbind(1), other.errors.unbind(2))
+        # position by position
+        pairs = itertools.product(mine, theirs)
+        for (h_t, delta_t), (h_s, delta_s) in pairs:
+            features = h_t @ h_s.T  # (n, m)
+            errors = _inner(delta_t, delta_s)
+            total.addcmul_(errors, features[:, None, :, None])
 
     def _add_by_gradients(self, total: Tensor, other: Factored) -> None:
         """Some outputs of the layer at a time, so that no more than a chunk of gradients exists."""
-        rows = max(len(self.inputs), len(other.inputs)) * self.errors.shape[1]
+        samples = max(len(self.inputs), len(other.inputs))
+        rows = samples * self.errors.shape[1]
         units = self._units_a_chunk(2 * rows)
-        for mine, theirs in zip(self.errors.split(units, dim=3), other.errors.split(units, dim=3)):
-            left = _gradients_of(mine, self.inputs)
-            right = left if other is self else _gradients_of(theirs, other.inputs)
+        mine = self.errors.split(units, dim=3)
+        theirs = other.errors.split(units, dim=3)
+        for own, others in zip(mine, theirs):
+            left = _gradients_of(own, self.inputs)
+            # a batch with itself needs its gradients once
+            right = left
+            if other is not self:
+                right = _gradients_of(others, other.inputs)
             total += _inner(left.flatten(2), right.flatten(2))
 
     def _units_a_chunk(self, rows: int) -> int:
-        width = self.inputs.shape[2] * self.inputs.element_size()
-        return max(1, _CHUNK_BYTES // (rows * width))
+        """Outputs of the layer whose gradients fit, for so many rows of them."""
+        width = self.inputs.shape[2]
+        bytes_a_unit = rows * width * self.inputs.element_size()
+        return max(1, _CHUNK_BYTES // bytes_a_unit)
 
     def squares(self) -> Tensor:
         """Inner products (n, C, C) of the gradients of one sample."""
+        # nothing of other samples is computed
         count, classes = self.errors.shape[:2]
         total = torch.zeros(
-            count, classes, classes, device=self.errors.device, dtype=self.errors.dtype
+            count,
+            classes,
+            classes,
+            device=self.errors.device,
+            dtype=self.errors.dtype,
         )
         if self.weight and self.inputs.shape[1] == 1:
+            # one position: |h|^2 times the product of errors
             lengths = self.inputs.square().sum((1, 2))
             total += lengths[:, None, None] * _own(self.errors[:, :, 0])
         elif self.weight:
-            for errors in self.errors.split(self._units_a_chunk(count * classes), dim=3):
-                total += _own(_gradients_of(errors, self.inputs).flatten(2))
-        return total + _own(self.errors.sum(2)) if self.bias else total
+            units = self._units_a_chunk(count * classes)
+            for errors in self.errors.split(units, dim=3):
+                gradients = _gradients_of(errors, self.inputs)
+                total += _own(gradients.flatten(2))
+        if self.bias:
+            total = total + _own(self.errors.sum(2))
+        return total
 
     def gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """The layer's gradient (o, d), and its bias's (o,), of sum_ic weights_ic f_c(x_i)."""
         errors = torch.einsum("nc,ncto->nto", weights, self.errors)
-        return torch.einsum("nto,ntd->od", errors, self.inputs), errors.sum((0, 1))
+        weight = torch.einsum("nto,ntd->od", errors, self.inputs)
+        bias = errors.sum((0, 1))
+        return weight, bias
 
 
 def _gradients_of(errors: Tensor, inputs: Tensor) -> Tensor:
@@ -138,8 +165,12 @@ def _own(rows: Tensor) -> Tensor:
 
 def _inner(left: Tensor, right: Tensor) -> Tensor:
     """Inner products (n, C, m, C') of (n, C, d) and (m, C', d)."""
-    products = left.flatten(0, 1) @ right.flatten(0, 1).T
-    return products.reshape(*left.shape[:2], *right.shape[:2])
+    n, C = left.shape[:2]
+    m, others = right.shape[:2]
+    rows = left.flatten(0, 1)
+    columns = right.flatten(0, 1).T
+    products = rows @ columns
+    return products.reshape(n, C, m, others)
 
 
 class Use(NamedTuple):
@@ -166,6 +197,8 @@ class TangentFeatures:
         self, network: nn.Module, sample: Tensor, *, parameters: str | Sequence[str] | None = None
     ) -> None:
         self.outputs = Outputs(network, parameters)
+
+        # layers that may go by factors, and those that do
         names = set(self.outputs.layout.names)
         self._candidates = {}
         for name, module in network.named_modules():
@@ -173,9 +206,11 @@ class TangentFeatures:
                 self._candidates[name] = module
         self.layers = tuple(self._agreeing(sample))
 
+        # everything else has its gradients taken as they are
         covered: set[str] = set()
         for layer in self.layers:
-            covered.update((_parameter(layer, "weight"), _parameter(layer, "bias")))
+            covered.add(_parameter(layer, "weight"))
+            covered.add(_parameter(layer, "bias"))
         self.others = [name for name in self.outputs.layout.names if name not in covered]
         self._rest = Outputs(network, self.others) if self.others else None
 
@@ -209,6 +244,7 @@ class TangentFeatures:
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, inputs, layers)
             places = [use.outputs for uses in seen.values() for use in uses]
+            # samples do not mix: the gradient of a sum keeps them apart
             columns = []
             for each in outputs.sum(0):
                 column = torch.autograd.grad(
@@ -219,7 +255,8 @@ class TangentFeatures:
             if weights is not None:
                 direct = torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
 
-        errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])  # (n, C, ...) a place
+        # by place, (n, C, ...), in the order in which layers were used
+        errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])
         found = {}
         for name, uses in seen.items():
             pairs = [(use.inputs, next(errors)) for use in uses]
@@ -229,7 +266,10 @@ class TangentFeatures:
 
     def _is_by_sample(self, name: str, given: Tensor, samples: int) -> bool:
         """Whether the first axis of what a layer sees is that of the samples."""
-        return takes_batch(self._candidates[name], given) and len(given) == samples
+        module = self._candidates[name]
+        if not takes_batch(module, given):
+            return False
+        return len(given) == samples
 
     def _traced(
         self, leaves: Sequence[Tensor], inputs: Tensor, layers: Sequence[str]
@@ -238,20 +278,29 @@ class TangentFeatures:
         seen: dict[str, list[Use]] = {name: [] for name in layers}
 
         def record(name: str, given: Tensor, made: Tensor) -> Tensor:
-            seen[name].append(Use(given.detach().clone(), made))
-            return made.clone()  # what follows may work in place
+            # copies, because what follows may work in place
+            use = Use(given.detach().clone(), made)
+            seen[name].append(use)
+            return made.clone()
 
-        with watched({name: self._candidates[name] for name in layers}, record):
+        modules = {name: self._candidates[name] for name in layers}
+        with watched(modules, record):
             outputs = self.outputs(leaves, inputs)
         return outputs, {name: uses for name, uses in seen.items() if uses}
 
     def _positions(self, name: str, uses: Sequence[tuple[Tensor, Tensor]]) -> Factored:
         """All uses of a layer as positions of one linear layer."""
         module = self._candidates[name]
-        given = torch.cat([input_positions(module, h) for h, _ in uses], dim=1)
-        errors = torch.cat([error_positions(module, delta) for _, delta in uses], dim=2)
-        has_bias = _parameter(name, "bias") in self.outputs.layout.slices
-        return Factored(given, errors, weight=True, bias=has_bias)
+        seen, told = [], []
+        for inputs, errors in uses:
+            seen.append(input_positions(module, inputs))
+            told.append(error_positions(module, errors))
+        return Factored(
+            torch.cat(seen, dim=1),
+            torch.cat(told, dim=2),
+            weight=True,
+            bias=_parameter(name, "bias") in self.outputs.layout.slices,
+        )
 
     def _agreeing(self, sample: Tensor) -> list[str]:
         """Candidates whose gradient is that of their inputs and errors."""
@@ -259,9 +308,12 @@ class TangentFeatures:
             return []
         with torch.no_grad():
             shape = self.outputs(self.outputs.values, sample).shape
+
         # any weights that differ: with equal ones a layer that mixes up samples would agree
         numbers = torch.arange(shape.numel(), device=sample.device, dtype=sample.dtype)
         weights = numbers.cos().reshape(shape)
+
+        # what factors give, and what autograd gives
         features, direct = self._factored(sample, list(self._candidates), weights)
         exact = dict(zip(self.outputs.layout.names, direct))
         return [name for name, each in features.items() if _agrees(name, each, weights, exact)]
@@ -273,16 +325,26 @@ class TangentFeatures:
         rest = self._rest
 
         def jacobian(x: Tensor) -> tuple[Tensor, ...]:
-            outputs, pull = vjp(lambda *values: rest(values, x[None])[0], *rest.values)
-            return vmap(pull)(torch.eye(len(outputs), device=x.device, dtype=outputs.dtype))
+            def of_parameters(*values: Tensor) -> Tensor:
+                return rest(values, x[None])[0]
+
+            outputs, pull = vjp(of_parameters, *rest.values)
+            units = torch.eye(len(outputs), device=x.device, dtype=outputs.dtype)
+            return vmap(pull)(units)
 
         with torch.no_grad():
             tensors = vmap(jacobian)(inputs)  # each (n, C, *shape)
+
+        # side by side under the module that holds them
         grouped: dict[str, list[Tensor]] = {}
         for name, value in zip(rest.layout.names, tensors):
+            module = name.rpartition(".")[0]
             rows = value.flatten(2) if value.dim() > 2 else value[..., None]
-            grouped.setdefault(name.rpartition(".")[0], []).append(rows)
-        return {module: Rows(torch.cat(values, dim=2)) for module, values in grouped.items()}
+            grouped.setdefault(module, []).append(rows)
+        found = {}
+        for module, values in grouped.items():
+            found[module] = Rows(torch.cat(values, dim=2))
+        return found
 
 
 def _parameter(layer: str, kind: str) -> str:
@@ -291,8 +353,11 @@ def _parameter(layer: str, kind: str) -> str:
 
 
 def _agrees(name: str, layer: Factored, weights: Tensor, exact: Mapping[str, Tensor]) -> bool:
+    """Whether the gradient of a layer's factors is the exact one, by parameter."""
     weight, bias = layer.gradient(weights)
     expected = exact[_parameter(name, "weight")]
     if not is_gradient(weight.flatten(), expected.flatten()):
         return False
-    return not layer.bias or is_gradient(bias, exact[_parameter(name, "bias")])
+    if not layer.bias:
+        return True
+    return is_gradient(bias, exact[_parameter(name, "bias")])

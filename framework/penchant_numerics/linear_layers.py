@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 from torch.nn import functional
 
+# takes the name of a layer, its input and its output, and gives the output
 See = Callable[[str, Tensor, Tensor], Tensor]
 
 _AGREEMENT = 1e-3  # relative difference up to which two gradients are the same
 _NOTHING = 1e-30  # and an absolute one, for gradients that are zero
-_UNFOLDED = ("dilation", "padding", "stride")
+_UNFOLDED = {"dilation": 1, "padding": 0, "stride": 1}  # and what they are on an axis of one
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -31,17 +32,20 @@ def is_linear(module: nn.Module) -> bool:
     >>> is_linear(nn.Conv2d(2, 4, 3)), is_linear(nn.Conv2d(2, 4, 3, groups=2))
     (True, False)
     """
-    if isinstance(module, nn.Conv1d | nn.Conv2d):
-        padded_with_zeros = module.padding_mode == "zeros" and not isinstance(module.padding, str)
-        return module.groups == 1 and padded_with_zeros
-    return type(module) is nn.Linear
+    if not isinstance(module, nn.Conv1d | nn.Conv2d):
+        return type(module) is nn.Linear
+    # patches of other padding are not unfolded; groups see some channels only
+    with_zeros = module.padding_mode == "zeros"
+    by_numbers = not isinstance(module.padding, str)
+    return module.groups == 1 and with_zeros and by_numbers
 
 
 def takes_batch(module: nn.Module, inputs: Tensor) -> bool:
     """Whether inputs have an axis of samples; torch's convolutions also take a single image."""
-    if isinstance(module, nn.Conv1d | nn.Conv2d):
-        axes = 3 if isinstance(module, nn.Conv1d) else 4
-        return inputs.ndim == axes
+    if isinstance(module, nn.Conv2d):
+        return inputs.ndim == 4
+    if isinstance(module, nn.Conv1d):
+        return inputs.ndim == 3
     return inputs.ndim > 1
 
 
@@ -57,21 +61,27 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
     torch.Size([5, 6, 6])
     """
     if isinstance(module, nn.Linear):
-        return inputs.reshape(len(inputs), -1, inputs.shape[-1])
-    size, options = module.kernel_size, {name: getattr(module, name) for name in _UNFOLDED}
+        width = inputs.shape[-1]
+        return inputs.reshape(len(inputs), -1, width)
+
+    size = module.kernel_size
+    options = {name: getattr(module, name) for name in _UNFOLDED}
     if isinstance(module, nn.Conv1d):
         # a signal is an image of height one
-        inputs, size = inputs[:, :, None], (1, *size)
-        still = {"dilation": 1, "padding": 0, "stride": 1}
-        options = {name: (still[name], *value) for name, value in options.items()}
-    return functional.unfold(inputs, size, **options).transpose(1, 2)
+        inputs = inputs[:, :, None]
+        size = (1, *size)
+        options = {name: (_UNFOLDED[name], *value) for name, value in options.items()}
+    patches = functional.unfold(inputs, size, **options)
+    return patches.transpose(1, 2)
 
 
 def error_positions(module: nn.Module, errors: Tensor) -> Tensor:
     """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output)."""
     if isinstance(module, nn.Linear):
-        return errors.reshape(*errors.shape[:2], -1, errors.shape[-1])
-    return errors.flatten(3).transpose(2, 3)
+        count, several = errors.shape[:2]
+        return errors.reshape(count, several, -1, errors.shape[-1])
+    by_channel = errors.flatten(3)
+    return by_channel.transpose(2, 3)
 
 
 @contextmanager
@@ -86,7 +96,9 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
 
     def hook(name: str) -> Callable[..., Tensor]:
         def seen(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> Tensor:
-            return see(name, given[0], made) if given else made
+            if not given:
+                return made
+            return see(name, given[0], made)
 
         return seen
 
@@ -101,7 +113,8 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
 def is_gradient(found: Tensor, exact: Tensor) -> bool:
     """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding."""
     away = (found - exact).norm()
-    return bool(away <= _AGREEMENT * exact.norm() + _NOTHING)
+    allowed = _AGREEMENT * exact.norm() + _NOTHING
+    return bool(away <= allowed)
 
 
 def shared_parameters(network: nn.Module) -> set[str]:
@@ -112,6 +125,7 @@ def shared_parameters(network: nn.Module) -> set[str]:
     >>> sorted(shared_parameters(tied))
     ['0.weight', '1.weight']
     """
+    # all names of each tensor
     names: dict[int, list[str]] = {}
     for name, value in network.named_parameters(remove_duplicate=False):
         names.setdefault(id(value), []).append(name)

@@ -102,6 +102,7 @@ def dual_pass(
 def _plain_pass(
     outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, None]:
+    """One pass; nothing is recorded."""
     made = forward_ad.unpack_dual(outputs(duals, inputs))
     values = made.primal.detach()
     tangent = made.tangent
@@ -114,6 +115,7 @@ def _plain_pass(
 def _recorded_pass(
     outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tape]:
+    """One pass with a tape running."""
     # the tape knows tangents as the duals hold them
     held = [forward_ad.unpack_dual(dual).tangent for dual in duals]
     tape = Tape(held)
@@ -183,6 +185,7 @@ class Linearisation:
         return torch.stack([self._forth_row(row) for row in rows])
 
     def _forth_row(self, row: Tensor) -> Tensor:
+        """J v (n, C) for one row v (size,)."""
         return self._forth(self._layout.split(row))
 
     def vjp(self, cotangents: Tensor) -> Tensor:
@@ -216,6 +219,9 @@ def linearise(
         inputs: The batch.
         route: By `dual` numbers, or by `double-backward`.
         check: Whether a tape is played once against its recording.
+
+    Returns:
+        J on this batch, at the parameters as they are now.
     """
     if route == "dual":
         return _by_dual_numbers(outputs, inputs, check=check)
@@ -223,6 +229,7 @@ def linearise(
 
 
 def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linearisation:
+    """J v by the tape of one dual pass, J^T u by autograd's record of it."""
     layout = outputs.layout
 
     # any direction: zeros would check nothing
@@ -256,6 +263,7 @@ def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linear
 
 
 def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
+    """Refuse a tape that does not give what it recorded."""
     with torch.no_grad():
         played = tape.play(tangents)
     away = (played - expected).norm()
@@ -264,6 +272,7 @@ def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
 
 
 def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
+    """J^T u by a backward pass, and J v by differentiating that in u."""
     leaves = outputs.leaves()
     with torch.enable_grad():
         values = outputs(leaves, inputs)
@@ -306,6 +315,7 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
 
 
 def _storages(tensors: Sequence[Tensor]) -> set[int]:
+    """The identities of the memory that tensors are in."""
     return {each.untyped_storage()._cdata for each in tensors}
 
 

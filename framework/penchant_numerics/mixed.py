@@ -52,9 +52,11 @@ def column_chunk(activity: int, device: torch.device) -> int:
         activity: Numbers in the layers of the network for one input.
         device: Where it runs.
     """
-    budget = 2**22 if device.type == "cpu" else 2**27
+    on_cpu = device.type == "cpu"
+    budget = 2**22 if on_cpu else 2**27
     columns = budget // activity
-    return min(1024, max(16, columns))
+    at_least = max(16, columns)
+    return min(1024, at_least)
 
 
 class Part(NamedTuple):
@@ -119,6 +121,7 @@ class MixedDerivative:
         if self.step is not None:
             return self._apply_difference(parameters, output, directions)
 
+        # the derivative along v of the gradient in the parameters
         gradient = functools.partial(_parameter_gradient(output), parameters)
 
         def along(v: Tensor) -> dict[str, Tensor]:
@@ -132,10 +135,12 @@ class MixedDerivative:
         self, parameters: State, output: Output, directions: Tensor
     ) -> dict[str, Tensor]:
         """Sum over inputs i of v_i / 2h times the difference of the gradients on both sides."""
+        count = len(directions)
         total = {}
         for name, value in parameters.items():
-            total[name] = value.new_zeros(len(directions), *value.shape)
+            total[name] = value.new_zeros(count, *value.shape)
 
+        # one backward pass a chunk of displaced inputs, for all directions
         for start, inputs in self._displaced(0, self.size):
             last = start + len(inputs) // 2
             weights = directions[:, start:last] / (2 * self.step)
@@ -160,6 +165,7 @@ class MixedDerivative:
         if self.step is not None:
             return self._adjoint_difference(parameters, output, cotangents)
 
+        # the transpose of that derivative
         gradient = functools.partial(_parameter_gradient(output), parameters)
         _, pull = vjp(gradient, self.point)
         (rows,) = vmap(pull)(dict(cotangents))
@@ -169,6 +175,7 @@ class MixedDerivative:
         self, parameters: State, output: Output, cotangents: Mapping[str, Tensor]
     ) -> Tensor:
         """The difference, over 2h, of the output's slopes along u on both sides of each input."""
+        # slopes along all cotangents, a chunk of displaced inputs at a time
         found = []
         for _, inputs in self._displaced(0, self.size):
             on_batch = functools.partial(_swapped(output), inputs)
@@ -184,6 +191,7 @@ class MixedDerivative:
 
     def gram_times(self, state: State, directions: Tensor) -> Tensor:
         """M^T M v for rows v of `directions` (k, D), as rows; M v is held for as many v as fit."""
+        # an image is as large as all parameters
         numbers = sum(state[name].numel() for name in self.names)
         bytes_a_row = numbers * self.point.element_size()
         fits = max(1, self.kept_bytes // bytes_a_row)
@@ -245,6 +253,7 @@ class MixedDerivative:
 
     def _blocks(self, part: Part, first: int = 0) -> Iterator[tuple[int, int]]:
         """Ranges of columns: all of them where they fit, else as many as two blocks allow."""
+        # a product needs two blocks
         bytes_a_column = part.floats * self.point.element_size()
         fits = self.kept_bytes // bytes_a_column
         block = self.size
@@ -258,6 +267,7 @@ class MixedDerivative:
     @functools.cached_property
     def chunk(self) -> int:
         """Columns a pass."""
+        # what passes through the modules that have none inside
         leaves: dict[str, list[Tensor]] = {}
         for name, each in self.module.named_modules():
             if not any(each.children()):
@@ -279,6 +289,7 @@ class MixedDerivative:
         for layer in layers:
             covered.update(layer.parameters())
 
+        # parameters first, then layers by their factors
         pieces = []
         for name, value in self.module.named_parameters():
             if name not in covered:
@@ -306,9 +317,13 @@ class MixedDerivative:
     def _factors(self, state: State, part: Part) -> dict[str, Factors]:
         """Inputs and errors of the layers at the point."""
         traced = self._traced(state, part, self.point[None])
-        return {layer.name: at_point(layer, traced) for layer in part.layers}
+        found = {}
+        for layer in part.layers:
+            found[layer.name] = at_point(layer, traced)
+        return found
 
     def _traced(self, state: State, part: Part, inputs: Tensor) -> Traced:
+        """What one backward pass gives of a part."""
         return trace_part(
             self.module,
             state,
@@ -321,10 +336,13 @@ class MixedDerivative:
         """Columns first..last, from as many passes as chunks."""
         take = self._exact_columns if self.step is None else self._difference_columns
         chunks = list(take(state, part, first, last))
+
+        # chunks of columns one after another
         layers = {}
         for layer in part.layers:
             pieces = [chunk.layers[layer.name] for chunk in chunks]
-            layers[layer.name] = tuple(joined(kind, dim=0) for kind in zip(*pieces))
+            kinds = zip(*pieces)
+            layers[layer.name] = tuple(joined(kind, dim=0) for kind in kinds)
         numbers = [chunk.numbers for chunk in chunks]
         return Columns(layers, torch.cat(numbers))
 
@@ -332,7 +350,8 @@ class MixedDerivative:
         """Derivatives along e_i of everything a backward pass gives."""
 
         def backward_pass(x: Tensor) -> tuple[object, ...]:
-            return tuple(self._traced(state, part, x[None]))
+            batch = x[None]
+            return tuple(self._traced(state, part, batch))
 
         def along(v: Tensor) -> tuple[object, ...]:
             _, derivatives = jvp(backward_pass, (self.point,), (v,))
@@ -354,7 +373,8 @@ class MixedDerivative:
         as_they_are = part._replace(layers=())
 
         def gradients_at(x: Tensor) -> dict[str, Tensor]:
-            return self._traced(state, as_they_are, x[None]).gradients
+            traced = self._traced(state, as_they_are, x[None])
+            return traced.gradients
 
         for _, inputs in self._displaced(first, last):
             traced = self._traced(state, by_factors, inputs)
@@ -364,6 +384,7 @@ class MixedDerivative:
                 both = positions(layer, uses)
                 layers[layer.name] = both_sides(both, self.step)
 
+            # other parameters: a gradient at each displaced input
             gradients = vmap(gradients_at)(inputs) if part.parameters else {}
             forward, backward = _flat(gradients, part, inputs).chunk(2)
             yield Columns(layers, (forward - backward) / (2 * self.step))
@@ -377,18 +398,20 @@ class MixedDerivative:
 
         def output(given: State, inputs: Tensor) -> Tensor:
             whole = {**buffers, **given}
-            return first_output(functional_call(self.module, whole, (inputs,)))
+            outputs = functional_call(self.module, whole, (inputs,))
+            return first_output(outputs)
 
         return parameters, output
 
     def _displaced(self, first: int, last: int) -> Iterator[tuple[int, Tensor]]:
         """(i, batch): x + h e_i, x + h e_(i+1), ..., then x - h e_i, ..., in chunks."""
+        shape = self.point.shape
         centre = self.point.flatten()
         for start, rows in self._units(first, last):
             forward = centre + self.step * rows
             backward = centre - self.step * rows
             batch = torch.cat([forward, backward])
-            yield start, batch.reshape(-1, *self.point.shape)
+            yield start, batch.reshape(-1, *shape)
 
     def _units(self, first: int, last: int) -> Iterator[tuple[int, Tensor]]:
         """(i, rows e_i, e_(i+1), ...), in chunks."""
@@ -416,11 +439,16 @@ def _parameter_gradient(output: Output) -> Callable[[State, Tensor], State]:
 
 def _swapped(output: Output) -> Callable[[Tensor, State], Tensor]:
     """The output as a function of inputs first: what is fixed comes first in a partial."""
-    return lambda inputs, parameters: output(parameters, inputs)
+
+    def swapped(inputs: Tensor, parameters: State) -> Tensor:
+        return output(parameters, inputs)
+
+    return swapped
 
 
 def _flat(gradients: Mapping[str, Tensor], part: Part, rows: Tensor) -> Tensor:
     """Gradients of single parameters side by side, (rows, numbers)."""
+    # what comes from a pass has one row a column
     count = len(rows)
     pieces = [gradients[name].reshape(count, -1) for name in part.parameters]
     if not pieces:

@@ -119,12 +119,14 @@ def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
 
 def _describe(name: str, module: nn.Module, inputs: Sequence[Tensor]) -> Layer | None:
     """The layer, or nothing if it was not used, or used on something else than batches."""
+    # its weight may be computed from other parameters
     own = dict(module.named_parameters(recurse=False))
     if not inputs or "weight" not in own:
         return None
     if not all(takes_batch(module, each) for each in inputs):
         return None
 
+    # what it gives for one input, and how much that is
     with torch.no_grad():
         shapes = [module(each).shape for each in inputs]
     weight = module.weight.flatten(1)
@@ -201,7 +203,11 @@ def trace_part(
         inputs: A batch whose rows do not mix; gradients are those of the sum of its outputs.
         layers: Which layers.
         parameters: Which parameters.
+
+    Returns:
+        Gradients of the parameters, and inputs and errors of the layers, use after use.
     """
+    # nothing is added to what a layer gives; the derivative by it is the error
     shifts = {}
     for layer in layers:
         shapes = [(len(inputs) * shape[0], *shape[1:]) for shape in layer.shapes]
@@ -209,8 +215,10 @@ def trace_part(
     rest = {name: value for name, value in state.items() if name not in parameters}
 
     def total(own: State, errors: Uses) -> tuple[Tensor, dict[str, list[Tensor]]]:
-        outputs, seen = trace(module, {**rest, **own}, inputs, errors)
-        return first_output(outputs).sum(), seen
+        whole = {**rest, **own}
+        outputs, seen = trace(module, whole, inputs, errors)
+        chosen = first_output(outputs)
+        return chosen.sum(), seen
 
     own = {name: state[name] for name in parameters}
     derivatives = grad(total, argnums=(0, 1), has_aux=True)
@@ -223,9 +231,14 @@ def trace_part(
 
 def at_point(layer: Layer, traced: Traced) -> Factors:
     """Inputs and errors (T, n) of a layer for one input."""
-    uses = [(h[None], d[None]) for h, d in traced.of(layer)]
+    uses = []
+    for h, d in traced.of(layer):
+        uses.append((h[None], d[None]))
     both = positions(layer, uses)
-    return Factors(both.inputs[0], both.errors[0])
+    return Factors(
+        both.inputs[0],
+        both.errors[0],
+    )
 
 
 def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
@@ -240,11 +253,18 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
     """
     found = []
     for inputs, errors in uses:
+        # (columns, batch, t, n), both
         columns, batch = inputs.shape[:2]
-        flat = input_positions(layer.module, inputs.flatten(0, 1))  # (columns batch, t, n)
+        flat = input_positions(layer.module, inputs.flatten(0, 1))
         seen = flat.unflatten(0, (columns, batch))
-        told = error_positions(layer.module, errors)  # (columns, batch, t, n)
-        found.append(Factors(seen.flatten(1, 2), told.flatten(1, 2)))
+        told = error_positions(layer.module, errors)
+
+        # inputs of a batch are positions like others
+        both = Factors(
+            seen.flatten(1, 2),
+            told.flatten(1, 2),
+        )
+        found.append(both)
     return joined(found, dim=1)
 
 
@@ -333,10 +353,19 @@ def add_difference_product(
     """
     (h, d), (A, B) = (_only_position(each) for each in left)
     (h_, d_), (A_, B_) = (_only_position(each) for each in right)
+
+    # (h.h_ + 1) B.B_ + (d.d_) A.A_
     h_h = h @ h_.T + has_bias
-    total += h_h * (B @ B_.T) + (d @ d_.T) * (A @ A_.T)
-    total += (h @ A_.T) * (B @ d_.T) + (A @ h_.T) * (d @ B_.T)
+    d_d = d @ d_.T
+    total += h_h * (B @ B_.T) + d_d * (A @ A_.T)
+
+    # both crossed terms
+    h_A, B_d = h @ A_.T, B @ d_.T
+    A_h, d_B = A @ h_.T, d @ B_.T
+    total += h_A * B_d + A_h * d_B
 
 
 def _only_position(factors: Factors) -> tuple[Tensor, Tensor]:
-    return factors.inputs[:, 0], factors.errors[:, 0]
+    inputs = factors.inputs[:, 0]
+    errors = factors.errors[:, 0]
+    return inputs, errors

@@ -1,5 +1,7 @@
-"""Streaming moments: accumulated in double precision, merged across shards, never needing the
-samples again; and the spectrum of a second moment."""
+"""Streaming moments, and the spectrum of a second moment.
+
+Moments are accumulated in double precision, merged across shards, and never need the samples again.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,11 @@ class SecondMoment:
     def __init__(self, size: int, *, device: torch.device | str) -> None:
         device = torch.device(device)
         dtype = accumulation_dtype(device)
+        self.count = 0
+        self.squared_norms: list[Tensor] = []
+        # sums of g g^T and of g
         self.outer = torch.zeros(size, size, device=device, dtype=dtype)
         self.total = torch.zeros(size, device=device, dtype=dtype)
-        self.squared_norms: list[Tensor] = []
-        self.count = 0
 
     def add(self, vectors: Tensor) -> None:
         """Add rows (vectors, size); their squared norms are kept, the rows are not."""
@@ -65,6 +68,7 @@ class SecondMoment:
 
     def merge(self, arrays: Mapping[str, object]) -> None:
         """Add what another moment's `arrays()` gave."""
+        # shards return what they have on the host
         device = self.outer.device
         norms = torch.as_tensor(arrays["squared-norms"], device=device)
         self.outer += torch.as_tensor(arrays["outer"], device=device)
@@ -120,6 +124,7 @@ class GroupedMoment:
         Each part takes them in blocks, because its matrix is large.
         """
         groups = len(self.parts)
+        # every part waits until it has a block
         for number, waiting in enumerate(self._waiting):
             first = (number - self._seen) % groups
             rows = vectors[first::groups]
@@ -145,6 +150,7 @@ class GroupedMoment:
         for number in range(len(self.parts)):
             self._flush(number)
 
+        # merged in the order of parts, so that sums round in one way
         first = self.parts[0]
         total = SecondMoment(len(first.total), device=first.total.device)
         for number, part in enumerate(self.parts):
@@ -198,6 +204,9 @@ def directions_of(
         groups: The moment.
         centred: Whether it is taken around the mean.
         conventions: What makes the numbers incomparable with others, by name.
+
+    Returns:
+        Pairs, trace and jackknife; the standard error of the trace is over networks.
     """
     moment = groups.whole()
     matrix = moment.matrix(centred=centred)
@@ -238,7 +247,9 @@ def descending_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def effective_rank(eigenvalues: Tensor) -> float:
-    """exp of the entropy of the normalised positive eigenvalues: between 1 and their number.
+    """The exponential of the entropy of the normalised positive eigenvalues.
+
+    It lies between 1 and their number.
 
     >>> round(effective_rank(torch.tensor([1.0, 1.0, 0.0], device="cpu")), 6)
     2.0
@@ -275,11 +286,13 @@ def isotropic_spectra(
 
 
 def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """One spectrum, ascending: of the smaller of Gram matrix and moment."""
     count = len(squared_norms)
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
         return torch.linalg.eigvalsh(rows @ rows.T / count)
 
+    # more networks than inputs: in chunks, which need not be kept
     moment = SecondMoment(size, device=squared_norms.device)
     for norms in squared_norms.split(_SIMULATED):
         moment.add(_sphere(norms, size, generator))

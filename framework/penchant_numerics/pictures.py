@@ -46,8 +46,9 @@ def palette(count: int, *, ordered: bool = False) -> list[str]:
     ['#440154', '#bddf26']
     """
     if not ordered:
-        return [COLOURS[number % len(COLOURS)] for number in range(count)]
-    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, count))
+        return [_colour(number) for number in range(count)]
+    places = np.linspace(0, 0.9, count)  # the lightest shades are hard to see on white
+    shades = matplotlib.colormaps["viridis"](places)
     return [matplotlib.colors.to_hex(shade) for shade in shades]
 
 
@@ -58,11 +59,17 @@ def captioned(figure: Figure, caption: str, title: str | None = None) -> Figure:
         figure: What was drawn.
         caption: One sentence: what to see.
         title: What was measured.
+
+    Returns:
+        The same figure.
     """
     figure.set_label(caption)
     if title is not None:
         figure.suptitle(title, fontsize=11)
     return figure
+
+
+# ---- spectra
 
 
 def spectrum(
@@ -92,13 +99,19 @@ def spectrum(
         ylabel: Name and unit of the values.
         colour: The colour of the spectrum.
         axes: Where to draw; without it, a new figure.
+
+    Returns:
+        The figure.
     """
     axes = axes or _one_panel()
     values = np.asarray(values, dtype=np.float64)
+    # what was measured
     shown = _above_rounding(values)
-    axes.plot(np.arange(len(shown)), shown, color=colour, label=label)
+    places = np.arange(len(shown))
+    axes.plot(places, shown, color=colour, label=label)
     if stderr is not None:
         _band(axes, shown, 2 * np.asarray(stderr), colour)
+    # what it would be without the effect
     if null is not None:
         _null_band(axes, np.asarray(null, dtype=np.float64), null_spread, null_label)
     axes.set(yscale="log", xlabel="index", ylabel=ylabel)
@@ -109,27 +122,51 @@ def spectrum(
 
 
 def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) -> None:
+    """A null of each index: a dashed line, and where its spread is known a band of two of it."""
     if null.ndim == 2:
         draws = null
         null = draws.mean(0)
         spread = draws.std(0, ddof=1) if len(draws) > 1 else None
+
     shown = _above_rounding(null)
-    axes.plot(np.arange(len(shown)), shown, "--", color=ORANGE, linewidth=1, label=label)
+    places = np.arange(len(shown))
+    axes.plot(
+        places,
+        shown,
+        "--",
+        color=ORANGE,
+        linewidth=1,
+        label=label,
+    )
     if spread is not None:
         _band(axes, shown, 2 * np.asarray(spread), ORANGE)
 
 
 def _above_rounding(values: Array) -> Array:
+    """Values, not a number where they are zero to rounding: a logarithm has no place for them."""
     if not len(values):
         return values
-    return np.where(values > max(0.0, _ROUNDING * values.max()), values, np.nan)
+    floor = max(0.0, _ROUNDING * values.max())
+    return np.where(values > floor, values, np.nan)
 
 
 def _band(axes: Axes, middle: Array, half: Array, colour: str) -> None:
+    """A band around a curve."""
     places = np.arange(len(middle))
     # below zero a logarithmic axis has no place: the band ends far under the curve instead
     low = np.maximum(middle - half, middle / 10)
-    axes.fill_between(places, low, middle + half, color=colour, alpha=0.25, linewidth=0)
+    high = middle + half
+    axes.fill_between(
+        places,
+        low,
+        high,
+        color=colour,
+        alpha=0.25,
+        linewidth=0,
+    )
+
+
+# ---- curves
 
 
 class Curve(NamedTuple):
@@ -169,52 +206,99 @@ def by_index(
         level_label: What that is.
         beside: Values with an axis of their own at the right.
         axes: Where to draw; without it, a new figure.
+
+    Returns:
+        The figure.
     """
     panel = axes or _one_panel()
+    # what was measured, in the order of the axis
     places = np.asarray(index)
     order = np.argsort(places)
     for number, (label, curve) in enumerate(curves.items()):
-        _curve(panel, places[order], curve, order, number, label)
+        _curve(panel, places, curve, order=order, number=number, label=label)
+    # what to compare with
     if level is not None:
-        panel.axhline(level, color=FAINT, linewidth=0.8, linestyle=":", label=level_label)
+        panel.axhline(
+            level,
+            color=FAINT,
+            linewidth=0.8,
+            linestyle=":",
+            label=level_label,
+        )
     panel.set(xlabel=xlabel, ylabel=ylabel)
     if beside is not None:
-        colour = COLOURS[len(curves) % len(COLOURS)]
-        _second_axis(panel, places[order], np.asarray(beside.values)[order], beside.label, colour)
+        _second_axis(panel, places, beside, colour=_colour(len(curves)))
+
     if axes is None:
         # below the panel a legend covers no point
-        panel.figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=4)
+        panel.figure.legend(
+            frameon=False,
+            fontsize=8,
+            loc="outside lower center",
+            ncols=4,
+        )
     else:
         panel.legend(frameon=False, fontsize=8)
     return panel.figure
 
 
-def _curve(axes: Axes, places: Array, curve: Curve, order: Array, number: int, label: str) -> None:
-    colour = COLOURS[number % len(COLOURS)]
-    errors = None if curve.stderr is None else np.asarray(curve.stderr)[order]
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _curve(
+    axes: Axes, places: Array, curve: Curve, *, order: Array, number: int, label: str
+) -> None:
+    """Values with bars, and their null dashed in the same colour."""
+    colour = _colour(number)
+    marker = _MARKERS[number % len(_MARKERS)]
+    values = np.asarray(curve.values)[order]
+    errors = None
+    if curve.stderr is not None:
+        errors = np.asarray(curve.stderr)[order]
     axes.errorbar(
-        places,
-        np.asarray(curve.values)[order],
+        places[order],
+        values,
         errors,
-        fmt=f"{_MARKERS[number % len(_MARKERS)]}-",
+        fmt=f"{marker}-",
         color=colour,
         capsize=2,
         markersize=4,
         linewidth=1.2,
         label=label,
     )
-    if curve.null is not None:
-        null = np.asarray(curve.null)[order]
-        axes.plot(places, null, "--", color=colour, alpha=0.6, label=f"{label}, null")
+    if curve.null is None:
+        return
+    null = np.asarray(curve.null)[order]
+    axes.plot(
+        places[order],
+        null,
+        "--",
+        color=colour,
+        alpha=0.6,
+        label=f"{label}, null",
+    )
 
 
-def _second_axis(axes: Axes, places: Array, values: Array, label: str, colour: str) -> None:
-    other = axes.twinx()
+def _second_axis(axes: Axes, places: Array, beside: Beside, *, colour: str) -> None:
+    """Points on a logarithmic axis at the right, which has their colour."""
+    values = np.asarray(beside.values)
     positive = np.where(values > 0, values, np.nan)
-    other.plot(places, positive, "d", color=colour, markersize=4, label=label)
+    other = axes.twinx()
+    other.plot(
+        places,
+        positive,
+        "d",
+        color=colour,
+        markersize=4,
+        label=beside.label,
+    )
     other.set_yscale("log")
-    other.set_ylabel(label, color=colour)
+    other.set_ylabel(beside.label, color=colour)
     log_ticks(other)
+
+
+# ---- images
 
 
 def rows_as_images(
@@ -237,90 +321,149 @@ def rows_as_images(
         columns: Rows beside each other.
         fourier: Whether the amplitude spectrum is drawn below each, zero frequency in the centre,
             the mean over channels.
+
+    Returns:
+        A new figure.
     """
     rows = np.asarray(rows, dtype=np.float64)
     shape = tuple(shape)
-    if len(shape) > 3 or rows.ndim != 2 or rows.shape[1] != math.prod(shape):
+    _check_rows(rows, shape)
+    if titles is None:
+        titles = [str(number) for number in range(len(rows))]
+
+    # a row of the array is a column of panels: its channels, then its spectrum
+    columns = min(columns, len(rows))
+    lines = math.ceil(len(rows) / columns)
+    tall = _panels_a_row(shape) + fourier
+    figure, grid = _grid(shape, lines=lines, tall=tall, columns=columns)
+    for number, (row, title) in enumerate(zip(rows, titles)):
+        line, column = divmod(number, columns)
+        first = line * tall
+        panels = grid[first : first + tall, column]
+        _draw_row(panels, row.reshape(shape), fourier=fourier)
+        panels[0].set_title(title, fontsize=8)
+        if column == 0:
+            _name_panels(panels, fourier=fourier)
+    return figure
+
+
+def _check_rows(rows: Array, shape: tuple[int, ...]) -> None:
+    fits = rows.ndim == 2 and rows.shape[1] == math.prod(shape)
+    if not fits or len(shape) > 3:
         raise ValueError(
             f"expected rows of the values of an input of shape {shape} with up to three axes, "
             f"found an array of shape {rows.shape}"
         )
-    names = list(titles) if titles is not None else [str(number) for number in range(len(rows))]
-    tall = _panels_a_row(shape, fourier=fourier)
-    columns = min(columns, len(rows))
-    lines = math.ceil(len(rows) / columns)
+
+
+def _grid(
+    shape: tuple[int, ...], *, lines: int, tall: int, columns: int
+) -> tuple[Figure, NDArray[np.object_]]:
+    """A figure with `lines` of `columns` pictures, each `tall` panels; all are hidden at first."""
+    # inches, with room for titles
     height, width = _panel_size(shape)
-    figure = Figure(
-        figsize=(width * columns + 0.4, (height * tall + 0.25) * lines + 0.5),
-        layout="constrained",
-    )
+    across = width * columns + 0.4
+    down = (height * tall + 0.25) * lines + 0.5
+    figure = Figure(figsize=(across, down), layout="constrained")
     grid = figure.subplots(lines * tall, columns, squeeze=False)
     for panel in grid.flat:
         panel.set(xticks=[], yticks=[])
         panel.set_visible(False)
-    for number, (row, name) in enumerate(zip(rows, names)):
-        line, column = divmod(number, columns)
-        own = grid[line * tall : (line + 1) * tall, column]
-        _draw_row(own, row.reshape(shape), fourier=fourier)
-        own[0].set_title(name, fontsize=8)
-        if column == 0:
-            _name_panels(own, fourier=fourier)
-    return figure
+    return figure, grid
 
 
-def _name_panels(panels: Sequence[Axes], *, fourier: bool) -> None:
-    pictures = panels[:-1] if fourier else panels
-    for number, panel in enumerate(pictures):
-        panel.set_ylabel(f"channel {number}" if len(pictures) > 1 else "input", fontsize=8)
-    if fourier:
-        panels[-1].set_ylabel("Fourier", fontsize=8)
-
-
-def _panels_a_row(shape: tuple[int, ...], *, fourier: bool) -> int:
-    channels = shape[0] if len(shape) == 3 else 1
-    pictures = 1 if channels == 3 else channels
-    return pictures + fourier
+def _panels_a_row(shape: tuple[int, ...]) -> int:
+    """One, or as many as channels; three channels are the colours of one picture."""
+    if len(shape) < 3:
+        return 1
+    channels = shape[0]
+    return 1 if channels == 3 else channels
 
 
 def _panel_size(shape: tuple[int, ...]) -> tuple[float, float]:
     """Height and width, in inches; long pictures stay long."""
     if len(shape) == 1:
         return 0.9, 1.3
-    stretch = min(3.0, max(1 / 3, shape[-2] / shape[-1]))
+    height, width = shape[-2:]
+    stretch = max(1 / 3, height / width)
+    stretch = min(3.0, stretch)
     return 1.05 * stretch, 1.05
 
 
+def _name_panels(panels: Sequence[Axes], *, fourier: bool) -> None:
+    """Say at the left what each panel of a row is."""
+    names = ["input"]
+    channels = len(panels) - fourier
+    if channels > 1:
+        names = [f"channel {number}" for number in range(channels)]
+    if fourier:
+        names.append("Fourier")
+    for panel, name in zip(panels, names):
+        panel.set_ylabel(name, fontsize=8)
+
+
 def _draw_row(panels: Sequence[Axes], values: Array, *, fourier: bool) -> None:
+    """A row in the shape of an input."""
     for panel in panels:
         panel.set_visible(True)
+    # one scale for all channels
     limit = float(np.abs(values).max()) or 1.0
     if values.ndim == 1:
-        panels[0].axhline(0, color=FAINT, linewidth=0.6)
-        panels[0].plot(values, color=BLUE, linewidth=1)
-        panels[0].set_ylim(-1.05 * limit, 1.05 * limit)
+        _draw_signal(panels[0], values, limit)
     else:
-        _draw_picture(panels, values.reshape(-1, *values.shape[-2:]) / limit)
+        _draw_picture(panels, _channels(values) / limit)
     if fourier:
         _draw_amplitudes(panels[-1], values)
 
 
+def _channels(values: Array) -> Array:
+    """An image as (channels, height, width)."""
+    height, width = values.shape[-2:]
+    return values.reshape(-1, height, width)
+
+
+def _draw_signal(panel: Axes, values: Array, limit: float) -> None:
+    """A curve around zero."""
+    panel.axhline(0, color=FAINT, linewidth=0.6)
+    panel.plot(values, color=BLUE, linewidth=1)
+    # both sides, so that the line of zero is in the middle
+    edge = 1.05 * limit
+    panel.set_ylim(-edge, edge)
+
+
 def _draw_picture(panels: Sequence[Axes], channels: Array) -> None:
-    """Channels (channels, height, width) between -1 and 1."""
+    """Channels between -1 and 1: colours where there are three, else one grey picture each."""
     if len(channels) == 3:
         colours = channels.transpose(1, 2, 0) / 2 + 0.5
         panels[0].imshow(colours, interpolation="nearest")
         return
     for panel, channel in zip(panels, channels):
-        panel.imshow(channel, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+        panel.imshow(
+            channel,
+            cmap="gray",
+            vmin=-1,
+            vmax=1,
+            interpolation="nearest",
+        )
 
 
 def _draw_amplitudes(panel: Axes, values: Array) -> None:
+    """The amplitude spectrum of a signal, or of an image, its channels averaged."""
     if values.ndim == 1:
-        panel.plot(np.abs(np.fft.rfft(values)), color=TEAL, linewidth=1)
+        spectrum_of_signal = np.abs(np.fft.rfft(values))
+        panel.plot(spectrum_of_signal, color=TEAL, linewidth=1)
         return
-    planes = values.reshape(-1, *values.shape[-2:])
-    amplitudes = np.abs(np.fft.fft2(planes)).mean(0)
-    panel.imshow(np.fft.fftshift(amplitudes), cmap="viridis", interpolation="nearest")
+    # frequency zero in the centre
+    transform = np.fft.fft2(_channels(values))
+    amplitudes = np.abs(transform).mean(0)
+    panel.imshow(
+        np.fft.fftshift(amplitudes),
+        cmap="viridis",
+        interpolation="nearest",
+    )
+
+
+# ---- maps
 
 
 def heat_map(
@@ -347,6 +490,9 @@ def heat_map(
         limits: The ends of the colours; None is the smallest, or largest, value.
         bar: Whether there is a colour bar; panels of one figure share one.
         axes: Where to draw; without it, a new figure.
+
+    Returns:
+        The figure.
     """
     axes = axes or _one_panel()
     axes.set_facecolor("#e6e6e6")
@@ -368,14 +514,22 @@ def heat_map(
 
 
 def _few_places(axis: Axis, places: Sequence[float], most: int) -> None:
-    every = max(1, math.ceil(len(places) / most))
-    chosen = range(0, len(places), every)
-    axis.set_ticks(chosen, [f"{places[number]:g}" for number in chosen])
+    """Write every so many of the places."""
+    count = len(places)
+    every = max(1, math.ceil(count / most))
+    chosen = range(0, count, every)
+    names = [f"{places[number]:g}" for number in chosen]
+    axis.set_ticks(chosen, names)
+
+
+# ---- axes
 
 
 def log_ticks(*axes: Axes) -> None:
-    """Few ticks with plain labels on what is logarithmic: over less than a decade the automatic
-    ones run into each other, and most of the time of drawing many panels goes into ticks.
+    """Few ticks with plain labels on what is logarithmic.
+
+    Over less than a decade the automatic ones run into each other, and most of the time of drawing
+    many panels goes into ticks.
 
     Args:
         axes: Panels whose logarithmic axes get at most five ticks, at powers of ten, or also at two
@@ -388,13 +542,19 @@ def log_ticks(*axes: Axes) -> None:
 
 
 def _few_log_ticks(axis: Axis) -> None:
+    """At most five ticks, none between them."""
+    # where few powers of ten are in view, others are needed
     low, high = axis.get_view_interval()
     narrow = low > 0 and high / low < 100
     steps = (1.0, 2.0, 5.0) if narrow else (1.0,)
     axis.set_major_locator(LogLocator(subs=steps, numticks=5))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(_plainly))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plainly(value: float, place: int | None) -> str:
+    return f"{value:g}"
 
 
 def _one_panel() -> Axes:

@@ -1,5 +1,7 @@
-"""Networks that are safe for second derivatives: no fused attention, no dropout, no in-place
-activation, a batch-norm policy."""
+"""Networks that are safe for second derivatives.
+
+No fused attention, no dropout, no in-place activation, a batch-norm policy.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,16 @@ def safe(
     if batch_norm not in POLICIES:
         raise ValueError(f"batch_norm must be one of {', '.join(POLICIES)}, found {batch_norm!r}")
     network = copy.deepcopy(network).eval()
+
+    # what has no second derivative, or a wrong one
     make_twice_differentiable(network)
     always_use_plain_attention(network)
+
+    # nothing is dropped in training mode either
     for module in network.modules():
         if isinstance(module, _DropoutNd):
             module.p = 0.0
+    # what batch normalisation normalises by
     if batch_norm == "batch":
         _use_batch_statistics(network)
     elif batch_norm == "calibrated":
@@ -73,6 +80,7 @@ class PlainAttention:
     """A network every call of which runs inside `plain_attention`."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the network gives."""
         with plain_attention():
             return super().__call__(*arguments, **keywords)  # type: ignore[misc]
 
@@ -92,7 +100,8 @@ def always_use_plain_attention(network: nn.Module) -> None:
 
 def _is_layer_of_torch(network: nn.Module) -> bool:
     """A single layer such as `nn.Linear` has no attention, and other code asks for its class."""
-    return type(network).__module__.startswith("torch.nn.") and not any(network.children())
+    home = type(network).__module__
+    return home.startswith("torch.nn.") and not any(network.children())
 
 
 def make_twice_differentiable(network: nn.Module) -> None:
@@ -118,6 +127,7 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
     """`nn.Hardsigmoid` by relu6: PyTorch cannot differentiate its own backward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """0 below -3, 1 above 3, a line between."""
         return functional.relu6(x + 3) / 6
 
 
@@ -132,6 +142,7 @@ class ContiguousGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
+        """A copy of x."""
         return x.clone()  # not a view: some models add to it in place
 
     @staticmethod
@@ -140,25 +151,30 @@ class ContiguousGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """The gradient, laid out as usual."""
         return gradient.contiguous()
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        """A copy of the tangent."""
         return tangent.clone()
 
 
 def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+    """A forward hook."""
     return ContiguousGradient.apply(output)
 
 
 def _with_weights(
     module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]
 ) -> tuple[object, object]:
-    # the path that computes weights is plain softmax(q k) v
-    return arguments, {**keywords, "need_weights": True}
+    """A forward hook: the path that computes weights is plain softmax(q k) v."""
+    changed = {**keywords, "need_weights": True}
+    return arguments, changed
 
 
 def _use_batch_statistics(network: nn.Module) -> None:
+    """Forget running statistics: without them torch takes those of the batch at hand."""
     for module in network.modules():
         if isinstance(module, _BatchNorm):
             module.running_mean = None
@@ -175,6 +191,7 @@ def calibrate(network: nn.Module, inputs: Tensor) -> None:
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             norms.append(module)
 
+    # one pass that only the statistics see
     before = [module.momentum for module in norms]
     for module in norms:
         module.reset_running_stats()
@@ -182,6 +199,7 @@ def calibrate(network: nn.Module, inputs: Tensor) -> None:
         module.train()
     network(inputs)
 
+    # everything but the statistics is put back
     for module, momentum in zip(norms, before):
         module.momentum = momentum
         module.eval()

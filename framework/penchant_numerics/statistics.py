@@ -28,6 +28,9 @@ Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | float
 Value: TypeAlias = float | Array
 
 
+# ---- means and their errors
+
+
 def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | None]:
     """The mean of independent values and its standard error.
 
@@ -49,7 +52,8 @@ def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | Non
     mean = numbers.mean(axis)
     if count < 2:
         return _plain(mean), None
-    stderr = numbers.std(axis, ddof=1) / math.sqrt(count)
+    spread = numbers.std(axis, ddof=1)
+    stderr = spread / math.sqrt(count)
     return _plain(mean), _plain(stderr)
 
 
@@ -65,8 +69,10 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     """
     if count < 1:
         raise ValueError(f"a share is one of at least 1 sample, found {count}")
+    # half a sample on each side
     inside = (_numbers(share) * count + 0.5) / (count + 1)
-    return _plain(np.sqrt(inside * (1 - inside) / count))
+    variance = inside * (1 - inside) / count
+    return _plain(np.sqrt(variance))
 
 
 def accuracy(
@@ -105,16 +111,22 @@ def accuracy(
     numbers = _numbers(values)
     trainings = _count(numbers, axis)
     mean = numbers.mean(axis)
+
+    # what another test set would change
     sampling = np.square(binomial_stderr(mean, samples))
     if trainings < 2:
         return _plain(mean), _plain(np.sqrt(sampling))
 
+    # what other trainings would change
     between = numbers.var(axis, ddof=1)
     if shared:
         variance = sampling + between / trainings
     else:
         variance = np.maximum(between, sampling) / trainings
     return _plain(mean), _plain(np.sqrt(variance))
+
+
+# ---- jackknife
 
 
 def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
@@ -151,6 +163,9 @@ def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
         replicates: The statistic with each part left out once, along `axis`.
         axis: The axis of replicates.
 
+    Returns:
+        The bias.
+
     >>> values = np.array([1.0, 2.0, 3.0, 6.0])
     >>> without = [np.delete(values, part).var() for part in range(4)]
     >>> biased = values.var()
@@ -160,13 +175,20 @@ def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
     """
     numbers = _numbers(replicates)
     count = _count(numbers, axis)
-    return _plain((count - 1) * (numbers.mean(axis) - _numbers(whole)))
+    away = numbers.mean(axis) - _numbers(whole)
+    return _plain((count - 1) * away)
+
+
+# ---- rank correlation
 
 
 def varies(values: Numbers) -> bool:
     """Whether there are two different values: a correlation needs that of both its sides."""
     numbers = _numbers(values)
-    return bool(numbers.size) and bool((numbers != numbers.flat[0]).any())
+    if not numbers.size:
+        return False
+    first = numbers.flat[0]
+    return bool((numbers != first).any())
 
 
 class RankCorrelation(NamedTuple):
@@ -222,9 +244,11 @@ def rank_correlation(
         if not varies(side):
             raise ValueError(f"{name} is constant, so it has no rank correlation with anything")
 
+    # the null is drawn, its spread is known to be 1 / sqrt(n - 1) where there are no ties
     value = float(stats.spearmanr(first, second).statistic)
     null = _permuted_rank_correlations(first, second, generator, permutations)
     spread = float(null.std()) if permutations > 1 else None
+    # orders as far from none as the one that was seen, to rounding
     as_far = int((null.abs() >= abs(value) - 1e-12).sum())
     return RankCorrelation(
         value=value,
@@ -241,20 +265,31 @@ def _rank_correlation_stderr(value: float, count: int) -> float | None:
     if count < 3:
         return None
     shrunk = value * count / (count + 1)
-    return (1 - shrunk**2) * math.sqrt((1 + shrunk**2 / 2) / (count - 1))
+    square = shrunk**2
+    variance = (1 + square / 2) / (count - 1)
+    return (1 - square) * math.sqrt(variance)
 
 
 def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws: int) -> Tensor:
     """Rank correlations (draws,) of x with permutations of y, which are drawn all at once."""
-    a, b = _centred_ranks(x), _centred_ranks(y)
+    a = _centred_ranks(x)
+    b = _centred_ranks(y)
+    scale = a.norm() * b.norm()
+
+    # an order is that of as many random keys
     keys = torch.rand(draws, len(b), generator=generator, device="cpu")
     order = keys.argsort(1)
-    return b[order] @ a / (a.norm() * b.norm())
+    return b[order] @ a / scale
 
 
 def _centred_ranks(values: Array) -> Tensor:
-    ranks = stats.rankdata(values) - (len(values) + 1) / 2
+    """Ranks minus their mean; equal values share their mean rank."""
+    middle = (len(values) + 1) / 2
+    ranks = stats.rankdata(values) - middle
     return torch.as_tensor(ranks, device="cpu", dtype=torch.float64)
+
+
+# ---- nulls
 
 
 def null_of(values: Numbers) -> dict[str, float | None]:
@@ -307,6 +342,7 @@ def permutation_null(
     """
     found = []
     for stream in _streams_of(generator, draws):
+        # drawn on the CPU, the same for every device
         order = torch.randperm(len(values), generator=stream, device="cpu")
         permuted = values[order.to(values.device)]
         found.append(_numbers(statistic(permuted)))
@@ -334,8 +370,11 @@ def rotation_null(
     """
     found = []
     for stream in _streams_of(generator, draws):
-        rotation = random_rotation(len(matrix), generator=stream).to(matrix)
-        found.append(_numbers(statistic(rotation @ matrix @ rotation.T)))
+        # drawn on the CPU, the same for every device
+        rotation = random_rotation(len(matrix), generator=stream)
+        rotation = rotation.to(matrix)
+        turned = rotation @ matrix @ rotation.T
+        found.append(_numbers(statistic(turned)))
     return np.stack(found)
 
 
@@ -346,13 +385,20 @@ def random_rotation(size: int, *, generator: Generator) -> Tensor:
 
     Reference: Mezzadri, How to generate random matrices from the classical compact groups, 2007.
     """
-    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
+    noise = torch.randn(
+        size,
+        size,
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
+    )
     columns, triangle = torch.linalg.qr(noise)
-    signs = torch.where(triangle.diagonal() < 0, -1.0, 1.0).to(columns.dtype)
-    return columns * signs
+    signs = torch.where(triangle.diagonal() < 0, -1.0, 1.0)
+    return columns * signs.to(columns.dtype)
 
 
 def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Sequence[Generator]:
+    """One generator a draw."""
     if isinstance(generator, Generator):
         return [generator] * draws
     if len(generator) != draws:
@@ -360,21 +406,30 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
     return generator
 
 
+# ---- what is taken and given back
+
+
 def _numbers(values: Numbers) -> Array:
     """Values as a numpy array in double precision."""
     if isinstance(values, Tensor):
-        return values.detach().to("cpu", torch.float64).numpy()
+        on_host = values.detach().to("cpu", torch.float64)
+        return on_host.numpy()
+    # numpy cannot read tensors of another device out of a list
     if isinstance(values, Sequence) and any(isinstance(each, Tensor) for each in values):
         return np.stack([_numbers(each) for each in values])
     return np.asarray(values, dtype=np.float64)
 
 
 def _count(numbers: Array, axis: int) -> int:
-    if not numbers.ndim or not numbers.shape[axis]:
-        raise ValueError(f"expected at least one value along axis {axis}, found {numbers.shape}")
-    return int(numbers.shape[axis])
+    """How many values there are along an axis; none at all are refused."""
+    shape = numbers.shape
+    if not shape or not shape[axis]:
+        raise ValueError(f"expected at least one value along axis {axis}, found {shape}")
+    return int(shape[axis])
 
 
 def _plain(value: Any) -> Value:
     """A float where there is one number, else the array."""
-    return float(value) if np.ndim(value) == 0 else value
+    if np.ndim(value) == 0:
+        return float(value)
+    return value

@@ -69,12 +69,16 @@ class Tape(TorchDispatchMode):
     # ---- recording
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute, and note what a tangent reached."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
+
+        # a constant of the tape must not change after it was noted
         flat, spec = tree_flatten((args, kwargs))
         written = _written(func, flat, spec)
         if any(_storage(each) in self._constants for each in written):
             raise NotRecordableError(f"{func} changes in place a value that a tangent needs")
+        # only what depends on a tangent has to be played again
         if any(self._is_live(each) for each in flat):
             self._record(func, flat, spec, out, written)
         return out
@@ -94,6 +98,7 @@ class Tape(TorchDispatchMode):
         if not _tensors(leaves):
             return  # a question about shapes
 
+        # tangents by their slots, everything else as it is
         arguments = [self._slot(each) if self._is_live(each) else each for each in flat]
         for constant in _tensors(arguments):
             self._constants.add(_storage(constant))
@@ -156,12 +161,14 @@ class Tape(TorchDispatchMode):
         """What the tape computes for other tangents of the parameters."""
         values: dict[int, Tensor] = dict(enumerate(tangents))
         for step in self.steps:
+            # arguments as they were, with other tangents in the slots
             flat = []
             for each in step.arguments:
                 flat.append(values[each.number] if isinstance(each, Slot) else each)
             args, kwargs = tree_unflatten(flat, step.spec)
             made = tree_leaves(step.operation(*args, **kwargs))
 
+            # what no later step needs goes
             for number, value in zip(step.outputs, made):
                 if number is not None:
                     values[number] = value
@@ -179,6 +186,7 @@ class Tape(TorchDispatchMode):
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among some values."""
     return [value for value in values if isinstance(value, Tensor)]
 
 
@@ -204,6 +212,7 @@ def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
     """The arguments an operation changes in place."""
     if not func._schema.is_mutable:
         return []
+    # arguments by the names of the operation's schema
     args, kwargs = tree_unflatten(flat, spec)
     names = [argument.name for argument in func._schema.arguments]
     given = {**dict(zip(names, args)), **kwargs}

@@ -32,8 +32,11 @@ class Recipe(Protocol):
     loss: str
     until_loss: float | None
 
-    def total_steps(self, samples: int) -> int: ...
-    def steps_per_epoch(self, samples: int) -> int: ...
+    def total_steps(self, samples: int) -> int:
+        """How many steps the training has on so many samples."""
+
+    def steps_per_epoch(self, samples: int) -> int:
+        """After how many of them each sample was seen once."""
 
 
 class Trainer:
@@ -55,10 +58,13 @@ class Trainer:
         self.samples = samples
         self.recipe = recipe
         self.seed = seed
-        self.total = recipe.total_steps(len(samples.inputs))
-        self.epoch_length = recipe.steps_per_epoch(len(samples.inputs))
         self.optimizer = make_optimizer(network, recipe)
         self.loss = loss_function(recipe.loss)
+
+        # how far it goes, and how far it is
+        count = len(samples.inputs)
+        self.total = recipe.total_steps(count)
+        self.epoch_length = recipe.steps_per_epoch(count)
         self.step = 0
         self.finished = self.total == 0
         self._epoch_loss = 0.0
@@ -75,7 +81,9 @@ class Trainer:
         """
         until = self.total if until is None else min(until, self.total)
         self.network.train()
-        devices = [self.samples.inputs.device] if self.samples.inputs.is_cuda else []
+        # the global random numbers are put back afterwards
+        inputs = self.samples.inputs
+        devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices=devices):
             while self.step < until and not self.finished:
                 loss = self._advance()
@@ -84,15 +92,17 @@ class Trainer:
         self.network.eval()
 
     def _advance(self) -> float:
+        """One step; its mean loss."""
         epoch, position = divmod(self.step, self.epoch_length)
         if self._order is None or position == 0:
             self._order = self._shuffled(epoch)
-        # inside the forked state: for layers that draw
-        seed_device(self.samples.inputs.device, _mixed(self.seed, -1 - self.step))
-        factor = decay(self.recipe.schedule, self.step, self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.learning_rate * factor
+        self._set_learning_rate()
 
+        # inside the forked state: for layers that draw
+        seed = _mixed(self.seed, -1 - self.step)
+        seed_device(self.samples.inputs.device, seed)
+
+        # descend
         batch = self._batch(position)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.network(batch.inputs), batch.labels)
@@ -101,36 +111,59 @@ class Trainer:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         self.optimizer.step()
 
+        # count
         self.step += 1
         value = float(loss.detach())
         self._end_of_step(value, len(batch.labels), position)
         return value
 
+    def _set_learning_rate(self) -> None:
+        factor = decay(self.recipe.schedule, self.step, self.total)
+        rate = self.recipe.learning_rate * factor
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
     def _shuffled(self, epoch: int) -> Tensor | None:
+        """The order of samples in an epoch, drawn on the CPU; None where batches are whole."""
         if self.recipe.batch == 0:
             return None
-        generator = torch.Generator(device="cpu").manual_seed(_mixed(self.seed, epoch))
-        order = torch.randperm(len(self.samples.inputs), generator=generator, device="cpu")
-        return order.to(self.samples.inputs.device)
+        generator = torch.Generator(device="cpu")
+        generator.manual_seed(_mixed(self.seed, epoch))
+        inputs = self.samples.inputs
+        order = torch.randperm(len(inputs), generator=generator, device="cpu")
+        return order.to(inputs.device)
 
     def _batch(self, position: int) -> Samples:
+        """The samples of a step of an epoch."""
         if self._order is None:
             return self.samples
         first = position * self.recipe.batch
-        return self.samples.select(self._order[first : first + self.recipe.batch])
+        last = first + self.recipe.batch
+        return self.samples.select(self._order[first:last])
 
     def _end_of_step(self, loss: float, count: int, position: int) -> None:
+        """Refuse a loss that is not finite, and stop where the recipe says so.
+
+        Args:
+            loss: The mean loss of the step.
+            count: Samples it is the mean of.
+            position: The place of the step in its epoch.
+        """
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"training diverged: loss {loss} at step {self.step}; "
                 f"try a smaller learning rate than {self.recipe.learning_rate}"
             )
+        if self.step >= self.total:
+            self.finished = True
+
+        # the mean loss of an epoch is known at its end
         self._epoch_loss += loss * count / len(self.samples.inputs)
         if position == self.epoch_length - 1:
-            if self.recipe.until_loss is not None and self._epoch_loss < self.recipe.until_loss:
+            limit = self.recipe.until_loss
+            if limit is not None and self._epoch_loss < limit:
                 self.finished = True
             self._epoch_loss = 0.0
-        self.finished = self.finished or self.step >= self.total
 
     def state(self) -> dict[str, Any]:
         """Everything a later run needs to go on, as tensors and plain containers."""
@@ -149,12 +182,16 @@ class Trainer:
         self.step = int(state["step"])
         self.finished = bool(state["finished"])
         self._epoch_loss = float(state["epoch_loss"])
+
+        # in the middle of an epoch its order is needed again
         epoch, position = divmod(self.step, self.epoch_length)
         self._order = self._shuffled(epoch) if position else None
 
 
 def _mixed(seed: int, number: int) -> int:
-    return (seed + _GOLDEN * (number + 1)) % 2**63
+    """A seed of its own for each number."""
+    spread = _GOLDEN * (number + 1)
+    return (seed + spread) % 2**63
 
 
 def seed_device(device: torch.device, seed: int) -> None:
@@ -168,8 +205,11 @@ def seed_device(device: torch.device, seed: int) -> None:
         seed: Any whole number.
     """
     torch.default_generator.manual_seed(seed)
+    # where the layers are, if not on the CPU
     if device.type == "cuda":
-        number = torch.cuda.current_device() if device.index is None else device.index
+        number = device.index
+        if number is None:
+            number = torch.cuda.current_device()
         torch.cuda.default_generators[number].manual_seed(seed)
     elif device.type not in ("cpu", "meta"):
         torch.get_device_module(device).manual_seed(seed)
@@ -177,6 +217,7 @@ def seed_device(device: torch.device, seed: int) -> None:
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimiser a recipe asks for."""
+    # frozen parameters stay as they are
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if recipe.optimizer == "adam":
         return torch.optim.Adam(
@@ -200,6 +241,9 @@ def decay(schedule: str, step: int, total: int) -> float:
         step: The step, from 0.
         total: How many there are.
 
+    Returns:
+        A factor between 0 and 1.
+
     >>> decay("thirds", 50, 100)
     0.1
     """
@@ -216,24 +260,30 @@ def loss_function(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     Args:
         name: `cross-entropy`, or `squared-error`, half the sum over outputs.
     """
-    return _cross_entropy if name == "cross-entropy" else _squared_error
+    if name == "cross-entropy":
+        return _cross_entropy
+    return _squared_error
 
 
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
-    if outputs.shape[1] == 1:  # one output is the difference of two logits
-        signs = 1 - 2 * labels.to(outputs.dtype)
-        return functional.softplus(signs * outputs[:, 0]).mean()
-    return functional.cross_entropy(outputs, labels)
+    """Mean over samples; one output is the difference of two logits."""
+    if outputs.shape[1] > 1:
+        return functional.cross_entropy(outputs, labels)
+    signs = 1 - 2 * labels.to(outputs.dtype)
+    losses = functional.softplus(signs * outputs[:, 0])
+    return losses.mean()
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
-    if not labels.is_floating_point():
-        several = outputs.shape[1] > 1
-        labels = (
-            functional.one_hot(labels, outputs.shape[1]) if several else 2 * labels[:, None] - 1
-        )
+    """Mean over samples of half the sum of squares; classes are unit vectors, or -1 and 1."""
+    width = outputs.shape[1]
+    if not labels.is_floating_point() and width > 1:
+        labels = functional.one_hot(labels, width)
+    elif not labels.is_floating_point():
+        labels = 2 * labels - 1
     targets = labels.to(outputs.dtype).reshape(outputs.shape)
-    return 0.5 * (outputs - targets).square().sum(1).mean()
+    squares = (outputs - targets).square()
+    return 0.5 * squares.sum(1).mean()
 
 
 @torch.no_grad()
@@ -253,19 +303,29 @@ def evaluate(
     """
     training = network.training
     network.eval()
+    measure = loss_function(loss)
     total, right = 0.0, 0
-    for start in range(0, len(samples.inputs), chunk):
-        labels = samples.labels[start : start + chunk]
-        outputs = network(samples.inputs[start : start + chunk])
-        total += float(loss_function(loss)(outputs, labels)) * len(labels)
+    parts = zip(samples.inputs.split(chunk), samples.labels.split(chunk))
+    for inputs, labels in parts:
+        outputs = network(inputs)
+        # batches are weighted by their size
+        total += float(measure(outputs, labels)) * len(labels)
         if not labels.is_floating_point():
-            right += int((predictions(outputs) == labels).sum())
+            agree = predictions(outputs) == labels
+            right += int(agree.sum())
     network.train(training)
-    return total / len(samples.inputs), right / len(samples.inputs)
+
+    count = len(samples.inputs)
+    return total / count, right / count
 
 
 @torch.no_grad()
-def outputs(network: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk: int = 1024) -> Tensor:
+def outputs(
+    network: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    *,
+    chunk: int = 1024,
+) -> Tensor:
     """Outputs (samples, ...) of a network, some samples at a time; its mode stays as it is.
 
     Args:
@@ -279,10 +339,15 @@ def outputs(network: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk: int =
     >>> outputs(lambda x: 2 * x, torch.ones(5, 1, device="cpu"), chunk=2).flatten().tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    parts = [network(part) for part in inputs.split(chunk)]
-    return torch.cat(parts)
+    found = []
+    for part in inputs.split(chunk):
+        found.append(network(part))
+    return torch.cat(found)
 
 
 def predictions(outputs: Tensor) -> Tensor:
     """The class each row of outputs stands for; one output is the difference of two logits."""
-    return (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+    if outputs.shape[1] > 1:
+        return outputs.argmax(1)
+    positive = outputs[:, 0] > 0
+    return positive.long()
