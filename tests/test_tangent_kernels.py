@@ -4,13 +4,11 @@
 import pytest
 import torch
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.layer_features import TangentFeatures
+from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.tangent_kernels import (
-    centre,
-    cka,
-    effective_rank,
     gauss_newton_spectrum,
     layer_kernels,
+    layer_routes,
     sample_traces,
     tangent_kernel,
 )
@@ -87,20 +85,120 @@ class Tokens(nn.Module):
         return self.head(torch.tanh(self.wide(x.transpose(1, 2)))).mean(1)
 
 
+class LeNet(nn.Sequential):
+    """Two convolutions with pooling, two linear layers."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Conv2d(1, 3, 3),
+            nn.ReLU(),
+            nn.AvgPool2d(2),
+            nn.Conv2d(3, 4, 2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(16, 6),
+            nn.ReLU(),
+            nn.Linear(6, 3),
+        )
+
+
+class Residual(nn.Module):
+    """A residual block with batch-norm, and a shortcut of another width."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+        self.norm, self.again = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
+        self.shortcut, self.head = nn.Conv2d(2, 4, 1, bias=False), nn.Linear(4, 3)
+
+    def forward(self, x):
+        inner = self.again(self.second(torch.relu(self.norm(self.first(x)))))
+        return self.head(torch.relu(inner + self.shortcut(x)).mean((2, 3)))
+
+
+class Transformer(nn.Module):
+    """A small ViT: patches, a class token, positions, torch's own attention; or sequences first."""
+
+    def __init__(self, samples_first=True):
+        super().__init__()
+        self.samples_first = samples_first
+        self.patches = nn.Conv2d(1, 4, 2, 2)
+        self.token, self.places = (
+            nn.Parameter(torch.rand(1, 1, 4)),
+            nn.Parameter(torch.rand(1, 5, 4)),
+        )
+        self.block = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, batch_first=samples_first)
+        self.norm, self.head = nn.LayerNorm(4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        patches = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), patches], dim=1) + self.places
+        x = self.block(x) if self.samples_first else self.block(x.transpose(0, 1)).transpose(0, 1)
+        return self.head(self.norm(x[:, 0]))
+
+
+class Embedded(nn.Module):
+    """Tokens, which are whole numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mix, self.head = nn.Embedding(7, 5), nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.mix(self.embed(x))).mean(1))
+
+
+class Windows(nn.Module):
+    """Windows folded into the batch, as in Swin."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.head = nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        inside = torch.tanh(self.inside(x.reshape(2 * len(x), -1, 5)))
+        return self.head(inside.reshape(len(x), -1, 6).mean(1))
+
+
+class Recurrent(nn.Module):
+    """An LSTM, which cannot be vectorised over samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.LSTM(4, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(self.cell(x)[0][:, -1])
+
+
 NETWORKS = {
     "mlp": mlp,
     "convolutions": convolutions,
     "twice": lambda: (Twice(), (5,)),
     "tied": lambda: (Tied(), (5,)),
     "tokens": lambda: (Tokens(), (4, 9)),
+    "lenet": lambda: (LeNet(), (1, 8, 8)),
+    "residual": lambda: (Residual(), (2, 5, 5)),
+    "transformer": lambda: (Transformer(), (1, 4, 4)),
+    "embedded": lambda: (Embedded(), (4,)),
 }
+FOREIGN = {
+    "sequence-first": (lambda: (Transformer(samples_first=False), (1, 4, 4)), "block.linear1"),
+    "windows": (lambda: (Windows(), (4, 5)), "inside"),
+}
+FEW = ["mlp", "convolutions", "twice"]
 
 
 def build(name):
+    makers = NETWORKS | {key: make for key, (make, _) in FOREIGN.items()}
+    makers["recurrent"] = lambda: (Recurrent(), (6, 4))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network, shape = NETWORKS[name]()
-        return network.double().eval(), torch.randn(SAMPLES, *shape, dtype=torch.float64)
+        network, shape = makers[name]()
+        network = network.double().eval()
+        if name == "embedded":
+            return network, torch.randint(0, 7, (SAMPLES, *shape))
+        return network, torch.randn(SAMPLES, *shape, dtype=torch.float64)
 
 
 def jacobian(network, x, names=None):
@@ -110,7 +208,8 @@ def jacobian(network, x, names=None):
         for name, value in network.named_parameters()
         if names is None or name in names
     }
-    columns = jacrev(lambda parameters: functional_call(network, parameters, (x,)))(chosen)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        columns = jacrev(lambda parameters: functional_call(network, parameters, (x,)))(chosen)
     return torch.cat(
         [each.reshape(*each.shape[:2], -1) for each in columns.values()], dim=2
     ).flatten(0, 1)
@@ -122,16 +221,72 @@ def close(found, expected, tolerance=1e-11):
     )
 
 
-@pytest.mark.parametrize("keep", [2**30, 0])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_kernel_is_that_of_the_dense_jacobian(name, keep):
+def test_kernel_is_that_of_the_dense_jacobian(name):
     network, x = build(name)
     J = jacobian(network, x)
-    close(tangent_kernel(network, x, batch=4, keep=keep), J @ J.T)
-    other = x[:5] + 1
-    close(
-        tangent_kernel(network, x, other=other, batch=4, keep=keep), J @ jacobian(network, other).T
-    )
+    other = x[:5] // 2 if name == "embedded" else x[:5] + 1
+    J_other = jacobian(network, other)
+    for memory in (None, 1):  # all at once, and sample by sample with nothing kept
+        K = tangent_kernel(network, x, batch=4, memory=memory)
+        close(K, J @ J.T)
+        close(tangent_kernel(network, x, other=other, batch=4, memory=memory), J @ J_other.T)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_layers_whose_first_axis_is_not_the_sample_go_by_gradients_and_it_is_said(name):
+    network, x = build(name)
+    layer = FOREIGN[name][1]
+    J = jacobian(network, x)
+    for samples in (SAMPLES, 5):  # 5 tokens: the first axis has the length of the batch by chance
+        with pytest.warns(UserWarning, match=f"gradients of {layer}.* are taken sample by sample"):
+            K = tangent_kernel(network, x[:samples])
+        close(K, J[: 3 * samples] @ J[: 3 * samples].T)
+    routes = layer_routes(network, x)
+    assert routes[layer] == "gradients of samples, because its first axis is not the sample"
+    assert routes["head"] == "inputs and errors"
+
+
+def test_what_cannot_be_vectorised_is_passed_sample_by_sample():
+    network, x = build("recurrent")
+    J = jacobian(network, x)
+    close(tangent_kernel(network, x), J @ J.T)
+    close(sum(layer_kernels(network, x, batch=4).values()), J @ J.T)
+
+
+def test_features_stay_within_the_memory_that_is_given():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(512, 2),
+        )
+        x = torch.randn(40, 1, 8, 8)
+    peaks, kernels = [], []
+    budgets = (2**24, 2**20)
+    for memory in budgets:
+        with LiveBytes() as live:
+            kernels.append(tangent_kernel(network, x, memory=memory))
+        peaks.append(live.peak - kernels[-1].nbytes)
+    print(f"budgets {budgets}: {peaks} bytes at most")
+    assert peaks[0] > 2 * budgets[1]  # the smaller budget is one that binds
+    for peak, memory in zip(peaks, budgets):
+        assert peak <= memory
+    torch.testing.assert_close(*kernels, rtol=1e-4, atol=1e-3)
+
+
+def test_kernel_and_metric_share_their_spectrum():
+    network, x = build("lenet")
+    J = jacobian(network, x)
+    kernel = torch.linalg.eigvalsh(tangent_kernel(network, x)).flip(0)
+    metric = torch.linalg.eigvalsh(J.T @ J).flip(0)
+    count = min(len(kernel), len(metric))
+    close(kernel[:count], metric[:count])
+    assert float(kernel[count:].abs().sum() + metric[count:].abs().sum()) < 1e-10 * float(kernel[0])
 
 
 @pytest.mark.parametrize(
@@ -142,11 +297,14 @@ def test_kernel_is_that_of_the_dense_jacobian(name, keep):
         ("twice", {"first", "again", "last"}),
         ("tied", {"first", "last"}),
         ("tokens", {"mix", "wide", "head"}),
+        ("residual", {"first", "second", "shortcut", "head"}),
+        ("embedded", {"mix", "head"}),
     ],
 )
 def test_layers_go_by_factors_where_their_gradient_is_that_of_their_factors(name, factored):
     network, x = build(name)
-    assert set(TangentFeatures(network, x).layers) == factored
+    routes = layer_routes(network, x)
+    assert {layer for layer, route in routes.items() if route == "inputs and errors"} == factored
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -186,39 +344,20 @@ def test_spectrum_is_all_of_gauss_newtons(name, loss):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_traces_of_samples_are_those_of_their_own_gauss_newton(name, loss):
     network, x = build(name)
-    exact = torch.stack(
-        [GaussNewton(network, (each[None], None), loss=loss).dense().trace() for each in x]
-    )
+    J = jacobian(network, x).reshape(SAMPLES, -1, sum(p.numel() for p in network.parameters()))
+    H = torch.eye(J.shape[1], dtype=torch.float64).expand(SAMPLES, -1, -1)
+    if loss == "cross-entropy":
+        p = network(x).detach().softmax(1)
+        H = torch.diag_embed(p) - p[:, :, None] * p[:, None]
+    exact = torch.einsum("nap,nab,nbp->n", J, H, J)
     close(sample_traces(network, x, loss=loss, batch=4), exact)
+    close(sample_traces(network, x, loss=loss, memory=1), exact)
 
 
 def test_more_rows_than_a_matrix_may_have_are_refused():
     network, x = build("mlp")
     with pytest.raises(ValueError, match="at most 20 samples x outputs, found 36"):
         gauss_newton_spectrum(network, (x, None), largest=20)
-
-
-@pytest.mark.parametrize("centring", ["outputs", "all", "none"])
-def test_centring_is_that_of_features(centring):
-    network, x = build("mlp")
-    J = jacobian(network, x)
-    four = J.reshape(SAMPLES, 4, -1)
-    features = {"outputs": (four - four.mean(0)).flatten(0, 1), "all": J - J.mean(0), "none": J}[
-        centring
-    ]
-    K = tangent_kernel(network, x)
-    close(centre(K, outputs=4, centring=centring), features @ features.T)
-    assert cka(K, K, outputs=4, centring=centring) == pytest.approx(1)
-    assert cka(K, 3 * K, outputs=4, centring=centring) == pytest.approx(1)
-
-
-def test_effective_rank_lies_between_one_and_the_rank():
-    network, x = build("mlp")
-    values = torch.linalg.eigvalsh(tangent_kernel(network, x))
-    assert 1 <= effective_rank(values) <= SAMPLES * 4
-    assert effective_rank(torch.ones(7, device="cpu")) == pytest.approx(7)
-    with pytest.raises(ValueError, match="found 'rows'"):
-        cka(values[:, None] * values, values[:, None] * values, outputs=4, centring="rows")
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -68,6 +68,16 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
     return Gap(first + int(ordered.indices[0]), largest, largest / second)
 
 
+def trace_ratios(values: Tensor) -> Tensor:
+    """T_k for every k (m,): the share of the k largest eigenvalues in the sum of all (m,).
+
+    >>> trace_ratios(torch.tensor([1.0, 3.0], device="cpu")).tolist()
+    [0.75, 1.0]
+    """
+    largest_first = values.double().sort(descending=True).values
+    return largest_first.cumsum(0) / largest_first.sum()
+
+
 def subspace_overlap(first: Tensor, second: Tensor) -> float:
     """|U^T V|^2 / k of orthonormal columns (size, k): 1 for equal spaces, k / size for random ones.
 

@@ -1,0 +1,76 @@
+"""How a network uses its linear layers: whether their first axis is the sample, at how many places.
+
+Factored gradients (`layer_features`) take a layer's inputs and errors sample by sample. That means
+nothing where windows are folded into the batch (Swin), sequences come before samples (torch's own
+transformer layers by default), or experts are given some samples only. Passes over two and over
+three samples tell such layers from others, and how much of each layer a sample needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.linearisation import Outputs
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+_TRIED = (2, 3)  # a first axis that is as long as both batches is that of samples
+
+
+@dataclass
+class LayerUse:
+    """What a forward pass does with one linear or convolutional layer, all its uses together."""
+
+    units: int  # outputs at a position
+    width: int  # inputs, or numbers of a patch, at a position
+    positions: int = 0  # of a sample
+    sample_first: bool = True
+
+
+def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
+    """Uses of every linear and convolutional layer that is called, by its name.
+
+    >>> network = nn.Sequential(nn.Flatten(0, 1), nn.Linear(3, 2), nn.Unflatten(0, (-1, 4)))
+    >>> folded = nn.Sequential(network, nn.Flatten(), nn.Linear(8, 1))
+    >>> uses = layer_uses(Outputs(folded), torch.zeros(5, 4, 3, device="cpu"))
+    >>> uses["0.1"].sample_first, uses["2"].sample_first
+    (False, True)
+    """
+    found: dict[str, LayerUse] = {}
+    for count in _TRIED:
+        seen: dict[str, LayerUse] = {}
+        chosen = torch.arange(count, device=inputs.device) % len(inputs)
+        with _watched(outputs.network, count, seen), torch.no_grad():
+            outputs(outputs.values, inputs[chosen])
+        for name, use in seen.items():
+            if name in found:
+                use.sample_first = use.sample_first and found[name].sample_first
+            found[name] = use
+    return found
+
+
+@contextmanager
+def _watched(network: nn.Module, count: int, seen: dict[str, LayerUse]) -> Iterator[None]:
+    """Note the uses of layers while `count` samples pass."""
+
+    def watcher(name: str) -> Callable[..., None]:
+        def watch(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
+            first = module.weight[0].numel()
+            use = seen.setdefault(name, LayerUse(len(module.weight), first))
+            use.positions += made.numel() // (count * use.units)
+            use.sample_first &= given[0].shape[0] == count
+
+        return watch
+
+    handles = []
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear | _ConvNd):
+            handles.append(module.register_forward_hook(watcher(name)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,62 @@
+"""Bytes of tensors that a computation makes and something still holds.
+
+What autograd keeps for a backward pass cannot be read off the graph: saved tensors, tangents, and
+buffers of operations are all hidden in it. But everything passes through the dispatcher, so that
+storages can be noted when they are made, and asked later whether they are still alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, UntypedStorage
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class LiveBytes(TorchDispatchMode):
+    """Notes the storages that operations make while it is active; older ones are not counted.
+
+    >>> import torch
+    >>> with LiveBytes() as live:
+    ...     kept = torch.ones(10, device="cpu")
+    ...     kept = kept + torch.ones(10, device="cpu")
+    >>> live.alive(), live.peak
+    (40, 120)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak = 0
+        self._older: dict[int, StorageWeakRef] = {}
+        self._made: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        for given in tree_leaves((args, kwargs)):
+            if isinstance(given, Tensor):
+                self._pass_over(given.untyped_storage())
+        made = func(*args, **kwargs)
+        for value in tree_leaves(made):
+            if isinstance(value, Tensor):
+                self._note(value.untyped_storage())
+        self.peak = max(self.peak, self.alive())
+        return made
+
+    def _pass_over(self, storage: UntypedStorage) -> None:
+        """What is given before it was made here is older."""
+        # a weak reference keeps the address from being used again
+        if storage._cdata not in self._made and storage._cdata not in self._older:
+            self._older[storage._cdata] = StorageWeakRef(storage)
+
+    def _note(self, storage: UntypedStorage) -> None:
+        if storage._cdata not in self._made and storage._cdata not in self._older:
+            self._made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+
+    def alive(self) -> int:
+        """Bytes of the noted storages that still exist."""
+        ended = [address for address, (reference, _) in self._made.items() if reference.expired()]
+        for address in ended:
+            del self._made[address]
+        return sum(size for _, size in self._made.values())

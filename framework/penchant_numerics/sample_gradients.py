@@ -1,0 +1,88 @@
+"""Gradients sample by sample, of any network: the dense route where structure does not help.
+
+Output y of sample i has one gradient in every parameter. `torch.func` gives them all in one
+vectorised pass; a network that cannot be vectorised (an LSTM, a custom autograd function) is
+passed sample by sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from penchant_numerics.linearisation import Outputs
+from torch import Tensor, nn
+from torch.func import vjp, vmap
+
+
+def sample_gradients(outputs: Outputs, inputs: Tensor) -> dict[str, Tensor]:
+    """Gradients (n, C, *shape) of every output of every sample, by name of the parameter.
+
+    >>> network = nn.Linear(2, 1)
+    >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device="cpu")
+    >>> sample_gradients(Outputs(network), x)["weight"].tolist()
+    [[[[1.0, 2.0]]], [[[3.0, 4.0]]]]
+    """
+    try:
+        columns = _vectorised(outputs, inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:  # an operation without a rule for batches
+        columns = _one_by_one(outputs, inputs)
+    return dict(zip(outputs.layout.names, columns))
+
+
+@torch.no_grad()
+def _vectorised(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
+    """All at once: vectorised over samples, and over outputs inside them."""
+
+    def jacobian(x: Tensor) -> tuple[Tensor, ...]:
+        made, pull = vjp(lambda *values: outputs(values, x[None])[0], *outputs.values)
+        units = torch.eye(len(made), device=made.device, dtype=made.dtype)
+        return vmap(pull)(units)
+
+    return vmap(jacobian)(inputs)
+
+
+def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
+    """A backward pass for each output of each sample."""
+    rows = []
+    for x in inputs:
+        leaves = outputs.leaves()
+        with torch.enable_grad():
+            made = outputs(leaves, x[None])[0]
+        for value in made:
+            gradient = torch.autograd.grad(
+                value,
+                leaves,
+                retain_graph=True,
+                materialize_grads=True,
+            )
+            rows.append(gradient)
+    shape = (len(inputs), -1)
+    return tuple(torch.stack(column).unflatten(0, shape) for column in zip(*rows))
+
+
+@contextmanager
+def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
+    """Tokens and other whole numbers in the network's precision; it gets them back whole.
+
+    What differentiates a network may then take all inputs for floating; the network itself sees
+    the whole numbers it was made for. Nothing is changed where inputs are floating already.
+    """
+    if inputs.is_floating_point():
+        yield inputs
+        return
+    floating = inputs.to(dtype)
+    if not torch.equal(floating.to(inputs.dtype), inputs):
+        raise ValueError(f"whole numbers up to {int(inputs.max())} are not exact in {dtype}")
+
+    def restore(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (given[0].to(inputs.dtype), *given[1:])
+
+    handle = network.register_forward_pre_hook(restore)
+    try:
+        yield floating
+    finally:
+        handle.remove()

@@ -1,0 +1,98 @@
+"""Inner products of a layer's gradients: every route against the gradients themselves."""
+
+import doctest
+
+import pytest
+import torch
+from penchant_numerics import layer_grams
+from penchant_numerics.layer_features import Factored, Rows
+from penchant_numerics.layer_grams import (
+    LayerSize,
+    add_gram,
+    put_features,
+    room_for,
+    smaller_form,
+)
+
+
+def normal(*shape, seed=0):
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(shape, generator=generator, device="cpu", dtype=torch.float64)
+
+
+def layer(samples, *, positions, width=7, units=5, outputs=3, weight=True, bias=True, seed=0):
+    return Factored(
+        normal(samples, positions, width, seed=seed),
+        normal(samples, outputs, positions, units, seed=seed + 1),
+        weight=weight,
+        bias=bias,
+    )
+
+
+def gradients(feature):
+    """All gradients (n C, parameters), by definition."""
+    parts = []
+    if feature.weight:
+        parts.append(torch.einsum("ncto,ntd->ncod", feature.errors, feature.inputs).flatten(2))
+    if feature.bias:
+        parts.append(feature.errors.sum(2))
+    return torch.cat(parts, dim=2).flatten(0, 1)
+
+
+def test_docstring_examples_of_layer_grams_run():
+    assert doctest.testmod(layer_grams).failed == 0
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("positions", "route"), [(1, "one position"), (2, "positions"), (30, "gradients")]
+)
+def test_every_route_gives_the_inner_products_of_gradients(positions, route, bias):
+    left = layer(6, positions=positions, bias=bias)
+    right = layer(4, positions=positions, bias=bias, seed=5)
+    assert LayerSize.of(left).by_positions == (route != "gradients")
+    for other in (left, right):
+        expected = gradients(left) @ gradients(other).T
+        total = torch.ones_like(expected)  # it is added to
+        add_gram(total, left, other, chunk_bytes=1000)
+        torch.testing.assert_close(total, expected + 1)
+
+
+def test_biases_alone_need_no_inputs():
+    left = layer(6, positions=2, weight=False)
+    total = torch.zeros(18, 18, dtype=torch.float64)
+    add_gram(total, left, left)
+    torch.testing.assert_close(total, gradients(left) @ gradients(left).T)
+
+
+def test_wide_rows_with_themselves_go_by_halves():
+    rows = Rows(normal(13, 3, 1500))
+    copy = Rows(rows.rows.clone())
+    totals = [torch.zeros(39, 39, dtype=torch.float64) for _ in range(2)]
+    add_gram(totals[0], rows, rows)  # by halves
+    add_gram(totals[1], rows, copy)  # the whole product
+    torch.testing.assert_close(*totals)
+
+
+def test_the_smaller_form_is_taken_where_gradients_are_formed_anyway():
+    few, many = layer(6, positions=1), layer(6, positions=30)
+    assert smaller_form(few) is few
+    small = smaller_form(many)
+    assert isinstance(small, Rows)
+    assert small.bytes < many.bytes
+    assert small.bytes == 8 * 6 * LayerSize.of(many).kept
+    torch.testing.assert_close(small.rows.flatten(0, 1), gradients(many))
+
+
+@pytest.mark.parametrize("make", [lambda each: each, smaller_form])
+def test_features_of_parts_are_collected(make):
+    whole = make(layer(6, positions=30))
+    parts = []
+    for part in (slice(0, 4), slice(4, 6)):
+        feature = layer(6, positions=30)
+        parts.append(make(Factored(feature.inputs[part], feature.errors[part], True, True)))
+    collected = room_for(parts[0], 6)
+    put_features(collected, 0, parts[0])
+    put_features(collected, 4, parts[1])
+    for name in ("rows",) if isinstance(whole, Rows) else ("inputs", "errors"):
+        torch.testing.assert_close(getattr(collected, name), getattr(whole, name))
