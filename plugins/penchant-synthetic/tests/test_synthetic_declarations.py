@@ -8,12 +8,17 @@ from penchant_synthetic.declarations import BASES, Gaussian, GaussianMixture, Li
 test_conforms = testing.conformance(
     "penchant-synthetic",
     small={
-        "linearly-separable": {"direction": [1.0, 2.0], "size": (2,), "train": 100, "test": 100},
-        "gaussian": {"size": (4,), "train": 100, "test": 100},
-        "gaussian-mixture": {"classes": 3, "dimension": 5, "train": 90, "test": 30},
-        "sinusoids": {"size": (3, 4)},
-        "flower": {"petals": 3, "binary": True, "size": (7,)},
-        "peak": {"size": (1, 4, 4)},
+        "linearly-separable": {
+            "direction": [1.0, 2.0],
+            "input_shape": (2,),
+            "train": 100,
+            "test": 100,
+        },
+        "gaussian": {"input_shape": (4,), "train": 100, "test": 100},
+        "gaussian-mixture": {"classes": 3, "inputs": 5, "train": 90, "test": 30},
+        "sinusoids": {"input_shape": (3, 4)},
+        "flower": {"petals": 3, "binary": True, "input_shape": (7,)},
+        "peak": {"input_shape": (1, 4, 4)},
     },
 )
 
@@ -21,15 +26,15 @@ test_conforms = testing.conformance(
 @pytest.mark.parametrize("basis", BASES)
 def test_linearly_separable_conforms(basis):
     testing.check_dataset(
-        "linearly-separable", basis=basis, index=2, size=(1, 4, 4), train=100, test=100
+        "linearly-separable", basis=basis, index=2, input_shape=(1, 4, 4), train=100, test=100
     )
 
 
 def test_other_forms_conform():
     testing.check_dataset(
-        "gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], size=(2,), train=100, test=100
+        "gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], input_shape=(2,), train=100, test=100
     )
-    testing.check_dataset("peak", drawn=False, embedding="coordinates", size=(1, 4, 4))
+    testing.check_dataset("peak", drawn=False, embedding="coordinates", input_shape=(1, 4, 4))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +45,12 @@ def test_other_forms_conform():
         (LinearlySeparable, {"margin": "half"}, "margin must be one of paper, code"),
         (LinearlySeparable, {"epsilon": 0.0}, "epsilon must be above 0"),
         (LinearlySeparable, {"sigma": -1.0}, "sigma must be at least 0"),
-        (LinearlySeparable, {"size": (2, 2, 2, 2)}, "size must have one, two or three numbers"),
-        (LinearlySeparable, {"size": (1, 1)}, "at least 2 input values"),
+        (
+            LinearlySeparable,
+            {"input_shape": (2, 2, 2, 2)},
+            "input_shape must have one, two or three numbers",
+        ),
+        (LinearlySeparable, {"input_shape": (1, 1)}, "at least 2 input values"),
         (LinearlySeparable, {"direction": "v.npy", "index": 3}, "takes a direction, or basis"),
         (LinearlySeparable, {"direction": [1.0, float("nan")]}, "direction must be finite"),
         (LinearlySeparable, {"shape": (8,)}, "has no option 'shape'"),
@@ -51,8 +60,8 @@ def test_other_forms_conform():
         (GaussianMixture, {"classes": 1}, "classes must be at least 2"),
         (
             GaussianMixture,
-            {"classes": 10, "dimension": 9},
-            "dimension must be at least the number of classes",
+            {"classes": 10, "inputs": 9},
+            "inputs must be at least the number of classes",
         ),
         (GaussianMixture, {"classes": 3, "train": 100}, "train must be a multiple of 3"),
     ],

@@ -34,7 +34,7 @@ def wishart(points, rank, seed=0):
 )
 def test_inputs_have_the_covariance_asked_for(covariance):
     count, scale = 20000, 0.3
-    data = draw(covariance=covariance, size=(2, 2, 2), scale=scale, train=count, test=2)
+    data = draw(covariance=covariance, input_shape=(2, 2, 2), scale=scale, train=count, test=2)
     x = data.train.inputs.flatten(1).double().numpy()
     expected = scale**2 * (np.eye(8) if covariance is None else covariance)
     error = np.sqrt((np.outer(expected.diagonal(), expected.diagonal()) + expected**2) / count)
@@ -46,19 +46,19 @@ def test_inputs_have_the_covariance_asked_for(covariance):
 def test_singular_covariance_leaves_its_null_space_empty():
     covariance = wishart(8, 3)
     _, vectors = np.linalg.eigh(covariance)
-    x = draw(covariance=covariance, size=(8,)).train.inputs.double().numpy()
+    x = draw(covariance=covariance, input_shape=(8,)).train.inputs.double().numpy()
     assert np.abs(x @ vectors[:, :5]).max() < 1e-5
 
 
 def test_whitened_inputs_are_normal():
     covariance = wishart(5, 5, seed=1)
-    x = draw(covariance=covariance, size=(5,), train=20000).train.inputs.double().numpy()
+    x = draw(covariance=covariance, input_shape=(5,), train=20000).train.inputs.double().numpy()
     white = np.linalg.solve(np.linalg.cholesky(covariance), x.T)
     assert min(stats.kstest(row, "norm").pvalue for row in white) > 0.01 / 5
 
 
 def test_labels_are_balanced_and_say_nothing():
-    data = draw(size=(16,), train=20000, test=1000)
+    data = draw(input_shape=(16,), train=20000, test=1000)
     assert data.train.labels.bincount().tolist() == [
         10000,
         10000,
@@ -73,21 +73,23 @@ def test_labels_are_balanced_and_say_nothing():
 def test_more_samples_extend_fewer_and_the_seed_decides():
     covariance = wishart(50, 50)
     few, many = (
-        draw(covariance=covariance, size=(50,), train=100),
-        draw(covariance=covariance, size=(50,), train=200),
+        draw(covariance=covariance, input_shape=(50,), train=100),
+        draw(covariance=covariance, input_shape=(50,), train=200),
     )
     assert torch.equal(few.train.inputs, many.train.inputs[:100])
     assert torch.equal(few.train.labels, many.train.labels[:100]) and torch.equal(
         few.test.inputs, many.test.inputs
     )
-    assert torch.equal(draw(size=(5,)).train.inputs, draw(size=(5,)).train.inputs)
-    assert not torch.equal(draw(size=(5,)).train.inputs, draw(size=(5,), seed=1).train.inputs)
+    assert torch.equal(draw(input_shape=(5,)).train.inputs, draw(input_shape=(5,)).train.inputs)
+    assert not torch.equal(
+        draw(input_shape=(5,)).train.inputs, draw(input_shape=(5,), seed=1).train.inputs
+    )
 
 
 @pytest.mark.parametrize(
     ("covariance", "message"),
     [
-        (np.eye(3), r"covariance must be 4 x 4, as size is \[4\], found shape \[3, 3\]"),
+        (np.eye(3), r"covariance must be 4 x 4, as input_shape is \[4\], found shape \[3, 3\]"),
         (np.ones(4), r"found shape \[4\]"),
         (np.zeros((4, 4)), "covariance must not be zero"),
         (np.triu(np.ones((4, 4))), "covariance must be symmetric, found entries that differ by 1"),
@@ -96,4 +98,4 @@ def test_more_samples_extend_fewer_and_the_seed_decides():
 )
 def test_what_is_no_covariance_is_refused(covariance, message):
     with pytest.raises(penchant.Error, match=message):
-        draw(covariance=covariance, size=(4,))
+        draw(covariance=covariance, input_shape=(4,))

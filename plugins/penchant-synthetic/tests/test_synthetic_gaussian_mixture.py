@@ -24,7 +24,7 @@ def test_classes_have_their_means_and_unit_covariance():
     classes, dimension, separation, count = 4, 6, 2.5, 5000
     data = draw(
         classes=classes,
-        dimension=dimension,
+        inputs=dimension,
         separation=separation,
         train=classes * count,
         test=classes,
@@ -42,7 +42,7 @@ def test_classes_have_their_means_and_unit_covariance():
 def test_bayes_accuracy_is_that_of_the_closed_form(classes, separation):
     count = 10000 * classes
     data = draw(
-        classes=classes, dimension=classes + 3, separation=separation, train=classes, test=count
+        classes=classes, inputs=classes + 3, separation=separation, train=classes, test=count
     )
     exact, _ = integrate.quad(
         lambda z: stats.norm.pdf(z) * stats.norm.cdf(z + separation) ** (classes - 1), -9, 9
@@ -52,7 +52,7 @@ def test_bayes_accuracy_is_that_of_the_closed_form(classes, separation):
 
 
 def test_classes_are_balanced_in_every_block():
-    data = draw(classes=5, dimension=5, train=100, test=50)
+    data = draw(classes=5, inputs=5, train=100, test=50)
     assert data.classes == 5 and data.shape == (5,) and data.train.inputs.dtype == torch.float32
     blocks = data.train.labels.reshape(20, 5)
     assert torch.equal(blocks.sort(dim=1).values, torch.arange(5, device="cpu").expand(20, 5))

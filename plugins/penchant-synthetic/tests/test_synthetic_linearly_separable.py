@@ -37,7 +37,7 @@ def normal_quantile(comparisons):
 def test_projection_on_the_direction_is_exactly_the_margin(margin, distance):
     v = torch.linspace(-1, 2, 48, **HOST)
     v /= v.norm()
-    data = draw(direction=v.numpy(), size=(3, 4, 4), epsilon=0.7, sigma=3.0, margin=margin)
+    data = draw(direction=v.numpy(), input_shape=(3, 4, 4), epsilon=0.7, sigma=3.0, margin=margin)
     for samples in (data.train, data.test):
         signs = 2.0 * samples.labels - 1
         torch.testing.assert_close(flat(samples) @ v, distance * signs.double(), atol=1e-6, rtol=0)
@@ -51,7 +51,7 @@ def test_noise_has_the_covariance_of_the_law():
     count, sigma, points = 20000, 3.0, 12
     v = torch.linspace(-1, 2, points, **HOST)
     v /= v.norm()
-    data = draw(direction=v.numpy(), size=(points,), sigma=sigma, train=count, test=2)
+    data = draw(direction=v.numpy(), input_shape=(points,), sigma=sigma, train=count, test=2)
     noise = flat(data.train) - (flat(data.train) @ v)[:, None] * v
     expected = sigma**2 * (torch.eye(points, **HOST) - torch.outer(v, v))
     # the variance of w_i w_j is C_ii C_jj + C_ij^2
@@ -63,7 +63,7 @@ def test_noise_has_the_covariance_of_the_law():
 
 
 def test_noise_is_normal_and_independent_of_the_label():
-    data = draw(basis="canonical", index=0, size=(6,), sigma=2.0, train=20000, test=2)
+    data = draw(basis="canonical", index=0, input_shape=(6,), sigma=2.0, train=20000, test=2)
     across = flat(data.train)[:, 1:] / 2.0
     worst = min(stats.kstest(column.numpy(), "norm").pvalue for column in across.T)
     assert worst > 0.01 / across.shape[1]
@@ -73,14 +73,14 @@ def test_noise_is_normal_and_independent_of_the_label():
 
 
 def test_without_noise_there_are_two_points():
-    data = draw(size=(1, 4, 4), sigma=0.0, epsilon=2.0, train=10, test=10)
+    data = draw(input_shape=(1, 4, 4), sigma=0.0, epsilon=2.0, train=10, test=10)
     assert torch.equal(
         data.train.inputs.abs(), torch.full((10, 1, 4, 4), 0.5, device="cpu")
     )  # 2 / sqrt(16)
 
 
 def test_classes_are_exactly_balanced_in_both_parts():
-    data = draw(size=(8,), train=1000, test=500)
+    data = draw(input_shape=(8,), train=1000, test=500)
     assert data.train.labels.bincount().tolist() == [500, 500]
     assert data.test.labels.bincount().tolist() == [250, 250]
     assert data.train.labels.dtype == torch.int64
@@ -88,7 +88,11 @@ def test_classes_are_exactly_balanced_in_both_parts():
 
 
 def test_the_seed_decides_everything():
-    one, two, other = draw(seed=3, size=(8,)), draw(seed=3, size=(8,)), draw(seed=4, size=(8,))
+    one, two, other = (
+        draw(seed=3, input_shape=(8,)),
+        draw(seed=3, input_shape=(8,)),
+        draw(seed=4, input_shape=(8,)),
+    )
     assert torch.equal(one.train.inputs, two.train.inputs) and torch.equal(
         one.test.inputs, two.test.inputs
     )
@@ -98,18 +102,21 @@ def test_the_seed_decides_everything():
 
 @pytest.mark.parametrize("width", [(5,), (1, 6, 7), (3, 32, 32)])
 def test_more_samples_extend_fewer(width):
-    few, many = draw(size=width, train=100, test=60), draw(size=width, train=200, test=90)
+    few, many = (
+        draw(input_shape=width, train=100, test=60),
+        draw(input_shape=width, train=200, test=90),
+    )
     assert torch.equal(few.train.inputs, many.train.inputs[:100]) and torch.equal(
         few.train.labels, many.train.labels[:100]
     )
     assert torch.equal(few.test.inputs, many.test.inputs[:60])
-    assert torch.equal(draw(size=width, train=2, test=60).test.inputs, few.test.inputs)
+    assert torch.equal(draw(input_shape=width, train=2, test=60).test.inputs, few.test.inputs)
 
 
 def test_directions_share_their_labels_and_noise():
     one, two = (
-        draw(basis="canonical", index=0, size=(9,)),
-        draw(basis="canonical", index=1, size=(9,)),
+        draw(basis="canonical", index=0, input_shape=(9,)),
+        draw(basis="canonical", index=1, input_shape=(9,)),
     )
     assert torch.equal(one.train.labels, two.train.labels)
     torch.testing.assert_close(one.train.inputs[:, 2:], two.train.inputs[:, 2:])
@@ -127,13 +134,15 @@ def found_direction(data):
 def test_fourier_directions_are_those_of_the_family(basis, family, size):
     waves = family(size[-2:], **HOST)
     for index in (0, len(waves.vectors) - 1):
-        data = draw(basis=basis, index=index, size=size, sigma=0.0, train=2, test=2)
+        data = draw(basis=basis, index=index, input_shape=size, sigma=0.0, train=2, test=2)
         torch.testing.assert_close(found_direction(data), waves.vectors[index], atol=1e-7, rtol=0)
         assert str(waves.frequencies[index].tolist()) in data.conventions["direction"]
 
 
 def test_fourier_direction_is_in_its_channel():
-    data = draw(basis="dft-sine", index=1, channel=2, size=(3, 4, 4), sigma=0.0, train=2, test=2)
+    data = draw(
+        basis="dft-sine", index=1, channel=2, input_shape=(3, 4, 4), sigma=0.0, train=2, test=2
+    )
     found = found_direction(data).reshape(3, 16)
     torch.testing.assert_close(
         found[2], fourier.sine_family((4, 4), **HOST).vectors[1], atol=1e-7, rtol=0
@@ -143,13 +152,13 @@ def test_fourier_direction_is_in_its_channel():
 
 def test_random_directions_are_an_orthonormal_basis_of_the_seed():
     data = [
-        draw(basis="random", index=index, size=(6,), sigma=0.0, train=2, test=2)
+        draw(basis="random", index=index, input_shape=(6,), sigma=0.0, train=2, test=2)
         for index in range(6)
     ]
     vectors = torch.stack([found_direction(each) for each in data])
     torch.testing.assert_close(vectors @ vectors.T, torch.eye(6, **HOST), atol=1e-6, rtol=0)
     other = found_direction(
-        draw(seed=1, basis="random", index=0, size=(6,), sigma=0.0, train=2, test=2)
+        draw(seed=1, basis="random", index=0, input_shape=(6,), sigma=0.0, train=2, test=2)
     )
     assert not torch.allclose(other, vectors[0])
 
@@ -158,7 +167,7 @@ def test_random_directions_are_isotropic():
     draws = 400
     first = [
         found_direction(
-            draw(seed=s, basis="random", index=1, size=(4,), sigma=0.0, train=2, test=2)
+            draw(seed=s, basis="random", index=1, input_shape=(4,), sigma=0.0, train=2, test=2)
         )
         for s in range(draws)
     ]
@@ -171,29 +180,32 @@ def test_random_directions_are_isotropic():
 
 
 def test_given_directions_are_normalised_and_of_any_shape():
-    data = draw(direction=np.full((2, 2), 3.0), size=(1, 2, 2), sigma=0.0, train=2, test=2)
+    data = draw(direction=np.full((2, 2), 3.0), input_shape=(1, 2, 2), sigma=0.0, train=2, test=2)
     torch.testing.assert_close(found_direction(data), torch.full((4,), 0.5, **HOST))
     assert data.conventions["direction"] == "given, normalised from length 6"
-    assert draw(direction=[0.0, 1.0], size=(2,)).conventions["direction"] == "given"
+    assert draw(direction=[0.0, 1.0], input_shape=(2,)).conventions["direction"] == "given"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
-            {"direction": np.ones(5), "size": (4,)},
-            r"direction must have 4 values, as size is \[4\], found 5",
+            {"direction": np.ones(5), "input_shape": (4,)},
+            r"direction must have 4 values, as input_shape is \[4\], found 5",
         ),
-        ({"direction": np.zeros(4), "size": (4,)}, "direction must not be zero"),
+        ({"direction": np.zeros(4), "input_shape": (4,)}, "direction must not be zero"),
         (
             {"basis": "dft-cosine", "index": 514},
-            r"index must be below 514, the vectors of dft-cosine at size \[1, 32, 32\], found 514",
+            r"index must be below 514, the vectors of dft-cosine at input_shape \[1, 32, 32\], found 514",
         ),
         ({"basis": "dft-sine", "index": 510}, "index must be below 510"),
-        ({"basis": "canonical", "index": 8, "size": (8,)}, "index must be below 8"),
-        ({"basis": "dft-sine", "size": (2, 2)}, "index must be below 0"),
-        ({"channel": 1, "size": (1, 4, 4)}, "channel must be below 1"),
-        ({"basis": "random", "channel": 1, "size": (2, 4, 4)}, "channel is for Fourier bases"),
+        ({"basis": "canonical", "index": 8, "input_shape": (8,)}, "index must be below 8"),
+        ({"basis": "dft-sine", "input_shape": (2, 2)}, "index must be below 0"),
+        ({"channel": 1, "input_shape": (1, 4, 4)}, "channel must be below 1"),
+        (
+            {"basis": "random", "channel": 1, "input_shape": (2, 4, 4)},
+            "channel is for Fourier bases",
+        ),
     ],
 )
 def test_directions_that_do_not_fit_are_refused(options, message):
@@ -203,5 +215,5 @@ def test_directions_that_do_not_fit_are_refused(options, message):
 
 def test_the_global_generator_is_left_alone():
     before = torch.random.get_rng_state()
-    draw(size=(8,), basis="random", index=2)
+    draw(input_shape=(8,), basis="random", index=2)
     assert torch.equal(before, torch.random.get_rng_state())

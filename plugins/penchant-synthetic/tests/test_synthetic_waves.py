@@ -27,11 +27,11 @@ def spectrum(values):
 
 
 @pytest.mark.parametrize("component", [Sinusoids, Flower])
-@pytest.mark.parametrize("amplitudes", [(), (0.1, 0.4, 1.0)])
+@pytest.mark.parametrize("amplitudes", [None, (0.1, 0.4, 1.0)])
 def test_spectrum_is_the_amplitudes_and_nothing_else(component, amplitudes):
     frequencies = (3, 8, 21)
     found = spectrum(
-        draw(component, frequencies=frequencies, amplitudes=amplitudes, points=64).train.labels
+        draw(component, frequencies=frequencies, amplitudes=amplitudes, train=64).train.labels
     )
     expected = torch.zeros(33, device="cpu", dtype=torch.float64)
     expected[list(frequencies)] = torch.tensor(
@@ -41,7 +41,7 @@ def test_spectrum_is_the_amplitudes_and_nothing_else(component, amplitudes):
 
 
 def test_test_samples_lie_half_way_on_the_same_wave():
-    data = draw(Sinusoids, frequencies=(3, 8), points=64)
+    data = draw(Sinusoids, frequencies=(3, 8), train=64)
     both = torch.stack(
         [data.train.labels, data.test.labels], dim=1
     ).flatten()  # the same wave, sampled twice as finely
@@ -55,47 +55,47 @@ def test_test_samples_lie_half_way_on_the_same_wave():
 def test_phases_are_uniform_and_differ_between_draws():
     turns = []
     for number in range(300):
-        values = draw(Sinusoids, frequencies=(2, 5), points=16, draw=number).train.labels.double()
+        values = draw(Sinusoids, frequencies=(2, 5), train=16, draw=number).train.labels.double()
         turns += torch.fft.rfft(values)[[2, 5]].angle().div(2 * math.pi).remainder(1).tolist()
     assert stats.kstest(turns, "uniform").pvalue > 0.01
     assert abs(stats.pearsonr(turns[::2], turns[1::2]).statistic) < stats.norm.isf(
         0.005
     ) / math.sqrt(300)
     first, more = (
-        draw(Sinusoids, frequencies=(2, 5), points=16),
-        draw(Sinusoids, frequencies=(2, 5, 7), points=16),
+        draw(Sinusoids, frequencies=(2, 5), train=16),
+        draw(Sinusoids, frequencies=(2, 5, 7), train=16),
     )
     angles = [torch.fft.rfft(each.train.labels.double())[[2, 5]].angle() for each in (first, more)]
     torch.testing.assert_close(*angles, atol=1e-6, rtol=0)
 
 
 def test_flower_has_its_radius_and_wave_at_every_angle():
-    data = draw(Flower, petals=4, frequencies=(7,), points=100)
+    data = draw(Flower, petals=4, frequencies=(7,), train=100)
     z = torch.atan2(data.train.inputs[:, 1], data.train.inputs[:, 0]).div(2 * math.pi).remainder(1)
     torch.testing.assert_close(z, torch.arange(100, device="cpu") / 100, atol=1e-6, rtol=0)
     torch.testing.assert_close(
         data.train.inputs.norm(dim=1), 1 + torch.sin(2 * math.pi * 4 * z) / 2, atol=1e-5, rtol=0
     )
-    circle = draw(Flower, petals=0, frequencies=(7,), points=100)
+    circle = draw(Flower, petals=0, frequencies=(7,), train=100)
     assert circle.train.inputs.norm(dim=1).sub(1).abs().max() < 1e-6
     assert torch.equal(circle.train.labels, data.train.labels)  # petals change where, not what
 
 
 def test_binary_flower_is_the_sign_of_its_wave():
     wave, classes = (
-        draw(Flower, frequencies=(7,), points=100),
-        draw(Flower, frequencies=(7,), points=100, binary=True),
+        draw(Flower, frequencies=(7,), train=100),
+        draw(Flower, frequencies=(7,), train=100, binary=True),
     )
     assert (
         torch.equal(classes.train.labels, (wave.train.labels > 0).long()) and classes.classes == 2
     )
-    high = draw(Flower, frequencies=(7,), points=100, binary=True, threshold=0.5)
+    high = draw(Flower, frequencies=(7,), train=100, binary=True, threshold=0.5)
     assert torch.equal(high.test.labels, (wave.test.labels > 0.5).long())
     assert high.conventions["labels"] == "1 where the wave is above 0.5"
 
 
 def test_peak_has_the_same_amplitude_everywhere():
-    labels = draw(Peak, points=200).train.labels
+    labels = draw(Peak, train=200).train.labels
     assert labels[100] == 1 and labels.sum() == 1
     two_sided = torch.fft.fft(labels.double()).abs() / 200
     torch.testing.assert_close(
@@ -107,11 +107,11 @@ def test_peak_has_the_same_amplitude_everywhere():
 @pytest.mark.parametrize("embedding", ["random", "coordinates"])
 @pytest.mark.parametrize("component", [Sinusoids, Flower, Peak])
 def test_embedding_keeps_distances(component, embedding):
-    plain = draw(component, points=64, **({} if component is Peak else {"frequencies": (3,)}))
+    plain = draw(component, train=64, **({} if component is Peak else {"frequencies": (3,)}))
     placed = draw(
         component,
-        points=64,
-        size=(2, 3, 5),
+        train=64,
+        input_shape=(2, 3, 5),
         embedding=embedding,
         **({} if component is Peak else {"frequencies": (3,)}),
     )
@@ -133,7 +133,7 @@ def test_embedding_keeps_distances(component, embedding):
         (
             Sinusoids,
             {"frequencies": (100,)},
-            "frequencies must be below half the points, 100, found 100",
+            "frequencies must be below half of train, 100, found 100",
         ),
         (Sinusoids, {"frequencies": ()}, "frequencies must name at least one"),
         (
@@ -142,7 +142,7 @@ def test_embedding_keeps_distances(component, embedding):
             "amplitudes must be as many as frequencies, 10, found 1",
         ),
         (Sinusoids, {"frequencies": (0,)}, "frequencies must be at least 1"),
-        (Flower, {"size": (1,)}, "size must have at least 2 input values"),
+        (Flower, {"input_shape": (1,)}, "input_shape must have at least 2 input values"),
         (Peak, {"position": 1.0}, "position must be below 1"),
     ],
 )

@@ -9,8 +9,9 @@ import attrs
 import penchant
 
 BASES = ("dft-cosine", "dft-sine", "canonical", "random")
-SIZE = "shape of an input: one, two or three numbers, channels first"
-SIZE_OF_CURVES = "shape of an input; curves are placed in it isometrically"
+SHAPE = "shape of an input: one, two or three numbers, channels first"
+SHAPE_OF_CURVES = "shape of an input; curves are placed in it isometrically"
+SAMPLES = "training samples N; as many test samples lie half-way between"
 EMBEDDING = (
     "where a curve lies in a larger input: in random directions of the seed, or along its first "
     "values"
@@ -37,6 +38,7 @@ class LinearlySeparable(penchant.Dataset):
     name = "linearly-separable"
     target = "penchant_synthetic.datasets.linearly_separable:load"
 
+    # The direction: given, or from a basis.
     direction: Any = penchant.option(
         None,
         "the direction v, one number an input value; instead of basis and index",
@@ -49,6 +51,7 @@ class LinearlySeparable(penchant.Dataset):
     )
     index: int = penchant.option(0, "which vector of the basis", at_least=0)
     channel: int = penchant.option(0, "the channel that a Fourier wave is in", at_least=0)
+    # The law along it and across it.
     epsilon: float = penchant.option(1.0, "distance of a class from the boundary", above=0)
     sigma: float = penchant.option(
         1.0,
@@ -60,12 +63,13 @@ class LinearlySeparable(penchant.Dataset):
         "paper: classes at +-epsilon; code: at +-epsilon/2",
         choices=("paper", "code"),
     )
-    size: tuple[int, ...] = penchant.option((1, 32, 32), SIZE, at_least=1)
+    # How large it is.
+    input_shape: tuple[int, ...] = penchant.option((1, 32, 32), SHAPE, at_least=1)
     train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
     test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self.size, at_least=2)
+        _check_shape(self.input_shape, at_least=2)
         _check_balance(self, 2)
         if self.direction is not None and (self.basis, self.index, self.channel) != (
             BASES[0],
@@ -108,12 +112,13 @@ class Gaussian(penchant.Dataset):
         "random: two classes, balanced, independent of the inputs",
         choices=("random",),
     )
-    size: tuple[int, ...] = penchant.option((1, 32, 32), SIZE, at_least=1)
+    # How large it is.
+    input_shape: tuple[int, ...] = penchant.option((1, 32, 32), SHAPE, at_least=1)
     train: int = penchant.option(10000, "training samples, both classes together", at_least=2)
     test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self.size, at_least=2)
+        _check_shape(self.input_shape, at_least=2)
         _check_balance(self, 2)
 
 
@@ -132,16 +137,16 @@ class GaussianMixture(penchant.Dataset):
     target = "penchant_synthetic.datasets.gaussian_mixture:load"
 
     classes: int = penchant.option(10, "classes C", at_least=2)
-    dimension: int = penchant.option(100, "input values D, at least as many as classes", at_least=2)
+    inputs: int = penchant.option(100, "input values D, at least as many as classes", at_least=2)
     separation: float = penchant.option(5.0, "length t of the class means", at_least=0)
     train: int = penchant.option(1000, "training samples, all classes together", at_least=2)
     test: int = penchant.option(1000, "test samples, all classes together", at_least=2)
 
     def __attrs_post_init__(self) -> None:
-        if self.dimension < self.classes:
+        if self.inputs < self.classes:
             raise penchant.Error(
-                f"dimension must be at least the number of classes, {self.classes}, "
-                f"found {self.dimension}"
+                f"inputs must be at least the number of classes, {self.classes}, "
+                f"found {self.inputs}"
             )
         _check_balance(self, self.classes)
 
@@ -165,14 +170,21 @@ class Sinusoids(penchant.Dataset):
         "k, cycles on the line",
         at_least=1,
     )
-    amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
-    points: int = penchant.option(200, "training samples N", at_least=3)
+    amplitudes: tuple[float, ...] | None = penchant.option(
+        None,
+        "A, one a frequency; nothing: all 1",
+        above=0,
+    )
+    train: int = penchant.option(
+        200, "training samples N; as many test samples lie half-way between", at_least=3
+    )
     draw: int = penchant.option(0, "which phases of the seed", at_least=0)
-    size: tuple[int, ...] = penchant.option((1,), SIZE_OF_CURVES, at_least=1)
+    # Where the line lies.
+    input_shape: tuple[int, ...] = penchant.option((1,), SHAPE_OF_CURVES, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self.size, at_least=1)
+        _check_shape(self.input_shape, at_least=1)
         _check_wave(self)
 
 
@@ -190,22 +202,31 @@ class Flower(penchant.Dataset):
     name = "flower"
     target = "penchant_synthetic.datasets.flower:load"
 
+    # The curve, and the wave along it.
     petals: int = penchant.option(0, "L", at_least=0)
     frequencies: tuple[int, ...] = penchant.option(
         (20, 40, 60, 80, 100, 120, 140, 160, 180, 200),
         "k, cycles around",
         at_least=1,
     )
-    amplitudes: tuple[float, ...] = penchant.option((), "A, one a frequency; none: all 1", above=0)
-    points: int = penchant.option(1000, "training samples N", at_least=3)
+    amplitudes: tuple[float, ...] | None = penchant.option(
+        None,
+        "A, one a frequency; nothing: all 1",
+        above=0,
+    )
+    train: int = penchant.option(
+        1000, "training samples N; as many test samples lie half-way between", at_least=3
+    )
     draw: int = penchant.option(0, "which phases of the seed", at_least=0)
+    # What a label is.
     binary: bool = penchant.option(False, "labels are two classes")
     threshold: float = penchant.option(0.0, "what the wave of class 1 is above")
-    size: tuple[int, ...] = penchant.option((2,), SIZE_OF_CURVES, at_least=1)
+    # Where the curve lies.
+    input_shape: tuple[int, ...] = penchant.option((2,), SHAPE_OF_CURVES, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self.size, at_least=2)
+        _check_shape(self.input_shape, at_least=2)
         _check_wave(self)
 
 
@@ -221,7 +242,9 @@ class Peak(penchant.Dataset):
     name = "peak"
     target = "penchant_synthetic.datasets.peak:load"
 
-    points: int = penchant.option(200, "training samples N", at_least=2)
+    train: int = penchant.option(
+        200, "training samples N; as many test samples lie half-way between", at_least=2
+    )
     position: float = penchant.option(
         0.5,
         "where the peak is; moved to the nearest point",
@@ -229,19 +252,23 @@ class Peak(penchant.Dataset):
         below=1,
     )
     height: float = penchant.option(1.0, "value at the peak; every frequency has height / N")
-    size: tuple[int, ...] = penchant.option((1,), SIZE_OF_CURVES, at_least=1)
+    # Where the line lies.
+    input_shape: tuple[int, ...] = penchant.option((1,), SHAPE_OF_CURVES, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
 
     def __attrs_post_init__(self) -> None:
-        _check_shape(self.size, at_least=1)
+        _check_shape(self.input_shape, at_least=1)
 
 
 def _check_shape(shape: tuple[int, ...], *, at_least: int) -> None:
     if not 1 <= len(shape) <= 3:
-        raise penchant.Error(f"size must have one, two or three numbers, found {list(shape)}")
-    if math.prod(shape) < at_least:
         raise penchant.Error(
-            f"size must have at least {at_least} input values, found {list(shape)}"
+            f"input_shape must have one, two or three numbers, found {list(shape)}"
+        )
+    values = math.prod(shape)
+    if values < at_least:
+        raise penchant.Error(
+            f"input_shape must have at least {at_least} input values, found {list(shape)}"
         )
 
 
@@ -258,11 +285,14 @@ def _check_wave(options: Sinusoids | Flower) -> None:
     """Frequencies that the grid can hold, and as many amplitudes."""
     if not options.frequencies:
         raise penchant.Error("frequencies must name at least one frequency, found none")
+    # From half the samples on, a wave looks like a slower one.
     highest = max(options.frequencies)
-    if 2 * highest >= options.points:
+    if 2 * highest >= options.train:
         raise penchant.Error(
-            f"frequencies must be below half the points, {options.points / 2:g}, found {highest}"
+            f"frequencies must be below half of train, {options.train / 2:g}, found {highest}"
         )
+    if options.amplitudes is None:
+        return
     wanted, found = len(options.frequencies), len(options.amplitudes)
-    if found and found != wanted:
+    if found != wanted:
         raise penchant.Error(f"amplitudes must be as many as frequencies, {wanted}, found {found}")

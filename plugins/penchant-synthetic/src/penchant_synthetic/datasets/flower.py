@@ -16,25 +16,38 @@ from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, p
 def load(options: Flower, generator: Generator) -> Data:
     """Target of the dataset `flower`."""
     for_phases, for_embedding = streams(generator, 2)
-    places = positions(options.points)
-    wave = Wave(options.frequencies, options.amplitudes, phase_stream(options.draw, for_phases))
+    places = positions(options.train)
+    # What is to be learnt: a wave along the curve.
+    phases = phase_stream(options.draw, for_phases)
+    wave = Wave(options.frequencies, options.amplitudes, phases)
     values = wave(places)
+    # Where: the curve, placed in the input.
     flower = curve(places, options.petals)
-    inputs, placed = embed(flower, options.size, options.embedding, for_embedding)
-    conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed}
+    inputs, placed = embed(flower, options.input_shape, options.embedding, for_embedding)
+    conventions = {
+        "phases": f"draw {options.draw}",
+        "grid": GRID,
+        "embedding": placed,
+    }
     if options.binary:
         labels = (values > options.threshold).long()
         conventions["labels"] = f"1 where the wave is above {options.threshold:g}"
     else:
         labels = values.float()
     train, test = parts(inputs, labels)
-    classes = 2 if options.binary else 0
-    return Data(train, test, classes=classes, conventions=conventions)
+    return Data(
+        train,
+        test,
+        classes=2 if options.binary else 0,
+        conventions=conventions,
+    )
 
 
 def curve(positions: Tensor, petals: int) -> Tensor:
     """Points (points, 2) of the flower; the unit circle without petals."""
     angle = 2 * math.pi * positions
+    x, y = torch.cos(angle), torch.sin(angle)
+    circle = torch.stack([x, y], dim=1)
+    # Petals stretch and shrink the radius.
     radius = 1 + torch.sin(petals * angle) / 2
-    circle = torch.stack([torch.cos(angle), torch.sin(angle)], dim=1)
     return radius[:, None] * circle

@@ -21,7 +21,7 @@ def load(options: Gaussian, generator: Generator) -> Data:
     for_train, for_test = streams(generator, 2)
     root, origin = None, "identity"
     if options.covariance is not None:
-        covariance = _checked(options.covariance, options.size)
+        covariance = _checked(options.covariance, options.input_shape)
         root, origin = _square_root(covariance), "given"
     conventions = {
         "covariance": f"{origin}, times the square of scale",
@@ -40,12 +40,13 @@ def _draw(count: int, root: Tensor | None, options: Gaussian, generator: Generat
     labels = balanced_labels(count, 2, for_labels)
 
     def coloured(white: Tensor) -> Tensor:
-        correlated = white if root is None else white @ root
-        return options.scale * correlated
+        if root is None:
+            return options.scale * white
+        return options.scale * (white @ root)
 
-    values = math.prod(options.size)
+    values = math.prod(options.input_shape)
     inputs = normal_rows(count, values, for_inputs, transform=coloured)
-    inputs = inputs.to(torch.float32).reshape(count, *options.size)
+    inputs = inputs.to(torch.float32).reshape(count, *options.input_shape)
     return Samples(inputs, labels)
 
 
@@ -55,7 +56,7 @@ def _checked(covariance: object, shape: Sequence[int]) -> Tensor:
     values = math.prod(shape)
     if matrix.shape != (values, values):
         raise penchant.Error(
-            f"covariance must be {values} x {values}, as size is {list(shape)}, "
+            f"covariance must be {values} x {values}, as input_shape is {list(shape)}, "
             f"found shape {list(matrix.shape)}"
         )
     largest = float(matrix.abs().max())
@@ -71,11 +72,14 @@ def _checked(covariance: object, shape: Sequence[int]) -> Tensor:
 
 def _square_root(covariance: Tensor) -> Tensor:
     """The symmetric root: unlike other factors it depends on no sign or choice of eigenvectors."""
-    values, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
+    symmetric = (covariance + covariance.T) / 2
+    values, vectors = torch.linalg.eigh(symmetric)
     smallest = float(values[0])
-    if smallest < -TOLERANCE * float(values.abs().max()):
+    largest = float(values.abs().max())
+    if smallest < -TOLERANCE * largest:
         raise penchant.Error(
             f"covariance must be positive semi-definite, found the eigenvalue {smallest:.3g}"
         )
-    scaled = vectors * values.clamp(min=0).sqrt()
-    return scaled @ vectors.T
+    # What rounding made negative is zero.
+    roots = values.clamp(min=0).sqrt()
+    return (vectors * roots) @ vectors.T

@@ -23,7 +23,8 @@ def load(options: GaussianMixture, generator: Generator) -> Data:
 def _draw(count: int, options: GaussianMixture, generator: Generator) -> Samples:
     for_labels, for_noise = streams(generator, 2)
     labels = balanced_labels(count, options.classes, for_labels)
-    inputs = normal_rows(count, options.dimension, for_noise)
+    inputs = normal_rows(count, options.inputs, for_noise)
     # The mean of class c is t along coordinate c.
-    inputs[torch.arange(count, device="cpu"), labels] += options.separation
+    rows = torch.arange(count, device="cpu")
+    inputs[rows, labels] += options.separation
     return Samples(inputs, labels)

@@ -41,14 +41,18 @@ def _draw(
     labels = balanced_labels(count, 2, for_labels)
 
     def across(white: Tensor) -> Tensor:
-        along = torch.outer(white @ direction, direction)
+        lengths = white @ direction
+        along = torch.outer(lengths, direction)
         return options.sigma * (white - along)
 
     noise = normal_rows(count, len(direction), for_noise, transform=across)
-    distance = options.epsilon if options.margin == "paper" else options.epsilon / 2
+    # Along the direction lies the class, and nothing else.
+    distance = options.epsilon
+    if options.margin == "code":
+        distance /= 2
     signs = (2 * labels - 1).to(torch.float64)
     inputs = noise + torch.outer(distance * signs, direction)
-    inputs = inputs.to(torch.float32).reshape(count, *options.size)
+    inputs = inputs.to(torch.float32).reshape(count, *options.input_shape)
     return Samples(inputs, labels)
 
 
@@ -58,7 +62,8 @@ def _direction(options: LinearlySeparable, generator: Generator) -> tuple[Tensor
         return _given(options)
     if options.basis in ("dft-cosine", "dft-sine"):
         return _wave(options)
-    values = math.prod(options.size)
+    # Any other basis has a vector an input value, and knows no channels.
+    values = math.prod(options.input_shape)
     _check_index(options, values)
     if options.channel:
         raise penchant.Error(
@@ -75,10 +80,10 @@ def _direction(options: LinearlySeparable, generator: Generator) -> tuple[Tensor
 
 def _given(options: LinearlySeparable) -> tuple[Tensor, str]:
     direction = torch.as_tensor(options.direction, **HOST)
-    values = math.prod(options.size)
+    values = math.prod(options.input_shape)
     if direction.numel() != values:
         raise penchant.Error(
-            f"direction must have {values} values, as size is {list(options.size)}, "
+            f"direction must have {values} values, as input_shape is {list(options.input_shape)}, "
             f"found {direction.numel()} (shape {list(direction.shape)})"
         )
     length = float(direction.norm())
@@ -92,11 +97,11 @@ def _given(options: LinearlySeparable) -> tuple[Tensor, str]:
 
 def _wave(options: LinearlySeparable) -> tuple[Tensor, str]:
     """A real Fourier wave in one channel; inputs of one or two dimensions have one."""
-    grid = options.size[-2:]
-    channels = math.prod(options.size[:-2])
+    grid = options.input_shape[-2:]
+    channels = math.prod(options.input_shape[:-2])
     if options.channel >= channels:
         raise penchant.Error(
-            f"channel must be below {channels}, as size is {list(options.size)}, "
+            f"channel must be below {channels}, as input_shape is {list(options.input_shape)}, "
             f"found {options.channel}"
         )
     if options.basis == "dft-cosine":
@@ -104,6 +109,7 @@ def _wave(options: LinearlySeparable) -> tuple[Tensor, str]:
     else:
         frequencies, make = fourier.sine_frequencies(grid), fourier.sine
     _check_index(options, len(frequencies))
+    # The wave in its channel, zeros in the others.
     frequency = frequencies[options.index]
     wave = make(frequency, grid, **HOST)
     direction = torch.zeros(channels, len(wave), **HOST)
@@ -119,12 +125,15 @@ def _check_index(options: LinearlySeparable, count: int) -> None:
     if options.index >= count:
         raise penchant.Error(
             f"index must be below {count}, the vectors of {options.basis} "
-            f"at size {list(options.size)}, found {options.index}"
+            f"at input_shape {list(options.input_shape)}, found {options.index}"
         )
 
 
 def _of_a_random_basis(index: int, values: int, generator: Generator) -> Tensor:
     """Gram-Schmidt on normal vectors, so that later ones change nothing in earlier ones."""
     normal = normal_rows(index + 1, values, generator)
-    orthonormal, triangle = torch.linalg.qr(normal.T.to(torch.float64))
-    return orthonormal[:, index] * triangle[index, index].sign()
+    columns = normal.T.to(torch.float64)
+    orthonormal, triangle = torch.linalg.qr(columns)
+    # Gram-Schmidt has a positive diagonal; this factorisation may not.
+    sign = triangle[index, index].sign()
+    return orthonormal[:, index] * sign

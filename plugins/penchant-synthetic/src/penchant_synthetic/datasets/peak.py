@@ -13,12 +13,21 @@ from penchant_synthetic.numerics.waves import GRID, parts, positions
 
 def load(options: Peak, generator: Generator) -> Data:
     """Target of the dataset `peak`."""
-    line = positions(options.points)[:, None]
-    inputs, placed = embed(line, options.size, options.embedding, generator)
+    places = positions(options.train)
+    line = places[:, None]
+    inputs, placed = embed(line, options.input_shape, options.embedding, generator)
     # Points of the grid are the even positions.
-    nearest = round(options.position * options.points) % options.points
-    labels = torch.zeros(2 * options.points, device="cpu")
+    nearest = round(options.position * options.train) % options.train
+    labels = torch.zeros(2 * options.train, device="cpu")
     labels[2 * nearest] = options.height
     train, test = parts(inputs, labels)
-    conventions = {"peak": "one point of the grid", "grid": GRID, "embedding": placed}
-    return Data(train, test, classes=0, conventions=conventions)
+    return Data(
+        train,
+        test,
+        classes=0,
+        conventions={
+            "peak": "one point of the grid",
+            "grid": GRID,
+            "embedding": placed,
+        },
+    )

@@ -13,11 +13,22 @@ from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, p
 def load(options: Sinusoids, generator: Generator) -> Data:
     """Target of the dataset `sinusoids`."""
     for_phases, for_embedding = streams(generator, 2)
-    places = positions(options.points)
-    wave = Wave(options.frequencies, options.amplitudes, phase_stream(options.draw, for_phases))
+    places = positions(options.train)
+    # What is to be learnt: a wave along the line.
+    phases = phase_stream(options.draw, for_phases)
+    wave = Wave(options.frequencies, options.amplitudes, phases)
     labels = wave(places).float()
+    # Where: the line, placed in the input.
     line = places[:, None]
-    inputs, placed = embed(line, options.size, options.embedding, for_embedding)
+    inputs, placed = embed(line, options.input_shape, options.embedding, for_embedding)
     train, test = parts(inputs, labels)
-    conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": placed}
-    return Data(train, test, classes=0, conventions=conventions)
+    return Data(
+        train,
+        test,
+        classes=0,
+        conventions={
+            "phases": f"draw {options.draw}",
+            "grid": GRID,
+            "embedding": placed,
+        },
+    )

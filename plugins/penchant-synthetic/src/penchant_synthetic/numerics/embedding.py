@@ -26,7 +26,8 @@ def embed(
     Returns:
         Inputs (points, *shape), and how they were placed.
     """
-    dimensions, values = coordinates.shape[1], math.prod(shape)
+    dimensions = coordinates.shape[1]
+    values = math.prod(shape)
     if values == dimensions:
         inputs, placed = coordinates, "the coordinates are the input"
     elif embedding == "coordinates":
@@ -40,11 +41,18 @@ def embed(
 
 def _beside_zeros(coordinates: Tensor, values: int) -> Tensor:
     count, dimensions = coordinates.shape
-    rest = torch.zeros(count, values - dimensions, device="cpu", dtype=coordinates.dtype)
-    return torch.cat([coordinates, rest], dim=1)
+    zeros = torch.zeros(
+        count,
+        values - dimensions,
+        device="cpu",
+        dtype=coordinates.dtype,
+    )
+    return torch.cat([coordinates, zeros], dim=1)
 
 
 def _in_a_random_plane(coordinates: Tensor, values: int, generator: Generator) -> Tensor:
-    axes = normal_rows(coordinates.shape[1], values, generator).to(coordinates.dtype)
-    orthonormal = torch.linalg.qr(axes.T).Q.T  # (m, values)
-    return coordinates @ orthonormal
+    dimensions = coordinates.shape[1]
+    normal = normal_rows(dimensions, values, generator)
+    # As many orthonormal directions of the input as there are coordinates, (values, m).
+    directions, _ = torch.linalg.qr(normal.T.to(coordinates.dtype))
+    return coordinates @ directions.T

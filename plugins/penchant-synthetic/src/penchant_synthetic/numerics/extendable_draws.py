@@ -30,6 +30,7 @@ def normal_rows(
         Rows (count, width).
     """
     blocks = []
+    # Block by block, so that what a row is does not depend on how many there are.
     for block in _blocks(torch.randn, count, width, generator):
         if transform is not None:
             block = transform(block.to(torch.float64))
@@ -39,9 +40,12 @@ def normal_rows(
 
 def balanced_labels(count: int, classes: int, generator: Generator) -> Tensor:
     """Labels (count,): permutations of the classes one after another, so that each is balanced."""
-    blocks = _blocks(torch.rand, count // classes, classes, generator)
-    permutations = [block.argsort(dim=1) for block in blocks]
-    return torch.cat(permutations).flatten()[:count]
+    permutations = []
+    # Numbers in random order, one row a permutation.
+    for block in _blocks(torch.rand, count // classes, classes, generator):
+        permutations.append(block.argsort(dim=1))
+    labels = torch.cat(permutations).flatten()
+    return labels[:count]
 
 
 def _blocks(
@@ -50,4 +54,10 @@ def _blocks(
     """Whole blocks of rows, at least `count` of them: one draw of 20 numbers is not two of 10."""
     needed = -(-count // BLOCK)
     for _ in range(needed):
-        yield draw(BLOCK, width, generator=generator, device="cpu", dtype=torch.float32)
+        yield draw(
+            BLOCK,
+            width,
+            generator=generator,
+            device="cpu",
+            dtype=torch.float32,
+        )

@@ -16,34 +16,48 @@ GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: multiples of it are f
 
 def positions(points: int) -> Tensor:
     """2 N positions in [0, 1): even ones are the grid j/N, odd ones lie half-way between."""
-    return torch.arange(2 * points, **HOST) / (2 * points)
+    count = 2 * points
+    return torch.arange(count, **HOST) / count
 
 
 def parts(inputs: Tensor, labels: Tensor) -> tuple[Samples, Samples]:
     """Training samples at the grid, and test samples half-way between."""
     inputs = inputs.float()
-    return Samples(inputs[::2], labels[::2]), Samples(inputs[1::2], labels[1::2])
+    # Even positions are the grid.
+    train = Samples(inputs[::2], labels[::2])
+    test = Samples(inputs[1::2], labels[1::2])
+    return train, test
 
 
 def phase_stream(draw: int, generator: Generator) -> Generator:
     """A stream of phases for each draw, so that any draw is reached without those before it."""
     base = int(torch.randint(2**62, (), generator=generator, device="cpu"))
-    return torch.Generator(device="cpu").manual_seed((base + GOLDEN * draw) % 2**63)
+    seed = (base + GOLDEN * draw) % 2**63
+    stream = torch.Generator(device="cpu")
+    return stream.manual_seed(seed)
 
 
 class Wave:
     """The sum of sinusoids; its first phases do not depend on how many there are."""
 
     def __init__(
-        self, frequencies: Sequence[int], amplitudes: Sequence[float], stream: Generator
+        self, frequencies: Sequence[int], amplitudes: Sequence[float] | None, stream: Generator
     ) -> None:
-        turns = [float(torch.rand((), generator=stream, **HOST)) for _ in frequencies]
+        # One draw a phase: a single draw of more numbers would begin otherwise.
+        turns = []
+        for _ in frequencies:
+            turn = torch.rand((), generator=stream, **HOST)
+            turns.append(float(turn))
         self.phases = 2 * math.pi * torch.tensor(turns, **HOST)
         self.frequencies = torch.tensor(frequencies, **HOST)
-        self.amplitudes = torch.tensor(amplitudes or [1.0] * len(frequencies), **HOST)
+        # Nothing said, every sinusoid has the amplitude 1.
+        self.amplitudes = torch.ones_like(self.frequencies)
+        if amplitudes is not None:
+            self.amplitudes = torch.tensor(amplitudes, **HOST)
 
     def __call__(self, positions: Tensor) -> Tensor:
         """Values (points,) at positions (points,)."""
-        angles = 2 * math.pi * self.frequencies * positions[:, None] + self.phases
-        waves = torch.sin(angles)  # (points, frequencies)
+        # Angles and waves are (points, frequencies).
+        angles = 2 * math.pi * self.frequencies * positions[:, None]
+        waves = torch.sin(angles + self.phases)
         return waves @ self.amplitudes
