@@ -133,7 +133,7 @@ def test_embedding_keeps_distances(component, embedding):
         (
             Sinusoids,
             {"frequencies": (100,)},
-            "frequencies must be below half of train, 100, found 100",
+            "frequencies must be below half the points, 100, found 100",
         ),
         (Sinusoids, {"frequencies": ()}, "frequencies must name at least one"),
         (

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 import penchant
 
+from penchant_synthetic.renamed_options import RenamedOptions
+
 BASES = ("dft-cosine", "dft-sine", "canonical", "random")
 SHAPE = "shape of an input: one, two or three numbers, channels first"
 SHAPE_OF_CURVES = "shape of an input; curves are placed in it isometrically"
@@ -19,7 +21,7 @@ EMBEDDING = (
 
 
 @attrs.frozen
-class LinearlySeparable(penchant.Dataset):
+class LinearlySeparable(RenamedOptions):
     """Two classes that one direction v separates: x = e y v + w, y = +-1.
 
     Across the direction there is noise, w ~ N(0, sigma^2 (I - v v^T)). The direction is given as
@@ -37,6 +39,7 @@ class LinearlySeparable(penchant.Dataset):
 
     name = "linearly-separable"
     target = "penchant_synthetic.datasets.linearly_separable:load"
+    renamed = {"size": "input_shape"}
 
     # The direction: given, or from a basis.
     direction: Any = penchant.option(
@@ -84,7 +87,7 @@ class LinearlySeparable(penchant.Dataset):
 
 
 @attrs.frozen
-class Gaussian(penchant.Dataset):
+class Gaussian(RenamedOptions):
     """Normal inputs with labels that say nothing about them: x ~ scale * N(0, C).
 
     The covariance C is a symmetric positive semi-definite matrix over the flattened input, or the
@@ -96,6 +99,7 @@ class Gaussian(penchant.Dataset):
 
     name = "gaussian"
     target = "penchant_synthetic.datasets.gaussian:load"
+    renamed = {"size": "input_shape"}
 
     covariance: Any = penchant.option(
         None,
@@ -123,7 +127,7 @@ class Gaussian(penchant.Dataset):
 
 
 @attrs.frozen
-class GaussianMixture(penchant.Dataset):
+class GaussianMixture(RenamedOptions):
     """Classes that differ by their means: x = t e_c + N(0, I) in class c, balanced.
 
     For multinomial logistic regression on it, the spectrum of the Gauss-Newton matrix is known in
@@ -135,6 +139,7 @@ class GaussianMixture(penchant.Dataset):
 
     name = "gaussian-mixture"
     target = "penchant_synthetic.datasets.gaussian_mixture:load"
+    renamed = {"dimension": "inputs"}
 
     classes: int = penchant.option(10, "classes C", at_least=2)
     inputs: int = penchant.option(100, "input values D, at least as many as classes", at_least=2)
@@ -152,7 +157,7 @@ class GaussianMixture(penchant.Dataset):
 
 
 @attrs.frozen
-class Sinusoids(penchant.Dataset):
+class Sinusoids(RenamedOptions):
     """A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i) at z = j/N.
 
     Phases are drawn from the seed. The endpoint is excluded, so that whole frequencies are exact
@@ -164,6 +169,7 @@ class Sinusoids(penchant.Dataset):
 
     name = "sinusoids"
     target = "penchant_synthetic.datasets.sinusoids:load"
+    renamed = {"points": "train", "size": "input_shape"}
 
     frequencies: tuple[int, ...] = penchant.option(
         (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
@@ -189,7 +195,7 @@ class Sinusoids(penchant.Dataset):
 
 
 @attrs.frozen
-class Flower(penchant.Dataset):
+class Flower(RenamedOptions):
     """A sum of sinusoids along a flower with L petals, without petals the unit circle.
 
     The curve is gamma_L(z) = (1 + sin(2 pi L z) / 2) (cos 2 pi z, sin 2 pi z). With `binary`,
@@ -201,6 +207,7 @@ class Flower(penchant.Dataset):
 
     name = "flower"
     target = "penchant_synthetic.datasets.flower:load"
+    renamed = {"points": "train", "size": "input_shape"}
 
     # The curve, and the wave along it.
     petals: int = penchant.option(0, "L", at_least=0)
@@ -231,7 +238,7 @@ class Flower(penchant.Dataset):
 
 
 @attrs.frozen
-class Peak(penchant.Dataset):
+class Peak(RenamedOptions):
     """A sampled delta peak on a line: zero at z = j/N but for one point.
 
     Its spectrum is the same at every frequency. Test samples, half-way between, are all zero.
@@ -241,6 +248,7 @@ class Peak(penchant.Dataset):
 
     name = "peak"
     target = "penchant_synthetic.datasets.peak:load"
+    renamed = {"points": "train", "size": "input_shape"}
 
     train: int = penchant.option(
         200, "training samples N; as many test samples lie half-way between", at_least=2
@@ -289,9 +297,9 @@ def _check_wave(options: Sinusoids | Flower) -> None:
     highest = max(options.frequencies)
     if 2 * highest >= options.train:
         raise penchant.Error(
-            f"frequencies must be below half of train, {options.train / 2:g}, found {highest}"
+            f"frequencies must be below half the points, {options.train / 2:g}, found {highest}"
         )
-    if options.amplitudes is None:
+    if not options.amplitudes:
         return
     wanted, found = len(options.frequencies), len(options.amplitudes)
     if found != wanted:

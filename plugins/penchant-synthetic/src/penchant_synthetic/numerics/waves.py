@@ -52,7 +52,7 @@ class Wave:
         self.frequencies = torch.tensor(frequencies, **HOST)
         # Nothing said, every sinusoid has the amplitude 1.
         self.amplitudes = torch.ones_like(self.frequencies)
-        if amplitudes is not None:
+        if amplitudes:
             self.amplitudes = torch.tensor(amplitudes, **HOST)
 
     def __call__(self, positions: Tensor) -> Tensor:
