@@ -124,7 +124,7 @@ def test_declarations_import_no_numerics():
         (
             "frequency-learning",
             {"petals": 3, "shape": [1]},
-            "size must have at least 2 input values",
+            "must have at least 2 input values",
         ),
         (
             "manifold-accuracy",
