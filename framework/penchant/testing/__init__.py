@@ -23,6 +23,7 @@ from penchant.testing.checks import (
     check_estimator,
     check_probe,
 )
+from penchant.testing.claims import Claim, claims
 from penchant.testing.conformance import conformance, label, offers
 from penchant.testing.emulated_device import Counts, emulated_device
 from penchant.testing.parts import architecture, context, dataset, seed
@@ -32,6 +33,7 @@ from penchant.testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
 __all__ = [
     "SAMPLES",
     "TINY",
+    "Claim",
     "Counts",
     "architecture",
     "assert_same",
@@ -40,6 +42,7 @@ __all__ = [
     "check_dataset",
     "check_estimator",
     "check_probe",
+    "claims",
     "conformance",
     "context",
     "dataset",

@@ -17,6 +17,7 @@ from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result
 from penchant.testing import checks
+from penchant.testing.claims import check_claims
 from penchant.testing.parts import only_job
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -28,6 +29,7 @@ class Property:
 
     name: str
     check: Callable[[Path], Any]
+    slow: bool = False
 
 
 def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path], Any]:
@@ -71,9 +73,12 @@ def conformance(
     """
     import pytest
 
-    properties = list(_properties(distribution, dict(small or {}), dict(conditional or {})))
+    cases = []
+    for each in _properties(distribution, dict(small or {}), dict(conditional or {})):
+        marks = [pytest.mark.slow] if each.slow else []
+        cases.append(pytest.param(each, id=each.name, marks=marks))
 
-    @pytest.mark.parametrize("prop", properties, ids=lambda prop: prop.name)
+    @pytest.mark.parametrize("prop", cases)
     def test_conforms(prop: Property, tmp_path: Path) -> None:
         prop.check(tmp_path)
 
@@ -147,6 +152,9 @@ def _of_a_probe(
     yield Property(f"{of}-stored", stored)
     yield Property(f"{of}-figures", lambda folder: checks.check_figures(cls, results()))
     yield Property(f"{of}-device", device)
+    yield Property(
+        f"{of}-claims", lambda folder: check_claims(cls.name, folder, runs[0]), slow=True
+    )
 
 
 def _frozen(value: Any) -> Any:

@@ -1,0 +1,84 @@
+"""Does a standard error say what it claims? Compared with the spread of values over seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.testing.checks import small_run
+
+LEAST, MOST = 0.5, 2.0  # ratios of claimed error to spread that a dozen seeds allow
+SEEDS = range(12)
+
+
+@attrs.frozen
+class Claim:
+    """A quantity's claimed standard error beside the spread of its value over seeds."""
+
+    quantity: str
+    claimed: float
+    spread: float
+    seeds: int
+
+    @property
+    def ratio(self) -> float:
+        """Claimed error over spread; 1 where both are rounding."""
+        if self.spread == 0:
+            return 1.0 if self.claimed == 0 else float("inf")
+        return self.claimed / self.spread
+
+    @property
+    def holds(self) -> bool:
+        """Is the claim neither boastful nor timid?"""
+        return LEAST <= self.ratio <= MOST
+
+    def __str__(self) -> str:
+        texts = f"claimed {self.claimed:.3g}, spread {self.spread:.3g}"
+        return f"{self.quantity}: {texts} over {self.seeds} seeds, ratio {self.ratio:.2f}"
+
+
+def claims(
+    name: str, folder: Path, parts: Mapping[str, Any], seeds: Iterable[int] = SEEDS
+) -> list[Claim]:
+    """Claimed errors of a probe's quantities beside their spread over seeds.
+
+    Args:
+        name: The probe's name.
+        folder: Where the runs go.
+        parts: What makes it small, as for `conformance`.
+        seeds: The seeds.
+
+    Returns:
+        One claim for each quantity that has a standard error in every run.
+    """
+    values: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
+    for seed in seeds:
+        found = small_run(name, folder / str(seed), {**parts, "seed": seed, "figures": False})
+        for key, quantity in found.quantities.items():
+            if quantity.stderr is not None and not quantity.missing:
+                values.setdefault(key, []).append(quantity.value)
+                errors.setdefault(key, []).append(quantity.stderr)
+    most = max((len(each) for each in values.values()), default=0)
+    compared = []
+    for key, each in values.items():
+        if len(each) == most and most > 1:
+            # Errors vary from run to run; what is claimed is their root mean square.
+            claimed = statistics.fmean(error**2 for error in errors[key]) ** 0.5
+            compared.append(Claim(key, claimed, statistics.stdev(each), most))
+    return compared
+
+
+def check_claims(name: str, folder: Path, parts: Mapping[str, Any]) -> None:
+    """Refuse claimed errors that are far from the spread over a dozen seeds.
+
+    Args:
+        name: The probe's name.
+        folder: Where the runs go.
+        parts: What makes it small.
+    """
+    wrong = [str(claim) for claim in claims(name, folder, parts) if not claim.holds]
+    assert not wrong, f"{name}: " + "; ".join(wrong)
