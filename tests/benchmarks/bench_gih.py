@@ -1,4 +1,4 @@
-"""Average geometry and its evolution, side by side with the plain ways: ratios of processor time, smallest of three."""
+"""Average geometry and its evolution against the plain ways: ratios of processor time."""
 
 import resource
 import sys
@@ -7,11 +7,10 @@ import time
 
 import penchant
 import torch
-from penchant.networks import BoundArchitecture
-from penchant.plugins import load
-from penchant_gih._evolution import RESIDUALS, Flow, mixed_products
-from penchant_gih._geometry import Geometry
-from penchant_gih._gradients import probed_gradients
+from penchant import testing
+from penchant_gih.numerics.evolution import RESIDUALS, Flow, mixed_products
+from penchant_gih.numerics.geometry import Geometry
+from penchant_gih.numerics.gradients import probed_gradients
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import draw
 from penchant_numerics.safety import safe
@@ -21,8 +20,7 @@ NETWORKS = 64
 
 
 def lenet(shape=(1, 32, 32), **options):
-    component = load().find("architecture", "lenet").component.bind(options, "lenet")
-    return BoundArchitecture(component, "lenet", shape, 1, 0)
+    return testing.architecture({"name": "lenet", **options}, shape=shape)
 
 
 def smallest(function, repeats=3):
@@ -43,7 +41,7 @@ def stacked_geometry(architecture):
     for first in range(0, NETWORKS, 32):
         networks = draw(architecture, range(first, first + 32), prepare=safe)
         geometry.add(probed_gradients(networks, points[first : first + 32]))
-    return geometry.matrix()
+    return geometry.halves.matrix()
 
 
 def looped_geometry(architecture):
@@ -96,7 +94,7 @@ def whole_run():
     """Seconds of 2000 networks under the kernel's default executor, and the peak memory of the largest process."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        options = {"shape": (1, 32, 32), "samples": 2000, "out": folder}
+        options = {"shape": (1, 32, 32), "networks": 2000, "out": folder}
         penchant.measure("average-geometry", architecture={"name": "lenet"}, **options)
         seconds = time.perf_counter() - start
     memory = max(

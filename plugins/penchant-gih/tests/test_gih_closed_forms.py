@@ -77,7 +77,8 @@ def evolution(architecture, networks, **options):
         architecture=architecture,
         dataset=samples,
         executor="serial",
-        samples=networks,
+        figures=False,
+        networks=networks,
         seed=5,
         **options,
     )
@@ -177,7 +178,8 @@ def test_pooled_convolution_of_three_inputs_has_two_directions():
         architecture=lambda: PooledConvolution(),
         shape=(3,),
         executor="serial",
-        samples=8000,
+        figures=False,
+        networks=8000,
     )
     exact = 0.49 * np.array([3 / 4, 1 / 4])
     values, stderr = result.arrays["eigenvalues"], result.arrays["eigenvalues-stderr"]

@@ -4,27 +4,30 @@ import math
 
 import pytest
 import torch
-from penchant_gih._correlation import (
-    containment_null,
+from penchant_gih.numerics.containment import containment_null
+from penchant_gih.numerics.elimination import (
+    equal_count,
+    explained,
+    least_aligned,
+    random_rows,
+    without,
+)
+from penchant_gih.numerics.evolution import RESIDUALS, Evolution, Flow, mixed_products
+from penchant_gih.numerics.geometry import PARTS, Geometry, flipped, scores
+from penchant_gih.numerics.gradients import probed_gradients
+from penchant_gih.numerics.input_hessian import curvature_parts, loss_derivatives
+from penchant_gih.numerics.labels import Labeller, isotropic_inputs
+from penchant_gih.numerics.projected import Projected
+from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
+from penchant_numerics.correlation import (
     corr_of_sampled,
     corr_with_fixed,
     distinct_mean,
-    jackknife,
-    quadratic_forms,
-    rotation_null,
-    squared_products,
+    unbiased_square,
 )
-from penchant_gih._curvature import curvature_parts, loss_derivatives
-from penchant_gih._elimination import equal_count, explained, least_aligned, random_rows, without
-from penchant_gih._evolution import RESIDUALS, Evolution, Flow, mixed_products
-from penchant_gih._geometry import Geometry, effective_rank_influence, flipped, scores
-from penchant_gih._gradients import probed_gradients
-from penchant_gih._labels import Labeller, isotropic_inputs
-from penchant_gih._payload import packed, unpacked
-from penchant_gih._projected import PARTS, Projected
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble
-from penchant_numerics.moments import effective_rank
+from penchant_numerics.safety import safe
 from penchant_numerics.trainer import loss_function
 from torch import nn
 from torch.func import functional_call, hessian, jacfwd, jacrev
@@ -146,50 +149,46 @@ def test_evolution_errors_and_parts_equal_plain_ones():
         assert torch.allclose(evolution.part(part), own[part::4].mean(0))
 
 
-def test_geometry_errors_and_parts_equal_plain_ones():
-    gradients = normal(11, 3, 4, seed=1)  # 11 networks, 3 inputs each
-    geometry = Geometry(4, device="cpu", inputs=3, parts=2)
-    for rows in (slice(0, 5), slice(5, 11)):
+def test_geometry_and_its_parts_equal_plain_ones():
+    gradients = normal(13, 3, 4, seed=1)  # 13 networks, 3 inputs each
+    geometry = Geometry(4, device="cpu", inputs=3)
+    for rows in (slice(0, 5), slice(5, 13)):
         geometry.add(gradients[rows])
+    found = geometry.directions()
     own = torch.einsum("npi,npj->nij", gradients, gradients) / 3
-    assert torch.allclose(geometry.matrix(), own.mean(0))
-    assert torch.allclose(geometry.entry_stderr(), own.std(0) / math.sqrt(11))
-    assert geometry.trace() == pytest.approx(
-        (
-            float(own.mean(0).trace()),
-            float(own.diagonal(dim1=1, dim2=2).sum(1).std() / math.sqrt(11)),
-        )
-    )
-    halves = own[0::2].mean(0), own[1::2].mean(0)
-    assert geometry.squared_norm() == pytest.approx(float((halves[0] * halves[1]).sum()))
+    traces = own.diagonal(dim1=1, dim2=2).sum(1)
+    assert torch.allclose(found.matrix, own.mean(0))
+    assert found.trace == pytest.approx(float(traces.mean()))
+    assert found.trace_stderr == pytest.approx(float(traces.std()) / math.sqrt(13))
+    assert found.networks == 13 and found.squared_norms is None
+    for part in range(PARTS):
+        assert torch.allclose(found.parts[part], own[part::PARTS].mean(0))
+    for part in range(PARTS):
+        others = torch.cat([found.parts[:part], found.parts[part + 1 :]])
+        left = torch.linalg.eigvalsh(others.mean(0)).flip(0)
+        assert torch.allclose(found.jackknife[part], left)
 
 
-def test_effective_rank_error_matches_its_scatter():
-    scale = torch.linspace(0.2, 1.0, 6, **CPU)
-    found = []
-    for seed in range(60):
-        geometry = Geometry(6, device="cpu")
-        geometry.add((normal(400, 6, seed=seed) * scale)[:, None])
-        values, columns = torch.linalg.eigh(geometry.matrix())
-        rank = effective_rank(values)
-        found.append(
-            (rank, float(geometry.stderr(effective_rank_influence(values, columns.T, rank))))
-        )
-    ranks, errors = torch.tensor(found, **CPU).T
-    assert float(ranks.std()) == pytest.approx(
-        float(errors.mean()), rel=0.3
-    )  # 60 repeats know a scatter to 9 %
+def test_gradients_at_a_batch_with_batch_statistics_are_those_of_the_own_input():
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)).double()
+    module = safe(module, batch_norm="batch").requires_grad_(False)
+    state = {name: normal(2, *t.shape, seed=5) for name, t in module.named_parameters()}
+    networks, points = Ensemble(module, state, "given"), normal(2, 5, 3, seed=3)
+    found = probed_gradients(networks, points, rows_mix=True)
+    for n, own in enumerate(states(networks)):
+        dense = jacrev(lambda x, own=own: functional_call(module, own, (x,))[:, 0])(points[n])
+        assert torch.allclose(found[n], torch.stack([dense[i, i] for i in range(5)]), rtol=1e-9)
 
 
-def test_plain_norm_is_biased_and_the_norm_of_halves_is_not():
+def test_plain_norm_is_biased_and_the_norm_of_parts_is_not():
     T, D = 100, 50
     plain, split = [], []
     for seed in range(20):
         geometry = Geometry(D, device="cpu")
         geometry.add(normal(T, D, seed=seed)[:, None])
-        trace, matrix = geometry.trace()[0], geometry.matrix()
-        plain.append(trace / math.sqrt(D * float(matrix.square().sum())))
-        split.append(trace / math.sqrt(D * geometry.squared_norm()))
+        found = geometry.directions()
+        plain.append(found.trace / math.sqrt(D * float(found.matrix.square().sum())))
+        split.append(found.trace / math.sqrt(D * float(unbiased_square(found.parts))))
     assert sum(plain) / 20 == pytest.approx(1 / math.sqrt(1 + D / T), abs=0.01)
     assert sum(split) / 20 == pytest.approx(1, abs=0.01)
 
@@ -198,12 +197,13 @@ def test_projected_norms_and_products_are_unbiased():
     D, count, S = 12, 60, torch.diag(torch.linspace(0.5, 2.0, 12, **CPU))
     norms, products, plain = [], [], []
     for seed in range(80):
-        geometry = Geometry(D, device="cpu", parts=PARTS)
+        geometry = Geometry(D, device="cpu")
         geometry.add(normal(count, D, seed=seed)[:, None])
-        projected = Projected(geometry.parts, S)
+        found = geometry.directions()
+        projected = Projected(found.parts, S)
         norms.append(projected.squared_norm())
         products.append(float((projected.matrix() * S).sum()))
-        sampled = geometry.matrix() @ S @ geometry.matrix()
+        sampled = found.matrix @ S @ found.matrix
         plain.append(float((sampled * S).sum()))
     for values in (norms, products):  # G = I, so both are |S|^2
         numbers = torch.tensor(values, **CPU)
@@ -222,17 +222,6 @@ def symmetric(size, seed):
 def rotations(count, size):
     q, r = torch.linalg.qr(normal(count, size, size, seed=100))
     return q * r.diagonal(dim1=1, dim2=2).sign()[:, None]
-
-
-def test_rotation_null_equals_simulation():
-    A, B, size = symmetric(6, 1), symmetric(6, 2), 6
-    R = rotations(4000, size)
-    drawn = (A * (R @ B @ R.mT)).sum((1, 2)) / (A.norm() * B.norm())
-    null = rotation_null(
-        float(A.trace()), float(B.trace()), float(A.square().sum()), float(B.square().sum()), size
-    )
-    assert null.value == pytest.approx(float(drawn.mean()), abs=4 * null.stderr / math.sqrt(4000))
-    assert null.stderr == pytest.approx(float(drawn.std()), rel=0.06)
 
 
 def test_containment_null_equals_simulation():
@@ -274,12 +263,6 @@ def test_corr_of_few_networks_with_unequal_norms_is_not_above_one():
     assert len(B) == D and min(plain) > 1
     excess, corrected = (sum(values) / 200 - 1 for values in (plain, found))
     assert abs(corrected) < 0.4 * excess
-
-
-def test_jackknife_of_a_mean_is_the_standard_error():
-    values = normal(9, seed=4)
-    found = jackknife(lambda keep: float(values[keep].mean()), 9)
-    assert found.stderr == pytest.approx(float(values.std() / 3))
 
 
 def test_flipping_reverses_eigenvalues_and_keeps_eigenvectors():
@@ -383,8 +366,3 @@ def test_label_noise_has_the_variance_of_its_channel():
         assert float(Labeller(u.flatten(), "linear", x, noise=0.2).noise) == pytest.approx(
             math.sqrt(0.2) * scale, rel=0.02
         )
-
-
-def test_matrices_survive_the_journey_as_text():
-    matrix = normal(4, 7).float()
-    assert torch.equal(unpacked(packed(matrix)), matrix)

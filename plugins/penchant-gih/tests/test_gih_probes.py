@@ -1,16 +1,19 @@
 """Whole probes on small problems: does each measure what it says?"""
 
+import math
+
 import numpy as np
 import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant_gih.direction_generalization import labelled_samples
-from penchant_gih.planes import load_linear_and_ring, load_two_circles
-from penchant_gih.sample_pruning import keep_highest, keep_random
+from penchant_gih.datasets import linear_and_ring, two_circles
+from penchant_gih.declarations.datasets import LinearAndRing, TwoCircles
+from penchant_gih.probes.direction_generalization import labelled_samples
+from penchant_gih.probes.sample_pruning import keep_highest, keep_random
 from torch import nn
 
-SERIAL = {"executor": "serial"}
+SERIAL = {"executor": "serial", "figures": False}
 
 
 def generator(seed=0):
@@ -47,7 +50,7 @@ def test_directions_of_a_colour_are_in_channel_first_order():
         "average-geometry",
         architecture=lambda outputs: Colour(outputs),
         shape=(3, 2, 2),
-        samples=400,
+        networks=400,
         **SERIAL,
     )
     diagonal = np.diag(result.arrays["geometry"])
@@ -57,7 +60,7 @@ def test_directions_of_a_colour_are_in_channel_first_order():
 
 
 def test_scores_see_the_colour_that_the_network_sees():
-    options = {"samples": 400, "fractions": (0.5,), "training": {"steps": 0}, **SERIAL}
+    options = {"networks": 400, "fractions": (0.5,), "training": {"steps": 0}, **SERIAL}
     result = penchant.measure(
         "sample-pruning",
         architecture=lambda outputs: Colour(outputs),
@@ -65,7 +68,7 @@ def test_scores_see_the_colour_that_the_network_sees():
         **options,
     )
     bright = ((np.arange(80) // 2) % 2).astype(bool)
-    score = result.arrays["score"]
+    score = result.arrays["scores"]
     assert score[bright].min() > 10 * score[~bright].max()
     kept = keep_highest(torch.as_tensor(score), torch.arange(80) % 2, 0.5)
     assert bright[kept].all()
@@ -81,7 +84,7 @@ def shuffled_samples():
 def test_each_score_belongs_to_its_sample():
     """Permuting the dataset permutes the scores, and the same samples are kept."""
     order = torch.randperm(80, generator=generator(2))
-    options = {"samples": 100, "fractions": (0.7,), "training": {"steps": 0}, **SERIAL}
+    options = {"networks": 100, "fractions": (0.7,), "training": {"steps": 0}, **SERIAL}
     found = [
         torch.as_tensor(
             penchant.measure(
@@ -89,7 +92,7 @@ def test_each_score_belongs_to_its_sample():
                 architecture=lambda outputs: Colour(outputs),
                 dataset=data,
                 **options,
-            ).arrays["score"]
+            ).arrays["scores"]
         )
         for data in (coloured_samples, shuffled_samples)
     ]
@@ -120,11 +123,11 @@ def directions(count, size, seed=0):
 
 
 def test_circles_are_where_they_are_asked_to_be():
-    from penchant_gih import TwoCircles
-
     rows = directions(2, 12)
-    options = TwoCircles(directions=rows.numpy(), size=(12,), radii=(3.0, 0.5), train=4000, test=10)
-    train = load_two_circles(options, generator()).train
+    options = TwoCircles(
+        directions=rows.numpy(), input_shape=(12,), radii=(3.0, 0.5), train=4000, test=10
+    )
+    train = two_circles.load(options, generator()).train
     radius = (train.inputs.double() @ rows.T).norm(dim=1)
     assert torch.allclose(radius, torch.where(train.labels == 0, 3.0, 0.5).double(), atol=1e-5)
     rest = train.inputs.double() - train.inputs.double() @ rows.T @ rows
@@ -134,11 +137,11 @@ def test_circles_are_where_they_are_asked_to_be():
 
 @pytest.mark.parametrize("tested", ["both", "linear", "ring"])
 def test_only_the_tested_feature_tells_the_class(tested):
-    from penchant_gih import LinearAndRing
-
     rows = directions(3, 8)
-    data = load_linear_and_ring(
-        LinearAndRing(directions=rows.numpy(), size=(8,), train=100, test=4000, tested=tested),
+    data = linear_and_ring.load(
+        LinearAndRing(
+            directions=rows.numpy(), input_shape=(8,), train=100, test=4000, tested=tested
+        ),
         generator(),
     )
     along = data.test.inputs.double() @ rows.T
@@ -157,11 +160,9 @@ def test_only_the_tested_feature_tells_the_class(tested):
 
 
 def test_directions_that_are_not_orthogonal_are_refused():
-    from penchant_gih import TwoCircles
-
     with pytest.raises(penchant.Error, match="must be orthogonal"):
-        load_two_circles(
-            TwoCircles(directions=[[1.0, 0, 0], [1.0, 1.0, 0]], size=(3,), train=4, test=4),
+        two_circles.load(
+            TwoCircles(directions=[[1.0, 0, 0], [1.0, 1.0, 0]], input_shape=(3,), train=4, test=4),
             generator(),
         )
 
@@ -187,7 +188,7 @@ TRAINING = {"epochs": 20, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
 def test_only_visible_directions_are_generalised():
     options = {
         "shape": (4,),
-        "samples": 200,
+        "networks": 200,
         "indices": (0, 1, 2, 3),
         "train": 1000,
         "test": 2000,
@@ -204,11 +205,11 @@ def test_only_visible_directions_are_generalised():
 def test_the_ring_is_preferred_where_the_linear_feature_is_invisible():
     options = {
         "shape": (4,),
-        "samples": 200,
+        "networks": 200,
         "indices": (2, 3),
         "train": 500,
         "test": 1000,
-        "sigma": 0.5,
+        "noise_std": 0.5,
     }
     result = penchant.measure(
         "feature-preference", architecture=blind, training=TRAINING, **options, **SERIAL
@@ -220,16 +221,16 @@ def test_the_ring_is_preferred_where_the_linear_feature_is_invisible():
 def test_boundary_is_a_circle_only_in_a_visible_plane():
     options = {
         "shape": (4,),
-        "samples": 200,
+        "networks": 200,
         "seconds": (1, 3),
         "train": 500,
         "test": 1000,
-        "grid": 21,
+        "grid_points": 21,
     }
     result = penchant.measure(
         "decision-plane", architecture=blind, training=TRAINING, **options, **SERIAL
     )
-    visible, hidden = result.arrays["plane"][:, 0]
+    visible, hidden = result.arrays["planes"][:, 0]
     assert result.arrays["test-accuracy"][0] > 0.95 > result.arrays["test-accuracy"][1]
     assert np.ptp(hidden, axis=1).max() < 1e-4 * np.ptp(
         hidden
@@ -246,13 +247,15 @@ def visible_samples():
 
 
 def test_eliminating_what_a_network_cannot_see_costs_nothing():
-    options = {"samples": 200, "removed": (0, 2), "repeats": 2, "training": TRAINING}
+    options = {"networks": 200, "removed": (0, 2), "trainings": 2, "training": TRAINING}
     result = penchant.measure(
         "feature-elimination", architecture=blind, dataset=visible_samples, **options, **SERIAL
     )
     assert result.arrays["explained"][1] == pytest.approx(0.8, abs=0.05)
-    assert result.arrays["accuracy"][1] == pytest.approx(result.arrays["accuracy"][0], abs=0.02)
-    assert result.arrays["random-accuracy"][1] < result.arrays["accuracy"][1] - 0.05
+    assert result.arrays["test-accuracy"][1] == pytest.approx(
+        result.arrays["test-accuracy"][0], abs=0.02
+    )
+    assert result.arrays["random-test-accuracy"][1] < result.arrays["test-accuracy"][1] - 0.05
 
 
 def test_evolution_stays_in_the_visible_subspace():
@@ -260,8 +263,8 @@ def test_evolution_stays_in_the_visible_subspace():
         "geometry-evolution",
         architecture=blind,
         dataset=visible_samples,
-        samples=300,
-        train=20,
+        networks=300,
+        samples=20,
         leading=2,
         **SERIAL,
     )
@@ -271,9 +274,9 @@ def test_evolution_stays_in_the_visible_subspace():
 
 
 def test_evolution_along_training_and_widths_has_one_row_each():
-    common = {"dataset": visible_samples, "samples": 96, "train": 20, **SERIAL}
+    common = {"dataset": visible_samples, "networks": 96, "samples": 20, **SERIAL}
     steps = penchant.measure(
-        "geometry-evolution", architecture=blind, steps=(0, 3), training=TRAINING, **common
+        "geometry-evolution", architecture=blind, at_steps=(0, 3), training=TRAINING, **common
     )
     assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 3]
     start = penchant.measure("geometry-evolution", architecture=blind, **common)
@@ -297,7 +300,7 @@ def test_an_architecture_without_width_is_refused():
             "geometry-evolution",
             architecture={"name": "logistic"},
             dataset=visible_samples,
-            samples=24,
+            networks=24,
             widths=(2,),
             **SERIAL,
         )
@@ -305,8 +308,20 @@ def test_an_architecture_without_width_is_refused():
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activation):
-    circles = {"name": "two-circles", "size": [4], "radii": [2.0, 0.5], "train": 200, "test": 10}
-    options = {"dataset": circles, "networks": 6, "training": TRAINING, "steps": (0, 60), **SERIAL}
+    circles = {
+        "name": "two-circles",
+        "input_shape": [4],
+        "radii": [2.0, 0.5],
+        "train": 200,
+        "test": 10,
+    }
+    options = {
+        "dataset": circles,
+        "trainings": 6,
+        "training": TRAINING,
+        "at_steps": (0, 60),
+        **SERIAL,
+    }
     architecture = {"name": "mlp", "widths": [8], "activation": activation}
     share = penchant.measure("input-curvature", architecture=architecture, **options).arrays[
         "second-share"
@@ -315,7 +330,7 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
 
 
 def test_isotropic_network_has_no_eigenvalue_beyond_its_null():
-    options = {"shape": (1, 8, 8), "samples": 2000, "null_draws": 100}
+    options = {"shape": (1, 8, 8), "networks": 2000, "null_draws": 100}
     architecture = {"name": "mlp", "widths": [64], "bias": False, "initialization": "gaussian"}
     result = penchant.measure("average-geometry", architecture=architecture, **options, **SERIAL)
     isotropy = result.quantities["corr-isotropic"]
@@ -329,8 +344,8 @@ def test_more_networks_extend_fewer(probing):
     found = []
     for samples in (40, 80):
         options = {
-            "samples": samples,
-            "probing": probing,
+            "networks": samples,
+            "estimators": {"directions": {"name": "average-geometry", "probing": probing}},
             "architecture": {"name": "mlp", "widths": [5], "activation": "gelu"},
         }
         found.append(
@@ -343,44 +358,47 @@ def test_more_networks_extend_fewer(probing):
     assert not np.allclose(found[0], found[1])
 
 
+def coloured_noise():
+    """Two hundred images of three channels."""
+    images = torch.randn(200, 3, 2, 2, generator=generator(5))
+    labels = torch.arange(200) % 2
+    return (images, labels), (images, labels)
+
+
 def test_labels_come_from_the_inputs_that_are_trained_on():
-    """Dataset inputs are not changed by labelling, and the direction's index decides which pixels matter."""
-
-    class Context:
-        device, dtype = torch.device("cpu"), torch.float64
-        data = type("Data", (), {"train": None, "test": None})
-
-        def generator(self, *keys):
-            return generator(hash(keys) % 1000)
-
-    context, images = (
-        Context(),
-        torch.randn(200, 3, 2, 2, generator=generator(5), dtype=torch.float64),
+    """Dataset inputs are not changed by labelling; the direction decides which pixels matter."""
+    context = testing.context(
+        "direction-generalization", dataset=coloured_noise, data="dataset", label_noise=0.0
     )
-    context.data.train = context.data.test = type("Samples", (), {"inputs": images})
-    direction = [0.0] * 12
+    direction = torch.zeros(12)
     direction[7] = 1.0  # channel 1, last pixel
-    item = {
-        "data": "dataset",
-        "labels": "linear",
-        "label_noise": 0.0,
-        "direction": direction,
-        "repeat": 0,
-        "index": 0,
-    }
-    train, _ = labelled_samples(context, item)
-    assert train.inputs is images
-    pixel = images[:, 1, 1, 1]
+    train, _ = labelled_samples(context, direction, 0)
+    assert torch.equal(train.inputs, context.data.train.inputs)
+    pixel = train.inputs[:, 1, 1, 1]
     assert ((pixel > pixel.median()).long() == train.labels).all()
 
 
-def test_indices_beyond_the_rank_are_refused_before_networks_are_drawn(tmp_path):
-    with pytest.raises(penchant.Error, match="samples must be at least 60"):
+def test_sinusoid_on_isotropic_inputs_is_that_of_the_coefficient_before_it_is_scaled():
+    """sin(pi a), a = u.x / epsilon, without noise, as in the published code."""
+    context = testing.context(
+        "direction-generalization", shape=(6,), labels="sinusoid", epsilon=5.0, train=400, test=50
+    )
+    direction = torch.zeros(6)
+    direction[2] = 1.0
+    train, test = labelled_samples(context, direction, 0)
+    score = torch.sin(math.pi * train.inputs[:, 2].double() / 5.0)
+    assert ((score > score.median()).long() == train.labels).all()
+    assert float(train.inputs[:, 2].std()) == pytest.approx(5.0, rel=0.15)
+    assert len(test.labels) == 50
+
+
+def test_indices_beyond_the_rank_are_refused_before_networks_are_trained():
+    with pytest.raises(penchant.Error, match="networks must be at least 60"):
         penchant.measure(
             "direction-generalization",
             architecture=blind,
             shape=(64,),
-            samples=20,
+            networks=20,
             indices=(0, 59),
             **SERIAL,
         )

@@ -1,0 +1,1 @@
+"""Datasets: a module each."""

@@ -1,0 +1,37 @@
+"""A linear feature on the first direction, a ring in the plane of the next two."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.data import Data
+from torch import Generator, Tensor
+
+from penchant_gih.datasets.on_directions import make_data, orthonormal, ring
+from penchant_gih.declarations.datasets import LinearAndRing
+
+
+def load(options: LinearAndRing, generator: Generator) -> Data:
+    """Target of the dataset `linear-and-ring`; in the test set one of the features may lie."""
+    directions = orthonormal(options.directions, 3, options.input_shape)
+
+    def features(slope: Tensor, circle: Tensor, stream: Generator) -> Tensor:
+        first = linear(slope, options.epsilon)
+        rest = ring(circle, options.radii, stream)
+        return torch.cat([first, rest], 1)
+
+    def both(labels: Tensor, stream: Generator) -> Tensor:
+        return features(labels, labels, stream)
+
+    def tested(labels: Tensor, stream: Generator) -> Tensor:
+        # Other labels say nothing about the class.
+        other = torch.randint(2, (len(labels),), generator=stream, device="cpu")
+        slope = labels if options.tested in ("both", "linear") else other
+        circle = labels if options.tested in ("both", "ring") else other
+        return features(slope, circle, stream)
+
+    return make_data(options, directions, generator, train=both, test=tested)
+
+
+def linear(labels: Tensor, epsilon: float) -> Tensor:
+    """+-epsilon / 2, (samples, 1)."""
+    return (epsilon * (labels.to(torch.float64) - 0.5))[:, None]

@@ -1,0 +1,91 @@
+"""Samples whose features lie on a few directions, with normal noise on all others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import penchant
+import torch
+from penchant_numerics.data import Data, Samples, streams
+from torch import Generator, Tensor
+
+from penchant_gih.declarations.datasets import OnDirections
+
+HOST = {"device": "cpu", "dtype": torch.float64}
+LARGEST_COSINE = 1e-5  # of two directions that count as orthogonal
+
+# Coordinates (samples, directions) of samples with these labels.
+Feature = Callable[[Tensor, Generator], Tensor]
+
+
+def make_data(
+    options: OnDirections,
+    directions: Tensor,
+    generator: Generator,
+    *,
+    train: Feature,
+    test: Feature,
+) -> Data:
+    """Balanced train and test samples, each from a stream of its own.
+
+    Args:
+        options: What both datasets share.
+        directions: Orthonormal rows (features, D).
+        generator: Gives the streams.
+        train: Coordinates of training samples along the directions.
+        test: The same of test samples.
+    """
+    first, second = streams(generator, 2)
+    parts = [
+        _draw(options.train, directions, train, options, first),
+        _draw(options.test, directions, test, options, second),
+    ]
+    conventions = {
+        "features": "on the given directions, without noise there",
+        "noise": f"N(0, {options.noise_std:g}^2) on all other directions",
+    }
+    return Data(*parts, classes=2, conventions=conventions)
+
+
+def _draw(
+    count: int, directions: Tensor, feature: Feature, options: OnDirections, generator: Generator
+) -> Samples:
+    labels = torch.arange(count, device="cpu") % 2
+    labels = labels[torch.randperm(count, generator=generator, device="cpu")]
+    size = directions.shape[1]
+    rows = options.noise_std * torch.randn(count, size, generator=generator, **HOST)
+    # The noise along the directions is replaced by the features.
+    wanted = feature(labels, generator)
+    rows += (wanted - rows @ directions.T) @ directions
+    inputs = rows.to(torch.float32).reshape(count, *options.input_shape)
+    return Samples(inputs, labels)
+
+
+def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Tensor:
+    """Points (samples, 2) at a uniform angle, at the radius of their class."""
+    angles = 2 * math.pi * torch.rand(len(labels), generator=generator, **HOST)
+    radius = torch.tensor(radii, **HOST)[labels]
+    return torch.stack([radius * angles.cos(), radius * angles.sin()], 1)
+
+
+def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Tensor:
+    """Unit rows (count, D) of the given directions; by default the first coordinates."""
+    size = math.prod(input_shape)
+    if directions is None:
+        return torch.eye(count, size, **HOST)
+    rows = torch.as_tensor(directions, **HOST)
+    if rows.shape != (count, size):
+        expected = f"{count} rows of {size} values, as input_shape is {list(input_shape)}"
+        raise penchant.Error(
+            f"directions must be {expected}, found an array of shape {list(rows.shape)}"
+        )
+    lengths = rows.norm(dim=1, keepdim=True)
+    if not bool((lengths > 0).all()):
+        raise penchant.Error("directions must not be zero")
+    rows = rows / lengths
+    skew = float((rows @ rows.T - torch.eye(count, **HOST)).abs().max())
+    if skew > LARGEST_COSINE:
+        raise penchant.Error(f"directions must be orthogonal, found two with cosine {skew:.3g}")
+    return rows

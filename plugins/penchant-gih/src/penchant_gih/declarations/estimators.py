@@ -1,0 +1,59 @@
+"""The estimator of the average geometry."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+SCALE = "standard deviation s of the probing distribution N(0, s^2 I); small, 1e-3, with GELU"
+BATCH_NORM = "statistics of batch-norm: running, of the batch of probing inputs, or calibrated"
+
+
+@attrs.frozen
+class AverageGeometry(penchant.Estimator):
+    """Average geometry G = E[g g^T], g the input gradient at probing inputs of each network's own.
+
+    The inputs are normal, zero, or drawn from a dataset. G comes in independent parts of the
+    networks as well, so that norms without the bias of sampling are possible. Batch-norm layers
+    use running statistics (at initialisation they change nothing), those of the batch of probing
+    inputs, or statistics calibrated by one pass over more inputs of the same law.
+
+    Reference: Geometric Inductive Biases of Deep Networks, definition 2.1.
+    """
+
+    name = "average-geometry"
+    role = "directions"
+    target = "penchant_gih.estimators.average_geometry:estimate"
+
+    inputs: int = penchant.option(1, "probing inputs a network", at_least=1)
+    probing: str = penchant.option(
+        "gaussian", "where gradients are taken", choices=("gaussian", "zero", "data")
+    )
+    scale: float = penchant.option(1.0, SCALE, above=0)
+    opposite: bool = penchant.option(
+        False, "take normal inputs in pairs x, -x: less variance for the same networks"
+    )
+    batch_norm: str = penchant.option(
+        "running", BATCH_NORM, choices=("running", "batch", "calibrated")
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.probing == "zero" and self.inputs > 1:
+            raise penchant.Error(
+                f"probing = zero has one probing input, found inputs {self.inputs}"
+            )
+        if self.probing != "gaussian" and self.opposite:
+            raise penchant.Error(f"opposite inputs are normal ones, found probing {self.probing}")
+        if self.probing == "zero" and self.batch_norm != "running":
+            raise penchant.Error(
+                f"at zero there are no statistics, found batch_norm {self.batch_norm}"
+            )
+        if self.batch_norm == "batch" and self.vectors < 2:
+            raise penchant.Error(
+                f"batch_norm = batch needs at least two probing inputs, found {self.inputs}"
+            )
+
+    @property
+    def vectors(self) -> int:
+        """Gradients a network."""
+        return 2 * self.inputs if self.opposite else self.inputs

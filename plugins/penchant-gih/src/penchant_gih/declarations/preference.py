@@ -1,0 +1,326 @@
+"""Probes of what the geometry predicts: networks are trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import penchant
+
+from penchant_gih.declarations.geometry import CLIPPED, MOMENTUM, SMALL_SCALE
+
+# The recipe of Ortiz-Jimenez et al. (2020); the clipping is in their published code only.
+RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
+# Fits few samples in seconds.
+QUICK = {
+    "batch": 64,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "schedule": "linear",
+    "epochs": 12,
+}
+PRUNING = {**CLIPPED, "learning_rate": 0.2, "weight_decay": 5e-4}
+QUICK_PRUNING = {**MOMENTUM, "learning_rate": 0.2, "weight_decay": 5e-4}
+CIFAR_EPOCH = 391  # steps of 128 samples of 50000
+PUBLISHED = {"networks": 10000, "estimators": SMALL_SCALE, "trainings": 5}
+
+NOISE_STD = "standard deviation of the noise on every other direction"
+INDICES = "eigen-indices, the leading one is 0, negative ones count from the end; None: by `every`"
+EVERY = "take every so manieth direction where no indices are given"
+
+
+@attrs.frozen
+class FromGeometry(penchant.Probe):
+    """What these probes share: where G comes from, and how often they train."""
+
+    networks: int = penchant.option(2000, "networks drawn for G", at_least=12)
+    geometry: Any = penchant.option(None, "stored G instead of drawing networks", array=True)
+    trainings: int = penchant.option(1, "networks trained for each setting", at_least=1)
+
+
+@attrs.frozen
+class DirectionGeneralization(FromGeometry):
+    """Accuracy where one direction decides the labels, by the index of that direction.
+
+    Labels sgn(u.x + b), sgn((u.x)^2 + b) or sgn(sin(u.x) + b), u an eigenvector of G or of G S G,
+    on the inputs of a dataset or on isotropic ones. An isotropic architecture would generalise
+    alike in all directions. Quick: `-a lenet --shape 1,16,16`.
+
+    Reference: Geometric Inductive Biases of Deep Networks, figures 4, 10, 11, 14.
+    """
+
+    name = "direction-generalization"
+    needs = ("architecture", "training")
+    accepts = ("dataset",)
+    roles = {"directions": "average-geometry"}
+    target = "penchant_gih.probes.direction_generalization:run"
+    figures = "penchant_gih.figures.direction_generalization:draw"
+    quantities = {
+        "test-accuracy": "accuracy on test samples, mean over directions",
+        "drop": "mean test accuracy over the leading half of the indices minus the trailing half",
+        "rank-correlation": "Spearman correlation of test accuracy with minus the index",
+    }
+    arrays = {
+        "indices": "eigen-indices",
+        "train-accuracy": "accuracy on training samples, by index",
+        "test-accuracy": "accuracy on test samples, by index",
+        "eigenvalues": "by index",
+    }
+    presets = {
+        "quick": {
+            "indices": (0, 1, 2, -3, -2, -1),
+            "networks": 1000,
+            "train": 4000,
+            "test": 2000,
+            "training": QUICK,
+        },
+        "fig-4": {
+            **PUBLISHED,
+            "data": "dataset",
+            "basis": "gsg",
+            "training": {**RECIPE, "epochs": 20},
+        },
+        "fig-10": {**PUBLISHED, "training": {**RECIPE, "epochs": 20}},
+        "fig-11": {**PUBLISHED, "train": 50000, "training": {**RECIPE, "epochs": 20}},
+        "fig-14": {**PUBLISHED, "training": {**RECIPE, "learning_rate": 0.1, "epochs": 20}},
+    }
+
+    labels: str = penchant.option(
+        "linear", "how the direction decides", choices=("linear", "quadratic", "sinusoid")
+    )
+    basis: str = penchant.option("g", "eigenvectors of G, or of G S G", choices=("g", "gsg"))
+    indices: tuple[int, ...] | None = penchant.option(None, INDICES)
+    every: int = penchant.option(64, EVERY, at_least=1)
+    data: str = penchant.option(
+        "isotropic", "where inputs come from", choices=("dataset", "isotropic")
+    )
+    epsilon: float = penchant.option(
+        0.9,
+        "standard deviation of isotropic inputs along u; 0.9 linear, 2 quadratic, 2.1 sinusoid",
+        above=0,
+    )
+    label_noise: float | None = penchant.option(
+        None,
+        "variance of the noise while labelling, in units of the channel's; "
+        "None: 0.2 on a dataset, 0 on isotropic inputs",
+        at_least=0,
+    )
+    train: int = penchant.option(10000, "isotropic training samples", at_least=2)
+    test: int = penchant.option(10000, "isotropic test samples", at_least=2)
+
+    def __attrs_post_init__(self) -> None:
+        if self.basis == "gsg" and self.data != "dataset":
+            raise penchant.Error(
+                "basis = gsg needs the second moment of a dataset; found data = isotropic"
+            )
+
+
+@attrs.frozen
+class FeaturePreference(FromGeometry):
+    """Does a network that could learn either rely on a linear feature or on a ring?
+
+    The ring is on two leading directions of G, the linear feature goes through the others. Accuracy
+    on one feature alone: the other one is that of a random label. Simplicity alone would always
+    prefer the linear feature. Quick: `-a lenet --shape 1,16,16`.
+
+    Reference: Geometric Inductive Biases of Deep Networks, section 4.3 and figure 5.
+    """
+
+    name = "feature-preference"
+    needs = ("architecture", "training")
+    uses = ("linear-and-ring",)
+    roles = {"directions": "average-geometry"}
+    target = "penchant_gih.probes.feature_preference:run"
+    figures = "penchant_gih.figures.feature_preference:draw"
+    quantities = {
+        "first-linear-accuracy": "test samples, linear feature alone, at the smallest index",
+        "last-linear-accuracy": "test samples, linear feature alone, at the largest index",
+        "first-ring-accuracy": "test samples, ring alone, at the smallest index",
+        "last-ring-accuracy": "test samples, ring alone, at the largest index",
+    }
+    arrays = {
+        "indices": "eigen-indices of the linear feature's direction",
+        "eigenvalues": "by index",
+        "train-accuracy": "accuracy on training samples, by index",
+        "test-accuracy": "accuracy on test samples with both features, by index",
+        "linear-accuracy": "test samples, linear feature alone, by index",
+        "ring-accuracy": "test samples, ring alone, by index",
+    }
+    presets = {
+        "quick": {
+            "indices": (2, 20, -10, -1),
+            "networks": 1000,
+            "epsilon": 3.0,
+            "radii": (3.0, 0.25),
+            "train": 4000,
+            "test": 2000,
+            "training": QUICK,
+        },
+        "fig-5": {**PUBLISHED, "training": {**RECIPE, "epochs": 20}},
+    }
+
+    indices: tuple[int, ...] | None = penchant.option(None, INDICES)
+    every: int = penchant.option(64, EVERY, at_least=1)
+    ring: tuple[int, int] = penchant.option((0, 1), "eigen-indices of the ring's plane", at_least=0)
+    epsilon: float = penchant.option(
+        1.0, "distance of the classes along the linear feature", above=0
+    )
+    radii: tuple[float, float] = penchant.option(
+        (1.5, 0.25), "radius of class 0 and of class 1; 3, 0.25 for ResNet18", at_least=0
+    )
+    noise_std: float = penchant.option(1.0, NOISE_STD, at_least=0)
+    train: int = penchant.option(10000, "training samples", at_least=2)
+    test: int = penchant.option(10000, "test samples", at_least=2)
+
+
+@attrs.frozen
+class FeatureElimination(FromGeometry):
+    """Accuracy after taking out of the data the directions an architecture is least aligned with.
+
+    Generalised eigenvectors of (G, S), smallest G-energy per S-energy first, orthonormalised in
+    their order; against random directions that explain as much of the data.
+    Quick: `-a mlp:widths=[100,100] -d digits`.
+
+    Reference: Geometric Inductive Biases of Deep Networks, section 5 and figure 6.
+    """
+
+    name = "feature-elimination"
+    needs = ("architecture", "dataset", "classes")
+    roles = {"directions": "average-geometry"}
+    target = "penchant_gih.probes.feature_elimination:run"
+    figures = "penchant_gih.figures.feature_elimination:draw"
+    quantities = {
+        "advantage": "mean test accuracy minus that with random directions, over all counts but "
+        "the first"
+    }
+    arrays = {
+        "removed": "directions taken out",
+        "test-accuracy": "accuracy on test samples without them",
+        "random-removed": "random directions of equal explained variance",
+        "random-test-accuracy": "accuracy on test samples without those",
+        "explained": "share of the trace of S that was taken out",
+    }
+    presets = {
+        "quick": {
+            "removed": (0, 16, 32, 48),
+            "networks": 1000,
+            "trainings": 2,
+            "training": {**MOMENTUM, "epochs": 5},
+        },
+        "fig-6": {**PUBLISHED, "training": {**CLIPPED, "epochs": 50}},
+    }
+
+    removed: tuple[int, ...] | None = penchant.option(
+        None, "how many directions are taken out; None: eight steps to all but one", at_least=0
+    )
+    ridge: float = penchant.option(
+        1e-6, "added to S, in units of its mean eigenvalue, as S of real data is singular", above=0
+    )
+
+
+@attrs.frozen
+class SamplePruning(FromGeometry):
+    """Accuracy after taking out training samples: lowest Score of each class first, or random ones.
+
+    Score(x) = x^T G x / |x|^2, in the order of the training samples. In the published experiments
+    training on fewer samples takes as many steps, so presets count steps, not epochs.
+    Quick: `-a mlp:widths=[100,100] -d digits`.
+
+    Reference: Geometric Inductive Biases of Deep Networks, section 5 and tables 1, 2. The published
+    code applies scores of shuffled samples in the order of the dataset.
+    """
+
+    name = "sample-pruning"
+    needs = ("architecture", "dataset", "classes")
+    roles = {"directions": "average-geometry"}
+    target = "penchant_gih.probes.sample_pruning:run"
+    figures = "penchant_gih.figures.sample_pruning:draw"
+    quantities = {"advantage": "mean test accuracy minus that of random pruning, over fractions"}
+    arrays = {
+        "fractions": "share of every class that was taken out",
+        "test-accuracy": "accuracy on test samples, lowest scores taken out",
+        "random-test-accuracy": "accuracy on test samples, random samples taken out",
+        "scores": "of every training sample, in their order",
+    }
+    presets = {
+        "quick": {
+            "fractions": (0.5, 0.9),
+            "networks": 500,
+            "trainings": 2,
+            "training": {**QUICK_PRUNING, "epochs": 5},
+        },
+        "table-1": {
+            **PUBLISHED,
+            "fractions": (0.3, 0.5, 0.7, 0.9),
+            "training": {**PRUNING, "steps": 50 * CIFAR_EPOCH},
+        },
+        "table-2": {
+            **PUBLISHED,
+            "fractions": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+            "training": {**PRUNING, "steps": 50 * CIFAR_EPOCH},
+        },
+    }
+
+    fractions: tuple[float, ...] = penchant.option(
+        (0.3, 0.5, 0.7, 0.9), "shares taken out", at_least=0, below=1
+    )
+
+
+@attrs.frozen
+class DecisionPlane(FromGeometry):
+    """The boundary that networks learn between two circles, drawn in the plane of the circles.
+
+    The plane is spanned by a leading direction of G and another one; along a direction that G
+    hardly sees, the boundary is no circle. Quick: `-a lenet --shape 1,16,16`.
+
+    Reference: Geometric Inductive Biases of Deep Networks, figure 1.
+    """
+
+    name = "decision-plane"
+    needs = ("architecture", "training")
+    uses = ("two-circles",)
+    roles = {"directions": "average-geometry"}
+    target = "penchant_gih.probes.decision_plane:run"
+    figures = "penchant_gih.figures.decision_plane:draw"
+    quantities = {
+        "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second index",
+        "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second index",
+    }
+    arrays = {
+        "seconds": "eigen-index of each plane's second direction",
+        "eigenvalues": "of that direction",
+        "train-accuracy": "accuracy on training samples, by plane",
+        "test-accuracy": "accuracy on test samples, by plane",
+        "axis": "coordinates of the grid along both directions",
+        "planes": "output by plane, training, coordinate along the first direction, the second",
+        "points": "test samples in the plane, by plane",
+        "labels": "their classes",
+    }
+    presets = {
+        "quick": {
+            "networks": 1000,
+            "trainings": 2,
+            "radii": (6.0, 1.0),
+            "train": 4000,
+            "test": 2000,
+            "training": QUICK,
+        },
+        "fig-1": {**PUBLISHED, "training": {**RECIPE, "epochs": 20}},
+    }
+
+    first: int = penchant.option(
+        0, "eigen-index of the direction that all planes share", at_least=0
+    )
+    seconds: tuple[int, ...] = penchant.option(
+        (1, -1), "eigen-indices of the other direction, one plane each"
+    )
+    radii: tuple[float, float] = penchant.option(
+        (3.0, 0.25), "radius of class 0 and of class 1", at_least=0
+    )
+    noise_std: float = penchant.option(1.0, NOISE_STD, at_least=0)
+    grid_points: int = penchant.option(61, "points along each direction of the picture", at_least=2)
+    extent: float = penchant.option(
+        1.6, "half side of the picture, in units of the larger radius", above=0
+    )
+    train: int = penchant.option(10000, "training samples", at_least=2)
+    test: int = penchant.option(10000, "test samples", at_least=2)

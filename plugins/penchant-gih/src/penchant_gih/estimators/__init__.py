@@ -1,0 +1,1 @@
+"""Estimators: a module each."""

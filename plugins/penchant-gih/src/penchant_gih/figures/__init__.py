@@ -1,0 +1,1 @@
+"""Figures: a module for each probe."""

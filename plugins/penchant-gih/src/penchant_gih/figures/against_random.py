@@ -1,0 +1,26 @@
+"""Test accuracy after something was taken out, against taking out at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import Curve, by_index
+
+
+def accuracy_against_random(
+    result: penchant.Result, places: np.ndarray, *, label: str, xlabel: str
+) -> Figure:
+    """Both accuracies by how much was taken out.
+
+    Args:
+        result: Has `test-accuracy` and `random-test-accuracy`.
+        places: How much was taken out.
+        label: What was taken out.
+        xlabel: Name and unit of the places.
+    """
+    arrays = result.arrays
+    curves = {}
+    for name, text in (("test-accuracy", label), ("random-test-accuracy", "at random")):
+        curves[text] = Curve(arrays[name], arrays[f"{name}-stderr"])
+    return by_index(places, curves, xlabel=xlabel, ylabel="test accuracy")

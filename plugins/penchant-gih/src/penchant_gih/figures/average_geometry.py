@@ -1,0 +1,52 @@
+"""Figures of the probe `average-geometry`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import captioned, rows_as_images, spectrum
+
+from penchant_gih.figures.matrix import draw_matrix
+
+SHOWN = 10  # directions at either end
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """G with its eigenvalues (figure 9), and its first and last directions."""
+    return {"geometry": geometry(result), "directions": directions(result)}
+
+
+def geometry(result: penchant.Result) -> Figure:
+    """G as a picture, and its eigenvalues with those of isotropic architectures."""
+    arrays = result.arrays
+    figure = Figure(figsize=(8.8, 3.8))
+    left, right = figure.subplots(1, 2)
+    draw_matrix(left, arrays["geometry"], "entry of G")
+    spectrum(
+        arrays["eigenvalues"],
+        stderr=arrays["eigenvalues-stderr"],
+        null=arrays.get("null-eigenvalues"),
+        null_spread=arrays.get("null-eigenvalues-spread"),
+        ylabel="eigenvalue of G",
+        axes=right,
+    )
+    caption = (
+        "The second moment of input gradients over fresh networks, and its eigenvalues: an "
+        "architecture without preferred directions would follow the dashed line."
+    )
+    return captioned(figure, caption, title="Average geometry before training")
+
+
+def directions(result: penchant.Result) -> Figure:
+    """The leading and the trailing eigenvectors of G, in the shape of the input."""
+    rows = result.arrays["directions"]
+    leading = range(min(SHOWN, len(rows)))
+    trailing = range(max(SHOWN, len(rows) - SHOWN), len(rows))
+    chosen = [*leading, *trailing]
+    shape = result.shape or (rows.shape[1],)
+    figure = rows_as_images(rows[chosen], shape, titles=[str(index) for index in chosen])
+    caption = (
+        "Eigenvectors of G by index: gradients are largest along the first and smallest along "
+        "the last."
+    )
+    return captioned(figure, caption, title="Directions of the average geometry")

@@ -1,0 +1,31 @@
+"""Curves along training: logarithmic in the step, with room for step 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+MOST_TICKS = 8
+
+
+def step_axis(axes: Axes, steps: np.ndarray) -> None:
+    """A logarithmic axis that begins at step 0, with few ticks, each at a step that was looked at.
+
+    Args:
+        axes: Where the curves are.
+        steps: Steps, ascending.
+    """
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_xlim(-0.2, max(1, steps[-1]) * 1.1)
+    places = _spread(np.asarray(steps))
+    axes.set_xticks(places, [str(place) for place in places])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("step of training")
+
+
+def _spread(steps: np.ndarray) -> np.ndarray:
+    """At most so many of the steps, evenly in the logarithm, the last one included."""
+    wanted = np.geomspace(1, steps[-1] + 1, MOST_TICKS) - 1
+    nearest = [int(np.abs(steps - place).argmin()) for place in wanted]
+    return steps[sorted(set(nearest))]

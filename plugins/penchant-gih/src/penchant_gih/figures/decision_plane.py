@@ -1,0 +1,59 @@
+"""Figure of the probe `decision-plane`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
+
+CLASSES = {0: ORANGE, 1: BLUE}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Test samples and the learnt boundaries in each plane, one line a network (figure 1)."""
+    seconds = result.arrays["seconds"]
+    figure = Figure(figsize=(3.9 * len(seconds), 4.5))
+    panels = figure.subplots(1, len(seconds), squeeze=False)[0]
+    for number, axes in enumerate(panels):
+        _draw_plane(axes, result, number)
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=3)
+    caption = (
+        "Boundaries that networks learn between two circles: round where both directions of the "
+        "plane are preferred, open where one of them is hardly seen."
+    )
+    title = "Two circles in planes of preferred and other directions"
+    return {"planes": captioned(figure, caption, title=title)}
+
+
+def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
+    arrays = result.arrays
+    axis = arrays["axis"]
+    points, labels = arrays["points"][number], arrays["labels"][number]
+    for label, colour in CLASSES.items():
+        axes.scatter(*points[labels == label].T, s=6, color=colour, alpha=0.7)
+    for outputs in arrays["planes"][number]:
+        if outputs.min() < 0 < outputs.max():
+            axes.contour(axis, axis, outputs.T, levels=[0], colors=GREEN, linewidths=1.2)
+    accuracy = arrays["test-accuracy"][number]
+    stderr = arrays["test-accuracy-stderr"][number]
+    first = result.options.get("first", 0)
+    axes.set(
+        xlabel=f"along direction {first}",
+        ylabel=f"along direction {arrays['seconds'][number]}",
+        title=f"test accuracy {accuracy:.3f} ± {stderr:.3f}",
+        xlim=(axis[0], axis[-1]),
+        ylim=(axis[0], axis[-1]),
+        aspect="equal",
+    )
+
+
+def _legend() -> list[Line2D]:
+    handles = []
+    for label, colour in CLASSES.items():
+        handles.append(
+            Line2D([], [], marker="o", linestyle="", color=colour, label=f"class {label}")
+        )
+    handles.append(Line2D([], [], color=GREEN, label="boundary of a network"))
+    return handles

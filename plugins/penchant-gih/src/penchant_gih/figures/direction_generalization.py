@@ -1,0 +1,31 @@
+"""Figure of the probe `direction-generalization`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import Beside, Curve, by_index, captioned
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Accuracy against eigen-index, with eigenvalues (figures 4, 10, 11, 14)."""
+    arrays = result.arrays
+    curves = {}
+    for name in ("test", "train"):
+        accuracy = f"{name}-accuracy"
+        curves[name] = Curve(arrays[accuracy], arrays[f"{accuracy}-stderr"])
+    figure = by_index(
+        arrays["indices"],
+        curves,
+        xlabel="eigen-index of the direction that decides the labels",
+        ylabel="accuracy",
+        level=0.5,
+        beside=Beside(arrays["eigenvalues"], "eigenvalue"),
+    )
+    figure.axes[0].set_ylim(0.4, 1.03)
+    caption = (
+        "Accuracy where one eigenvector decides the labels: an architecture without preferred "
+        "directions would generalise alike along all of them."
+    )
+    title = "What is generalised along each direction"
+    return {"accuracy": captioned(figure, caption, title=title)}

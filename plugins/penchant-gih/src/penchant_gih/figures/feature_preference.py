@@ -1,0 +1,35 @@
+"""Figure of the probe `feature-preference`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import Curve, by_index, captioned
+
+CURVES = {
+    "linear-accuracy": "linear feature alone",
+    "ring-accuracy": "ring alone",
+    "test-accuracy": "both",
+}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Accuracy on each feature alone by the direction of the linear one (figure 5)."""
+    arrays = result.arrays
+    curves = {}
+    for name, label in CURVES.items():
+        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"])
+    figure = by_index(
+        arrays["indices"],
+        curves,
+        xlabel="eigen-index of the linear feature's direction",
+        ylabel="test accuracy",
+        level=0.5,
+    )
+    figure.axes[0].set_ylim(0.4, 1.03)
+    caption = (
+        "Which of two features that tell the class is relied on: accuracy on test samples where "
+        "the other feature says nothing."
+    )
+    title = "A linear feature against a ring"
+    return {"accuracy": captioned(figure, caption, title=title)}

@@ -1,0 +1,71 @@
+"""Figures of the probe `geometry-evolution`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import Curve, by_index, captioned, log_ticks
+
+from penchant_gih.figures.by_step import step_axis
+from penchant_gih.figures.matrix import draw_matrix
+
+CORRELATIONS = {"corr-s": "Corr(Delta, S)", "corr-gsg": "Corr(Delta, G S G)"}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Delta and its containment, and the sweep where there is one (figure 7)."""
+    figures = {"evolution": evolution(result)}
+    for axis in ("widths", "steps"):
+        if axis in result.arrays:
+            figures["sweep"] = sweep(result, axis)
+    return figures
+
+
+def evolution(result: penchant.Result) -> Figure:
+    """Delta as a picture, and how much of it is inside the leading subspaces of G S G."""
+    arrays = result.arrays
+    figure = Figure(figsize=(8.8, 3.8))
+    left, right = figure.subplots(1, 2)
+    draw_matrix(left, arrays["evolution"], "entry of Delta")
+    contained = Curve(
+        arrays["containment"], arrays["containment-stderr"], arrays["containment-null"]
+    )
+    by_index(
+        arrays["dimensions"],
+        {"Delta": contained},
+        xlabel="leading eigenvectors of G S G",
+        ylabel="|P Delta P| / |Delta|",
+        axes=right,
+    )
+    right.set(ylim=(0, 1.05), xscale="log")
+    log_ticks(right)
+    caption = (
+        "How the geometry begins to change under training, and which share of that change lies "
+        "in the leading subspaces of G S G; dashed: in random subspaces."
+    )
+    return captioned(figure, caption, title="Evolution of the average geometry")
+
+
+def sweep(result: penchant.Result, axis: str) -> Figure:
+    """Corr(Delta, S) and Corr(Delta, G S G) by width or step (figure 7)."""
+    arrays = result.arrays
+    curves = {}
+    for name, label in CORRELATIONS.items():
+        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"], arrays[f"{name}-null"])
+    figure = by_index(
+        arrays[axis],
+        curves,
+        xlabel="width" if axis == "widths" else "step of training",
+        ylabel="Frobenius cosine",
+    )
+    (axes,) = figure.axes
+    if axis == "widths":
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(arrays[axis], [str(width) for width in arrays[axis]])
+    else:
+        step_axis(axes, arrays[axis])
+    caption = (
+        "Alignment of the geometry's evolution with the data and with their projection on the "
+        "geometry; dashed: after a random rotation."
+    )
+    return captioned(figure, caption, title="What the evolution is aligned with")

@@ -1,0 +1,74 @@
+"""Figures of the probe `geometry-training`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, SIZE, Curve, by_index, captioned
+
+from penchant_gih.figures.by_step import step_axis
+
+CORRELATIONS = {"corr-s": "Corr(G_t, S)", "corr-gsg": "Corr(G_t, G S G)"}
+ACCURACIES = {"train-accuracy": ("s--", GREEN), "test-accuracy": ("^:", GREY)}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Correlations with their nulls (figures 2, 8), and velocity with accuracies (3, 12, 13)."""
+    figures = {"correlations": correlations(result)}
+    if len(result.arrays["velocity"]):
+        figures["velocity"] = velocity(result)
+    return figures
+
+
+def correlations(result: penchant.Result) -> Figure:
+    """Corr(G_t, S) and Corr(G_t, G S G) along training (figures 2, 8)."""
+    arrays = result.arrays
+    curves = {}
+    for name, label in CORRELATIONS.items():
+        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"], arrays[f"{name}-null"])
+    steps = arrays["steps"]
+    figure = by_index(steps, curves, xlabel="step of training", ylabel="Frobenius cosine")
+    step_axis(figure.axes[0], steps)
+    caption = (
+        "Alignment of the geometry along training with the data and with their projection on "
+        "the initial geometry; dashed: after a random rotation."
+    )
+    return captioned(figure, caption, title="What the geometry turns to")
+
+
+def velocity(result: penchant.Result) -> Figure:
+    """Velocity between consecutive steps, and accuracies (figures 3, 12, 13)."""
+    arrays = result.arrays
+    steps = arrays["steps"]
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    other = axes.twinx()
+    axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
+    _errorbar(axes, steps[1:], arrays, "velocity", "o-", BLUE)
+    for name, (style, colour) in ACCURACIES.items():
+        _errorbar(other, steps, arrays, name, style, colour)
+    axes.set_ylabel("1 - Corr of consecutive steps", color=BLUE)
+    other.set(ylabel="accuracy", ylim=(0.4, 1.03))
+    other.spines["right"].set_visible(True)
+    step_axis(axes, steps)
+    figure.legend(loc="outside lower center", ncols=3)
+    caption = (
+        "How fast the geometry changes between the steps looked at (0: not at all), and how well "
+        "the networks do meanwhile."
+    )
+    return captioned(figure, caption, title="Velocity of the geometry")
+
+
+def _errorbar(
+    axes: Axes, steps: np.ndarray, arrays: dict[str, np.ndarray], name: str, style: str, colour: str
+) -> None:
+    axes.errorbar(
+        steps,
+        arrays[name],
+        arrays[f"{name}-stderr"],
+        fmt=style,
+        color=colour,
+        label=name.replace("-", " "),
+    )

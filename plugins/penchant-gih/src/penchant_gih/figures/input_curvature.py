@@ -1,0 +1,33 @@
+"""Figure of the probe `input-curvature`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import Curve, by_index, captioned
+
+from penchant_gih.figures.by_step import step_axis
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Alignment of the Hessian with the geometry, and what its second part amounts to, by step."""
+    arrays = result.arrays
+    steps = arrays["steps"]
+    alignment = Curve(arrays["corr-g"], arrays["corr-g-stderr"], arrays["corr-g-null"])
+    share = Curve(arrays["second-share"], arrays["second-share-stderr"])
+    figure = by_index(
+        steps,
+        {"Corr(Hessian, G_t)": alignment, "share of the second part": share},
+        xlabel="step of training",
+        ylabel="cosine, or share of the norm",
+    )
+    (axes,) = figure.axes
+    step_axis(axes, steps)
+    axes.set_ylim(0, max(1.05, 1.05 * float(np.nanmax(arrays["corr-g"]))))
+    caption = (
+        "The input Hessian of the loss against the geometry of the same networks; dashed: after "
+        "a random rotation. The second part is what the paper drops."
+    )
+    title = "Input curvature of the loss"
+    return {"curvature": captioned(figure, caption, title=title)}

@@ -1,0 +1,39 @@
+"""Figures of the probe `sample-pruning`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from penchant_numerics.pictures import BLUE, captioned
+
+from penchant_gih.figures.against_random import accuracy_against_random
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Accuracy against the share taken out (tables 1, 2), and the scores."""
+    return {"accuracy": pruning(result), "scores": scores(result)}
+
+
+def pruning(result: penchant.Result) -> Figure:
+    """Accuracy against the share of samples taken out."""
+    figure = accuracy_against_random(
+        result,
+        result.arrays["fractions"],
+        label="lowest score first",
+        xlabel="share of every class taken out of the training samples",
+    )
+    caption = "What training on fewer samples costs: without those of lowest score, or of chance."
+    return captioned(figure, caption, title="Pruning the training samples by score")
+
+
+def scores(result: penchant.Result) -> Figure:
+    """Distribution of scores."""
+    figure = Figure(figsize=(5, 3.2))
+    axes = figure.subplots()
+    axes.hist(result.arrays["scores"], bins=40, color=BLUE)
+    axes.set(xlabel="Score(x) = x^T G x / |x|^2", ylabel="training samples")
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    caption = "How well the training samples are aligned with the average geometry."
+    return captioned(figure, caption, title="Scores of the training samples")

@@ -1,0 +1,59 @@
+"""How much of a symmetric matrix lies in a subspace: |P A P| / |A|, and what chance would give.
+
+For a random subspace of dimension k the mean square follows from Schur's lemma: symmetric matrices
+without trace are an irreducible representation of dimension n = (D - 1) (D + 2) / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from penchant_numerics.correlation import Corr, distinct_mean, jackknifed
+from torch import Tensor
+
+
+def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
+    """|P A P| / |A| with P on the first `rank` coordinates, by the jackknife over parts.
+
+    Args:
+        parts: A of independent parts, each (D, D), in the basis whose first vectors P is on.
+        table: <A_i, A_j> (parts, parts).
+        rank: Dimension of the subspace.
+    """
+    corners = [part[:rank, :rank] for part in parts]
+    inner = inner_products(corners)
+
+    def statistic(keep: list[int]) -> float:
+        inside = distinct_mean(inner, keep)
+        whole = distinct_mean(table, keep)
+        return math.sqrt(max(0.0, inside) / whole) if whole > 0 else math.nan
+
+    return jackknifed(statistic, len(parts))
+
+
+def inner_products(matrices: Sequence[Tensor]) -> Tensor:
+    """<A_i, A_j> (matrices, matrices), in double precision on the CPU."""
+    rows = []
+    for first in matrices:
+        rows.append([float((first * second).sum()) for second in matrices])
+    return torch.tensor(rows, dtype=torch.float64, device="cpu")
+
+
+def containment_null(trace: float, squared_norm: float, size: int, rank: int) -> float:
+    """|P A P| / |A| for a random subspace of this dimension, the root of the mean square.
+
+    Args:
+        trace: Tr A.
+        squared_norm: |A|^2.
+        size: D of A (D, D).
+        rank: Dimension of the subspace.
+    """
+    if squared_norm <= 0:
+        return math.nan
+    uniform = trace**2 / size
+    dimension = (size - 1) * (size + 2) / 2
+    traceless = rank * (rank + 1) / 2 - rank / size
+    inside = uniform * rank / size + (squared_norm - uniform) * traceless / dimension
+    return math.sqrt(max(0.0, inside) / squared_norm)

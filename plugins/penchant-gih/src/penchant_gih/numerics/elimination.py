@@ -1,0 +1,59 @@
+"""Which directions to take out of data: generalised eigenvectors of (G, S), and random ones."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.data import Samples
+from threadpoolctl import threadpool_limits
+from torch import Generator, Tensor
+
+
+def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
+    """Solutions of G v = l S v with the smallest l first, orthonormalised in their order.
+
+    S of real data is singular: constant pixels, fewer samples than inputs.
+
+    Args:
+        G: The average geometry (D, D).
+        S: The second moment of the data (D, D).
+        ridge: Added to S, in units of its mean eigenvalue.
+
+    Returns:
+        Orthonormal rows (D, D), where S is.
+    """
+    import scipy.linalg
+
+    size = len(S)
+    regular = S + ridge * S.trace() / size * torch.eye(size, dtype=S.dtype, device=S.device)
+    threads = torch.get_num_threads()
+    # A host step: torch has no generalised eigenvectors.
+    with threadpool_limits(limits=threads):
+        columns = scipy.linalg.eigh(G.cpu().numpy(), regular.cpu().numpy())[1]  # ascending
+    torch.set_num_threads(threads)  # leaving the limits resets it
+    return torch.linalg.qr(torch.as_tensor(columns, dtype=S.dtype, device=S.device)).Q.T
+
+
+def random_rows(size: int, generator: Generator) -> Tensor:
+    """A random orthonormal basis (rows), on the CPU: Gram-Schmidt on normal vectors."""
+    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
+    return torch.linalg.qr(noise).Q.T
+
+
+def explained(rows: Tensor, S: Tensor) -> Tensor:
+    """Share of the trace of S on the first 1, 2, ... rows."""
+    return (rows @ S * rows).sum(1).cumsum(0) / S.trace()
+
+
+def equal_count(shares: Tensor, share: float) -> int:
+    """How many rows explain at least this share."""
+    if share <= 0:
+        return 0
+    return int((shares < share).sum()) + 1
+
+
+def without(samples: Samples, rows: Tensor) -> Samples:
+    """The samples with their projections on orthonormal rows taken out."""
+    flat = samples.inputs.flatten(1)
+    rows = rows.to(flat.device, flat.dtype)
+    left = flat - flat @ rows.T @ rows
+    return Samples(left.reshape(samples.inputs.shape), samples.labels)

@@ -1,0 +1,199 @@
+"""The average geometry evolution Delta = D + D^T from the mixed derivative.
+
+D = -sum_mu E[(M^T grad_theta f(x_mu)) g^T r_mu], M = d^2 f / d theta d x. The sum over samples goes
+first: it is the parameter gradient u of the loss, so a network costs one backward pass over the
+data and one M^T u, the input gradient of the derivative of f along u. M is never formed, and a
+network adds one term of rank two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from penchant_numerics.derivatives import first_output
+from penchant_numerics.ensembles import Ensemble, State
+from penchant_numerics.moments import accumulation_dtype
+from torch import Tensor
+from torch.func import functional_call, grad, jvp, vjp
+
+from penchant_gih.numerics.containment import inner_products
+
+Residual = Callable[[Tensor, Tensor], Tensor]
+
+_NUMBERS_A_PASS = 2**22  # of images, for all networks together: 16 MiB in single precision
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """F - y, for half the sum of squared errors."""
+    return outputs - targets
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """dl/df of the logistic loss for targets +-1."""
+    return torch.sigmoid(outputs) - (targets + 1) / 2
+
+
+RESIDUALS: dict[str, Residual] = {"squared-error": squared_error, "cross-entropy": cross_entropy}
+
+
+class Flow:
+    """What moves the networks: gradient flow on samples.
+
+    Args:
+        inputs: Samples (m, *shape).
+        targets: Their targets (m,).
+        permuted: The same targets in another order.
+        residual: dl/df.
+        batch: Samples a backward pass.
+    """
+
+    def __init__(
+        self, inputs: Tensor, targets: Tensor, permuted: Tensor, residual: Residual, *, batch: int
+    ) -> None:
+        self.inputs = inputs
+        self.targets = targets
+        self.permuted = permuted
+        self.residual = residual
+        self.batch = batch
+
+    def parameter_gradients(self, ensemble: Ensemble) -> tuple[State, State]:
+        """Per network, sum_mu r_mu grad f(x_mu), and what permuting labels would take from it."""
+        total, taken = self._batch_gradients(ensemble, slice(0, self.batch))
+        for start in range(self.batch, len(self.inputs), self.batch):
+            more, more_taken = self._batch_gradients(ensemble, slice(start, start + self.batch))
+            total = _sum(total, more)
+            taken = _sum(taken, more_taken)
+        return total, taken
+
+    def _batch_gradients(self, ensemble: Ensemble, rows: slice) -> tuple[State, State]:
+        inputs = self.inputs[rows]
+        targets = self.targets[rows]
+        permuted = self.permuted[rows]
+
+        def one(state: State) -> tuple[State, State]:
+            def outputs_of(weights: State) -> Tensor:
+                return _outputs(ensemble, {**state, **weights}, inputs)
+
+            outputs, pull = vjp(outputs_of, _weights(ensemble, state))
+            right = self.residual(outputs, targets)
+            wrong = self.residual(outputs, permuted)
+            return pull(right)[0], pull(right - wrong)[0]
+
+        return torch.vmap(one, randomness="error")(ensemble.state)
+
+
+def _sum(first: State, second: State) -> State:
+    return {name: tensor + second[name] for name, tensor in first.items()}
+
+
+def _weights(ensemble: Ensemble, state: State) -> State:
+    return {name: state[name] for name, _ in ensemble.module.named_parameters()}
+
+
+def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
+    return first_output(functional_call(ensemble.module, state, (inputs,)))
+
+
+def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
+    """M^T u, the input gradient of the derivative of f along u.
+
+    Args:
+        ensemble: The networks.
+        along: u, one a network.
+        points: Inputs (networks, inputs, *shape); network n is taken at points[n].
+
+    Returns:
+        The products (networks, inputs, D).
+    """
+
+    def one(state: State, direction: State, x: Tensor) -> Tensor:
+        weights = _weights(ensemble, state)
+
+        def slope(x: Tensor) -> Tensor:
+            def total(weights: State) -> Tensor:
+                return _outputs(ensemble, {**state, **weights}, x).sum()
+
+            return jvp(total, (weights,), (direction,))[1]
+
+        return grad(slope)(x)
+
+    return torch.vmap(one, randomness="error")(ensemble.state, along, points).flatten(2)
+
+
+class Evolution:
+    """Delta = -(v g^T + g v^T) averaged over networks, in parts, with errors of its entries."""
+
+    def __init__(self, size: int, *, device: torch.device | str, parts: int) -> None:
+        dtype = accumulation_dtype(torch.device(device))
+        self.sums = [torch.zeros(size, size, device=device, dtype=dtype) for _ in range(parts)]
+        self.squares = torch.zeros(size, size, device=device, dtype=dtype)
+        self.counts = [0] * parts
+
+    @property
+    def count(self) -> int:
+        """How many networks were added."""
+        return sum(self.counts)
+
+    def add(self, mixed: Tensor, gradients: Tensor) -> None:
+        """Add networks, in their order.
+
+        Args:
+            mixed: v = sum_mu r_mu M^T grad_theta f(x_mu), (networks, inputs, D).
+            gradients: g, (networks, inputs, D).
+        """
+        v = mixed.to(self.squares.dtype)
+        g = gradients.to(self.squares.dtype)
+        first = self.count
+        inputs = v.shape[1]
+        for offset in range(min(len(self.sums), len(v))):
+            part = (first + offset) % len(self.sums)
+            own = slice(offset, None, len(self.sums))
+            left = v[own].flatten(0, 1)
+            right = g[own].flatten(0, 1)
+            self.sums[part].addmm_(left.T, right, alpha=1 / inputs)
+            self.counts[part] += len(v[own])
+        # The square of a network's mean over its inputs is a sum over pairs of them.
+        for p in range(inputs):
+            for q in range(inputs):
+                self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], 1 / inputs**2)
+
+    def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
+        """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
+        total = (v * w).T @ (g * h) + (v * h).T @ (g * w)
+        self.squares += weight * (total + total.T)
+
+    def part(self, number: int) -> Tensor:
+        """Delta from one part of the networks."""
+        mean = self.sums[number] / self.counts[number]
+        return -(mean + mean.T)
+
+    def parts(self) -> list[Tensor]:
+        """Delta from every part of the networks."""
+        return [self.part(number) for number in range(len(self.sums))]
+
+    def matrix(self) -> Tensor:
+        """Delta from all networks."""
+        total = sum(self.sums[1:], self.sums[0]) / self.count
+        return -(total + total.T)
+
+    def stderr(self) -> Tensor:
+        """Standard error (D, D) over networks."""
+        variance = (self.squares / self.count - self.matrix().square()).clamp(min=0)
+        return (variance / max(1, self.count - 1)).sqrt()
+
+    def table(self) -> Tensor:
+        """Inner products (parts, parts)."""
+        return inner_products(self.parts())
+
+
+def batch_size(networks: int, size: int, samples: int) -> int:
+    """Samples a backward pass: some 16 MiB of images for all networks together."""
+    fitting = math.ceil(_NUMBERS_A_PASS / (networks * size))
+    return max(1, min(samples, fitting))
+
+
+def largest_stack(size: int) -> int:
+    """Networks differentiated together: many of few inputs, as each stack has a fixed cost."""
+    return max(64, min(1024, 2**16 // size))

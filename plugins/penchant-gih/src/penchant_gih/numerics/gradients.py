@@ -1,0 +1,61 @@
+"""Input gradients of many networks, each at points of its own."""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.derivatives import first_output
+from penchant_numerics.ensembles import Ensemble, State
+from torch import Tensor
+from torch.func import functional_call, grad, vjp
+
+_FLOATS_AT_ONCE = 2**26  # stacked parameters on the device: 256 MiB in single precision
+_VECTORS = 2**15  # numbers of one shard's gradients: 32 networks of 1024 inputs
+_MOST_A_SHARD = 1024  # networks
+
+
+def shard_size(size: int, inputs: int) -> int:
+    """Networks a shard.
+
+    Its gradients stay far smaller than the matrix they are merged into, and small inputs do not
+    make many shards.
+    """
+    networks = max(32, _VECTORS // size) // inputs
+    return max(1, min(_MOST_A_SHARD, networks))
+
+
+def networks_at_once(parameters: int) -> int:
+    """How many networks of so many parameters are stacked.
+
+    At least four, as each stack is drawn once more to be checked.
+    """
+    return max(4, _FLOATS_AT_ONCE // max(1, parameters))
+
+
+def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = False) -> Tensor:
+    """Gradients of f by its own input, network n at points[n].
+
+    Args:
+        ensemble: The networks.
+        points: Inputs (networks, inputs, *shape).
+        rows_mix: Whether an output depends on the other inputs of its batch, as it does with
+            batch statistics; costs a backward pass an input.
+
+    Returns:
+        Gradients (networks, inputs, D).
+    """
+
+    def outputs(state: State, x: Tensor) -> Tensor:
+        return first_output(functional_call(ensemble.module, state, (x,)))
+
+    def total(state: State, x: Tensor) -> Tensor:
+        # Rows do not mix: the sum keeps them apart.
+        return outputs(state, x).sum()
+
+    def own(state: State, x: Tensor) -> Tensor:
+        values, pull = vjp(lambda inputs: outputs(state, inputs), x)
+        unit = torch.eye(len(values), device=x.device, dtype=x.dtype)
+        each = torch.vmap(pull)(unit)[0]  # (outputs, inputs, *shape)
+        return each.diagonal().movedim(-1, 0)
+
+    function = own if rows_mix else grad(total, argnums=1)
+    return torch.vmap(function, randomness="error")(ensemble.state, points).flatten(2)

@@ -1,0 +1,62 @@
+"""The input Hessian of a loss, in its two parts: mean l'' g g^T and mean l' Hess_x f.
+
+A shift z shared by all samples turns the mean of Hessians into one Hessian,
+Hess_z mean_mu l'_mu f(x_mu + z) at z = 0, whose columns are forward derivatives of one gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from penchant_numerics.derivatives import first_output
+from torch import Tensor
+from torch.func import grad, jvp
+
+Network = Callable[[Tensor], Tensor]
+
+
+def loss_derivatives(outputs: Tensor, targets: Tensor, loss: str) -> tuple[Tensor, Tensor]:
+    """L' and l'' at outputs f for targets +-1: the logistic loss, or half the squared error."""
+    if loss == "squared-error":
+        return outputs - targets, torch.ones_like(outputs)
+    share = torch.sigmoid(outputs)
+    return share - (targets + 1) / 2, share * (1 - share)
+
+
+def curvature_parts(
+    network: Network, inputs: Tensor, targets: Tensor, *, loss: str, chunk: int = 64
+) -> dict[str, Tensor]:
+    """The mean input Hessian of a loss, part by part.
+
+    Args:
+        network: One output, or two logits.
+        inputs: Samples (m, *shape).
+        targets: +-1, (m,).
+        loss: `cross-entropy` or `squared-error`.
+        chunk: Columns that are differentiated together.
+
+    Returns:
+        Mean l'' g g^T (`first`), mean l' Hess_x f (`second`), mean g g^T (`geometry`), all (D, D),
+        and mean l'' (`weight`).
+    """
+    gradients = grad(lambda x: first_output(network(x)).sum())(inputs).flatten(1)
+    slope, bend = loss_derivatives(first_output(network(inputs)).detach(), targets, loss)
+    count, size = gradients.shape
+
+    def weighted(shift: Tensor) -> Tensor:
+        moved = inputs + shift.reshape(inputs.shape[1:])
+        return (slope * first_output(network(moved))).mean()
+
+    def column(direction: Tensor) -> Tensor:
+        return jvp(grad(weighted), (torch.zeros_like(direction),), (direction,))[1]
+
+    basis = torch.eye(size, device=inputs.device, dtype=inputs.dtype)
+    second = torch.cat([torch.vmap(column)(part) for part in basis.split(chunk)])
+    first = (gradients * bend[:, None]).T @ gradients / count
+    return {
+        "first": first,
+        "second": (second + second.T) / 2,
+        "geometry": gradients.T @ gradients / count,
+        "weight": bend.mean(),
+    }

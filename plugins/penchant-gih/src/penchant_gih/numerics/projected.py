@@ -1,0 +1,117 @@
+"""G S G from independent parts of G.
+
+A product of sampled matrices is biased: with T networks of an isotropic architecture,
+E[G^2] = c^2 (1 + D/T) I. So G S G is estimated by products of different parts, and its squared norm
+by products of four different parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from penchant_numerics.correlation import Corr, cosine, distinct_mean, jackknifed
+from torch import Tensor
+
+from penchant_gih.numerics.containment import inner_products
+from penchant_gih.numerics.sampled_products import quadratic_forms
+
+
+class Projected:
+    """W_ij = (G_i S G_j + G_j S G_i) / 2 for all pairs of parts, and their inner products.
+
+    Args:
+        parts: G of independent parts, (parts, D, D).
+        S: The second moment of the data, (D, D).
+    """
+
+    def __init__(self, parts: Tensor, S: Tensor) -> None:
+        right = [S @ part for part in parts]
+        self.count = len(parts)
+        self.pairs = list(combinations(range(len(parts)), 2))
+        self.products = []
+        for i, j in self.pairs:
+            product = parts[i] @ right[j]
+            self.products.append((product + product.T) / 2)
+        self.table = inner_products(self.products)
+        self.trace = float(self.matrix().trace())
+
+    def matrix(self, keep: Sequence[int] | None = None) -> Tensor:
+        """G S G, from all pairs of different parts among `keep`."""
+        chosen = self._chosen(keep)
+        total = torch.zeros_like(self.products[0])
+        for number in chosen:
+            total += self.products[number]
+        return total / len(chosen)
+
+    def squared_norm(self, keep: Sequence[int] | None = None) -> float:
+        """|G S G|^2 from quadruples of different parts among `keep`."""
+        disjoint = []
+        for a, b in combinations(self._chosen(keep), 2):
+            if not set(self.pairs[a]) & set(self.pairs[b]):
+                disjoint.append(float(self.table[a, b]))
+        return sum(disjoint) / len(disjoint)
+
+    def against(self, matrices: Sequence[Tensor]) -> Tensor:
+        """<A_p, W_ij> (matrices, pairs), in double precision on the CPU."""
+        rows = []
+        for matrix in matrices:
+            rows.append([float((matrix * product).sum()) for product in self.products])
+        return torch.tensor(rows, dtype=torch.float64, device="cpu")
+
+    def forms(self, vectors: Tensor) -> Tensor:
+        """<A_i, W_jk> (networks, pairs) of A_i = mean_p a_ip a_ip^T, from a (networks, inputs, D).
+
+        The networks must be others than those of G.
+        """
+        columns = [quadratic_forms(vectors, product).cpu() for product in self.products]
+        return torch.stack(columns, 1)
+
+    def corr_of_same(self, against: Tensor, table: Tensor) -> Corr:
+        """Corr(A, G S G) where A_p comes from the same networks as G_p, by the jackknife.
+
+        Products are of three different parts.
+
+        Args:
+            against: <A_p, W_ij> (parts, pairs).
+            table: <A_p, A_q> (parts, parts).
+        """
+
+        def statistic(keep: list[int]) -> float:
+            values = []
+            for pair in self._chosen(keep):
+                others = [part for part in keep if part not in self.pairs[pair]]
+                values += [float(against[part, pair]) for part in others]
+            product = sum(values) / len(values)
+            return cosine(product, distinct_mean(table, keep), self.squared_norm(keep))
+
+        return jackknifed(statistic, self.count)
+
+    def corr(self, forms: Tensor, table: Tensor) -> Corr:
+        """Corr(A, G S G) of A from other networks than G; the errors of both kinds add up.
+
+        Args:
+            forms: <A_i, W_jk> (parts of A, pairs).
+            table: <A_i, A_j> (parts of A, parts of A).
+        """
+
+        def statistic(networks: list[int], parts: list[int]) -> float:
+            product = float(forms[networks][:, self._chosen(parts)].mean())
+            return cosine(product, distinct_mean(table, networks), self.squared_norm(parts))
+
+        networks = list(range(len(forms)))
+        parts = list(range(self.count))
+        over_networks = jackknifed(lambda keep: statistic(keep, parts), len(networks))
+        over_parts = jackknifed(lambda keep: statistic(networks, keep), len(parts))
+        # Both biases are taken away.
+        value = over_networks.value + over_parts.value - statistic(networks, parts)
+        return Corr(value, math.hypot(over_networks.stderr, over_parts.stderr))
+
+    def _chosen(self, keep: Sequence[int] | None) -> list[int]:
+        """Numbers of the pairs whose parts are both kept."""
+        everything = range(len(self.pairs))
+        if keep is None:
+            return list(everything)
+        return [number for number in everything if set(self.pairs[number]) <= set(keep)]

@@ -1,0 +1,1 @@
+"""Probes: a module each, with its shards."""

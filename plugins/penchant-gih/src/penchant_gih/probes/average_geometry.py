@@ -1,0 +1,161 @@
+"""The probe `average-geometry`: G at initialisation, its spectrum, how far it is from isotropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.answers import Directions
+from penchant_numerics.correlation import corr_with_fixed
+from penchant_numerics.moments import effective_rank, isotropic_spectra
+from torch import Tensor
+
+from penchant_gih.declarations.geometry import AverageGeometry
+from penchant_gih.numerics.containment import inner_products
+from penchant_gih.probes.preferred_directions import independent_parts
+from penchant_gih.probes.probing import scalar_outputs
+
+Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
+
+OVER = "networks (jackknife over parts)"
+ROUNDING = 10 * torch.finfo(torch.float32).eps  # of a gradient, relative
+
+
+def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
+    """Measure G, then describe it."""
+    narrower = context.scope(outputs=scalar_outputs(context))
+    found = independent_parts(narrower, options.networks)
+    rank, size = found.vectors.shape
+    if rank < size:
+        context.warn(
+            f"{options.networks} networks for {size} inputs: only the first {rank} directions "
+            "mean anything"
+        )
+    null = _null(found, context, options)
+    spectra = left_out(found)
+    arrays = {
+        "geometry": found.matrix,
+        "geometry-stderr": _entry_stderr(found.parts),
+        "eigenvalues": found.eigenvalues,
+        "eigenvalues-stderr": statistics.jackknife(spectra),
+        "directions": found.vectors,
+    }
+    if null is not None:
+        arrays["null-edges"] = torch.stack([null.min(), null.max()])
+        arrays["null-eigenvalues"] = null.mean(0)
+        arrays["null-eigenvalues-spread"] = null.std(0)
+    quantities = _quantities(found, spectra, null)
+    missing = ("condition",) if quantities["condition"].missing else ()
+    return penchant.Result(quantities, arrays, missing=missing)
+
+
+def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:
+    """Spectra (draws, k) of isotropic architectures with the same norms.
+
+    There is none where a network has several vectors.
+    """
+    if found.squared_norms is None:
+        return None
+    size = found.vectors.shape[1]
+    stream = context.generator("null")
+    return isotropic_spectra(found.squared_norms, size, generator=stream, draws=options.null_draws)
+
+
+def left_out(found: Directions) -> Tensor:
+    """Eigenvalues (parts, rank), descending, with one part of the networks left out at a time."""
+    if found.jackknife is not None:
+        return found.jackknife
+    total = found.parts.sum(0)
+    spectra = []
+    for part in found.parts:
+        values = torch.linalg.eigvalsh((total - part) / (len(found.parts) - 1))
+        spectra.append(values.flip(0)[: len(found.eigenvalues)])
+    return torch.stack(spectra)
+
+
+def _entry_stderr(parts: Tensor) -> Tensor:
+    """Standard error (D, D) of every entry of G, from its spread over parts."""
+    return parts.std(0) / math.sqrt(len(parts))
+
+
+def numerical_rank(eigenvalues: Tensor) -> int:
+    """How many eigenvalues are more than the rounding of gradients in single precision."""
+    return int((eigenvalues > ROUNDING**2 * float(eigenvalues.sum())).sum())
+
+
+def _quantities(
+    found: Directions, spectra: Tensor, null: Tensor | None
+) -> dict[str, penchant.Quantity]:
+    values = found.eigenvalues
+    quantities = {
+        "trace": penchant.Quantity(
+            found.trace, stderr=found.trace_stderr, over="networks", count=found.networks
+        ),
+        "effective-rank": _of_spectrum(effective_rank, found, spectra, null),
+        "condition": _condition(found, spectra, null),
+        "rank": penchant.Quantity(numerical_rank(values), exact=True),
+        "corr-isotropic": _isotropy(found),
+    }
+    if null is not None:
+        quantities["beyond-null"] = _beyond(found, spectra, null)
+    return quantities
+
+
+def _of_spectrum(
+    statistic: Statistic, found: Directions, spectra: Tensor, null: Tensor | None
+) -> penchant.Quantity:
+    """A statistic of a spectrum, its error by the jackknife, its null from isotropic spectra."""
+    replicates = [statistic(spectrum) for spectrum in spectra]
+    nothing = {}
+    if null is not None:
+        nothing = statistics.null_of([statistic(spectrum) for spectrum in null])
+    return penchant.Quantity(
+        statistic(found.eigenvalues),
+        stderr=statistics.jackknife(replicates),
+        over=OVER,
+        count=found.networks,
+        **nothing,
+    )
+
+
+def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> penchant.Quantity:
+    """Largest over smallest eigenvalue; not a number where G has not full rank."""
+    size = found.vectors.shape[1]
+    if numerical_rank(found.eigenvalues) < size:
+        return penchant.Quantity(math.nan)
+    return _of_spectrum(lambda spectrum: float(spectrum[0] / spectrum[-1]), found, spectra, null)
+
+
+def _isotropy(found: Directions) -> penchant.Quantity:
+    """Corr(G, I), the norm of G from different parts of the networks."""
+    table = inner_products(list(found.parts))
+    traces = found.parts.diagonal(dim1=1, dim2=2).sum(1).cpu()
+    corr = corr_with_fixed(traces, table, float(found.vectors.shape[1]))
+    return penchant.Quantity(
+        corr.value, stderr=corr.stderr, over=OVER, count=found.networks, null=1.0
+    )
+
+
+def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quantity:
+    """Eigenvalues outside those of isotropic architectures; for each of these, outside the rest."""
+    replicates = [_outside(spectrum, null) for spectrum in spectra]
+    others = []
+    for number in range(len(null)):
+        rest = torch.cat([null[:number], null[number + 1 :]])
+        others.append(_outside(null[number], rest))
+    return penchant.Quantity(
+        _outside(found.eigenvalues, null),
+        stderr=statistics.jackknife(replicates),
+        over=OVER,
+        count=found.networks,
+        **{**statistics.null_of(others), "null": 0.0},
+    )
+
+
+def _outside(values: Tensor, null: Tensor) -> int:
+    """How many eigenvalues are beyond the edges of isotropic spectra (draws, k)."""
+    values = values[: null.shape[1]]
+    return int((values > null.max()).sum() + (values < null.min()).sum())

@@ -1,0 +1,127 @@
+"""The probe `decision-plane`: two circles in a plane, and the boundary a network learns there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.data import Data
+from penchant_numerics.derivatives import first_output
+from penchant_numerics.trainer import evaluate, outputs
+from torch import Tensor, nn
+
+from penchant_gih.declarations.preference import DecisionPlane
+from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+
+OUTPUTS = 2
+SHOWN = 400  # test samples kept for the picture
+
+
+def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
+    """Train in the plane of one direction and each of the others, several networks a plane."""
+    found = preferred_directions(
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+    )
+    seconds = chosen_indices(options.seconds, found.vectors)
+    (first,) = chosen_indices((options.first,), found.vectors)
+    if first in seconds:
+        raise penchant.Error(f"a plane needs two directions, found index {first} twice")
+    items = []
+    for place, second in enumerate(seconds):
+        for training in range(options.trainings):
+            items.append({"place": place, "plane": second, "training": training})
+    shared = {"first": found.vectors[first], "seconds": found.vectors[seconds]}
+    shards = list(context.map(learnt_boundary, items, shared=shared))
+
+    arrays: dict[str, Any] = {
+        "seconds": np.array(seconds),
+        "eigenvalues": found.eigenvalues[seconds],
+        "axis": _axis(options),
+        "planes": _by_plane(shards, "plane", options),
+        "points": _by_plane(shards, "points", options)[:, 0],
+        "labels": _by_plane(shards, "labels", options)[:, 0],
+    }
+    for name in ("train", "test"):
+        values = _by_plane(shards, name, options)
+        samples = getattr(options, name)
+        mean, stderr = statistics.accuracy(values, samples, shared=True)
+        arrays[f"{name}-accuracy"] = mean
+        arrays[f"{name}-accuracy-stderr"] = stderr
+    conventions = {
+        "plane": "second logit minus first, all other directions at zero",
+        "outputs": "two logits",
+    }
+    return penchant.Result(_quantities(arrays), arrays, conventions=conventions)
+
+
+def _axis(options: DecisionPlane) -> np.ndarray:
+    """Coordinates of the grid."""
+    half = options.extent * max(options.radii)
+    return np.linspace(-half, half, options.grid_points)
+
+
+def _by_plane(shards: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
+    """What shards found, (planes, trainings, ...)."""
+    values = np.array([shard[name] for shard in shards])
+    return values.reshape(-1, options.trainings, *values.shape[1:])
+
+
+def learnt_boundary(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
+    """Accuracies of one trained network, its outputs on a grid, some test samples in the plane."""
+    rows = torch.stack([context.shared["first"], context.shared["seconds"][item["place"]]])
+    data = _data(context, rows)
+    network = context.network(item["training"], outputs=OUTPUTS)
+    keys = (item["plane"], item["training"])
+    for _ in context.train(network, data.train, *keys, test=data.test):
+        pass
+    directions = rows.to(context.device, context.dtype)
+    return {
+        "train": evaluate(network, data.train)[1],
+        "test": evaluate(network, data.test)[1],
+        "plane": _outputs_on_grid(context, network, directions),
+        "points": data.test.inputs[:SHOWN].flatten(1) @ directions.T,
+        "labels": data.test.labels[:SHOWN],
+    }
+
+
+def _data(context: penchant.Context, rows: Tensor) -> Data:
+    options = context.options
+    return context.dataset(
+        "two-circles",
+        directions=rows.cpu().numpy(),
+        radii=options.radii,
+        noise_std=options.noise_std,
+        train=options.train,
+        test=options.test,
+        input_shape=list(context.architecture.shape),
+    )
+
+
+def _outputs_on_grid(context: penchant.Context, network: nn.Module, directions: Tensor) -> Tensor:
+    """Outputs (grid, grid), the first direction outermost."""
+    place = {"device": context.device, "dtype": context.dtype}
+    axis = torch.as_tensor(_axis(context.options), **place)
+    spots = torch.cartesian_prod(axis, axis) @ directions  # (grid * grid, D)
+    spots = spots.reshape(-1, *context.architecture.shape)
+    values = first_output(outputs(network, spots))
+    return values.reshape(len(axis), len(axis))
+
+
+def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
+    """Test accuracy in the plane of the smallest and of the largest second index."""
+    places = {
+        "best": int(arrays["seconds"].argmin()),
+        "worst": int(arrays["seconds"].argmax()),
+    }
+    found = {}
+    for name, place in places.items():
+        found[f"{name}-aligned-test-accuracy"] = penchant.Quantity(
+            arrays["test-accuracy"][place],
+            stderr=arrays["test-accuracy-stderr"][place],
+            over="trainings and samples",
+            null=0.5,
+        )
+    return found

@@ -1,0 +1,195 @@
+"""The probe `direction-generalization`: what is learnt along each direction that decides labels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.data import Samples
+from penchant_numerics.moments import descending_eigh
+from penchant_numerics.trainer import evaluate
+from torch import Tensor
+
+from penchant_gih.declarations.preference import DirectionGeneralization
+from penchant_gih.numerics.geometry import uncentred
+from penchant_gih.numerics.labels import Labeller, isotropic_inputs
+from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+
+OUTPUTS = 2
+CHANCE = 0.5  # labels are split at their median
+FITTED = 0.995  # training accuracy from which on a direction counts as learnt
+PUBLISHED_NOISE = {"dataset": 0.2, "isotropic": 0.0}  # while labelling
+
+
+def run(options: DirectionGeneralization, context: penchant.Context) -> penchant.Result:
+    """Train fresh networks a direction, each a shard of its own."""
+    eigenvalues, vectors = _basis(options, context)
+    indices = chosen_indices(options.indices, vectors, every=options.every)
+    items = []
+    for place, index in enumerate(indices):
+        for training in range(options.trainings):
+            items.append({"place": place, "index": index, "training": training})
+    shared = {"directions": vectors[indices]}
+    rows = list(context.map(labelled_accuracy, items, shared=shared))
+    arrays = {
+        **_accuracies(rows, options),
+        "indices": np.array(indices),
+        "eigenvalues": eigenvalues[indices],
+    }
+    _warn_unfitted(context, arrays["train-accuracy"])
+    return penchant.Result(_quantities(arrays, context), arrays, conventions=_conventions(options))
+
+
+def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors (rows) of G, or of G S G, as many as mean anything."""
+    found = preferred_directions(
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+    )
+    if options.basis == "g":
+        return found.eigenvalues, found.vectors
+    S = uncentred(context.data.train.inputs).to(found.matrix)
+    eigenvalues, vectors = descending_eigh(found.matrix @ S @ found.matrix)
+    rank = len(found.vectors)
+    return eigenvalues[:rank], vectors[:rank]
+
+
+def labelled_accuracy(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
+    """Accuracies of one network trained on labels that one direction decides."""
+    direction = context.shared["directions"][item["place"]]
+    train, test = labelled_samples(context, direction, item["training"])
+    network = context.network(item["training"], outputs=OUTPUTS)
+    keys = (item["index"], item["training"])
+    for _ in context.train(network, train, *keys, test=test):
+        pass
+    loss = context.training.loss
+    return {
+        "train": evaluate(network, train, loss=loss)[1],
+        "test": evaluate(network, test, loss=loss)[1],
+        "train-samples": len(train.labels),
+        "test-samples": len(test.labels),
+    }
+
+
+def labelled_samples(
+    context: penchant.Context, direction: Tensor, training: int
+) -> tuple[Samples, Samples]:
+    """Inputs of the dataset, or isotropic ones, with labels by one direction.
+
+    Trainings differ by their noise, and on isotropic data by their inputs.
+    """
+    options = context.options
+    direction = direction.to("cpu", torch.float64)
+    inputs = []
+    for name in ("train", "test"):
+        if options.data == "dataset":
+            inputs.append(getattr(context.data, name).inputs)
+            continue
+        drawn = isotropic_inputs(
+            getattr(options, name),
+            direction,
+            options.epsilon,
+            context.architecture.shape,
+            context.generator("samples", name, training),
+        )
+        inputs.append(drawn.to(context.device, context.dtype))
+    labeller = Labeller(
+        direction,
+        options.labels,
+        inputs[0],
+        noise=label_noise(options),
+        unit=None if options.data == "dataset" else options.epsilon,
+    )
+    parts = []
+    for name, part in zip(("train", "test"), inputs):
+        stream = context.generator("samples", f"{name} labels", training)
+        parts.append(Samples(part, labeller(part, stream)))
+    return parts[0], parts[1]
+
+
+def label_noise(options: DirectionGeneralization) -> float:
+    """The variance of the noise while labelling, in units of the channel's."""
+    if options.label_noise is not None:
+        return options.label_noise
+    return PUBLISHED_NOISE[options.data]
+
+
+def _accuracies(
+    rows: list[dict[str, Any]], options: DirectionGeneralization
+) -> dict[str, np.ndarray]:
+    """Accuracies by direction; trainings on a dataset share its samples."""
+    found = {}
+    shared = options.data == "dataset"
+    for name in ("train", "test"):
+        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        samples = int(rows[0][f"{name}-samples"])
+        mean, stderr = statistics.accuracy(values, samples, shared=shared)
+        found[f"{name}-accuracy"] = mean
+        found[f"{name}-accuracy-stderr"] = stderr
+    return found
+
+
+def _warn_unfitted(context: penchant.Context, accuracy: np.ndarray) -> None:
+    short = int((accuracy < FITTED).sum())
+    if short:
+        context.warn(
+            f"{short} of {len(accuracy)} directions ended below 100 % training accuracy "
+            f"(lowest {accuracy.min():.3f}): train longer"
+        )
+
+
+def _conventions(options: DirectionGeneralization) -> dict[str, str]:
+    on_dataset = options.data == "dataset"
+    isotropic = f"epsilon a u + N(0, I - u u^T), epsilon {options.epsilon:g}"
+    noise = f"noise {label_noise(options):g} x channel variance while labelling"
+    score = f"{options.labels} in u.x"
+    if options.labels == "sinusoid":
+        score = "sin(u.x), x standardised per channel" if on_dataset else "sin(pi a)"
+    return {
+        "inputs": "the dataset's inputs" if on_dataset else isotropic,
+        "labels": f"{score}, threshold the training median, {noise}",
+        "directions": "eigenvectors of G S G" if options.basis == "gsg" else "eigenvectors of G",
+        "outputs": "two logits",
+    }
+
+
+def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """Mean accuracy, the drop from the leading half of indices to the trailing, the order."""
+    order = np.argsort(arrays["indices"])
+    index = arrays["indices"][order]
+    test = arrays["test-accuracy"][order]
+    errors = arrays["test-accuracy-stderr"][order]
+    over = {"over": "directions", "count": len(test)}
+    stderr = _of_mean(test, errors)
+    found = {"test-accuracy": penchant.Quantity(test.mean(), stderr=stderr, null=CHANCE, **over)}
+    half = len(test) // 2
+    if half:
+        first = slice(0, half)
+        last = slice(len(test) - half, None)
+        drop = test[first].mean() - test[last].mean()
+        stderr = math.hypot(
+            _of_mean(test[first], errors[first]), _of_mean(test[last], errors[last])
+        )
+        found["drop"] = penchant.Quantity(drop, stderr=stderr, null=0.0, **over)
+    if len(test) > 2 and statistics.varies(test):
+        stream = context.generator("permutations")
+        ranked = statistics.rank_correlation(test, -index, generator=stream)
+        found["rank-correlation"] = penchant.Quantity(
+            ranked.value,
+            stderr=ranked.stderr,
+            null=ranked.null,
+            null_spread=ranked.null_spread,
+            null_stderr=ranked.null_stderr,
+            **over,
+        )
+    return found
+
+
+def _of_mean(values: np.ndarray, errors: np.ndarray) -> float:
+    """Standard error of a mean over directions: their spread, at least what their errors make."""
+    own = float(np.sqrt((errors**2).sum())) / len(values)
+    _, spread = statistics.mean_and_stderr(values)
+    return max(own, spread or 0.0)

@@ -1,0 +1,152 @@
+"""The probe `feature-elimination`: what does taking out what a network cannot see cost it?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.trainer import outputs, predictions
+from torch import Tensor
+
+from penchant_gih.declarations.preference import FeatureElimination
+from penchant_gih.numerics.advantage import advantage
+from penchant_gih.numerics.elimination import (
+    equal_count,
+    explained,
+    least_aligned,
+    random_rows,
+    without,
+)
+from penchant_gih.numerics.geometry import uncentred
+from penchant_gih.probes.preferred_directions import preferred_directions
+from penchant_gih.probes.probing import scalar_outputs
+
+
+def run(options: FeatureElimination, context: penchant.Context) -> penchant.Result:
+    """Train on what is left after taking out more and more directions.
+
+    A shard is one training of one kind of directions.
+    """
+    size = math.prod(context.data.shape)
+    removed = _removed(options.removed, size)
+    G = _geometry(options, context, size)
+    S = uncentred(context.data.train.inputs).to(G)
+    rows = least_aligned(G, S, ridge=options.ridge)
+    shares = [0.0, *explained(rows, S).tolist()]
+    wanted = [shares[count] for count in removed]
+
+    items = []
+    for training in range(options.trainings):
+        items.append({"training": training, "counts": removed, "random": False})
+    for training in range(options.trainings):
+        counts = _random_counts(context, training, S.cpu(), wanted)
+        items.append({"training": training, "counts": counts, "random": True})
+    shared = {"rows": rows[: max(removed)]}
+    right = [shard["right"] for shard in context.map(right_without, items, shared=shared)]
+    ours = np.array(right[: options.trainings])  # (trainings, counts, samples)
+    others = np.array(right[options.trainings :])
+
+    random = [item["counts"] for item in items[options.trainings :]]
+    arrays = {
+        "removed": np.array(removed),
+        "explained": np.array(wanted),
+        **_with_error("random-removed", np.array(random)),
+        **_accuracies("test-accuracy", ours),
+        **_accuracies("random-test-accuracy", others),
+    }
+    return penchant.Result(_quantities(ours, others), arrays, conventions=_conventions(options))
+
+
+def _geometry(options: FeatureElimination, context: penchant.Context, size: int) -> Tensor:
+    """G; one of too few networks has no generalised eigenvectors."""
+    found = preferred_directions(
+        context,
+        networks=options.networks,
+        outputs=scalar_outputs(context),
+        stored=options.geometry,
+    )
+    if len(found.vectors) < size:
+        raise penchant.Error(
+            f"generalised eigenvectors need at least {size} networks, as many as inputs, "
+            f"found networks {options.networks}"
+        )
+    return found.matrix
+
+
+def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
+    """How many directions are taken out: as asked, or none to all but one in eight steps."""
+    if removed is None:
+        return sorted({round(share * (size - 1) / 8) for share in range(9)})
+    if list(removed) != sorted(set(removed)) or removed[-1] >= size:
+        raise penchant.Error(
+            f"removed must ascend and stay below {size}, the number of inputs, "
+            f"found {list(removed)}"
+        )
+    return list(removed)
+
+
+def _random_counts(
+    context: penchant.Context, training: int, S: Tensor, shares: list[float]
+) -> list[int]:
+    """How many random directions explain as much."""
+    found = explained(_random_basis(context, training, len(S)), S)
+    return [equal_count(found, share) for share in shares]
+
+
+def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor:
+    return random_rows(size, context.generator("random directions", training))
+
+
+def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
+    """On which test samples one network is right, for each number of directions taken out."""
+    data = context.data
+    rows = context.shared["rows"]
+    if item["random"]:
+        rows = _random_basis(context, item["training"], math.prod(data.shape))
+    found = []
+    for count in item["counts"]:
+        train = without(data.train, rows[:count])
+        test = without(data.test, rows[:count])
+        network = context.network(item["training"])
+        for _ in context.train(network, train, item["training"], test=test):
+            pass
+        found.append(predictions(outputs(network, test.inputs)) == test.labels)
+    return {"right": torch.stack(found)}
+
+
+def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
+    """Means over trainings (trainings, ...), with their errors where there are two or more."""
+    mean, stderr = statistics.mean_and_stderr(values, axis=0)
+    return {name: mean} if stderr is None else {name: mean, f"{name}-stderr": stderr}
+
+
+def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
+    """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
+    values = right.mean(2).T  # (counts, trainings)
+    mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
+    return {name: mean, f"{name}-stderr": stderr}
+
+
+def _conventions(options: FeatureElimination) -> dict[str, str]:
+    return {
+        "directions": "generalised eigenvectors of (G, S), least aligned with G first, "
+        "orthonormalised in their order",
+        "S": f"uncentred, plus {options.ridge:g} of its mean eigenvalue on the diagonal",
+        "random": "as many random orthonormal directions as explain at least the same share of "
+        "the trace of S",
+    }
+
+
+def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
+    """Mean advantage over random directions, where something is taken out."""
+    if ours.shape[1] > 1:
+        ours, others = ours[:, 1:], others[:, 1:]
+    value, stderr = advantage(ours, others)
+    over = "trainings and test samples"
+    return {
+        "advantage": penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), null=0.0)
+    }

@@ -1,0 +1,120 @@
+"""The probe `feature-preference`: does a network rely on the linear feature or on the ring?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+from penchant_numerics import statistics
+from penchant_numerics.data import Data
+from penchant_numerics.trainer import evaluate
+from torch import Tensor
+
+from penchant_gih.declarations.preference import FeaturePreference
+from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+
+OUTPUTS = 2
+FEATURES = ("linear", "ring")
+ACCURACIES = {
+    "train": "train-accuracy",
+    "both": "test-accuracy",
+    "linear": "linear-accuracy",
+    "ring": "ring-accuracy",
+}
+
+
+def run(options: FeaturePreference, context: penchant.Context) -> penchant.Result:
+    """Train on both features at once, the linear one on one direction after another."""
+    found = preferred_directions(
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+    )
+    indices = _indices(options, found.vectors)
+    items = []
+    for place, index in enumerate(indices):
+        for training in range(options.trainings):
+            items.append({"place": place, "index": index, "training": training})
+    shared = {
+        "directions": found.vectors[indices],
+        "plane": found.vectors[list(options.ring)],
+    }
+    rows = list(context.map(accuracy_by_feature, items, shared=shared))
+    arrays: dict[str, Any] = {
+        "indices": np.array(indices),
+        "eigenvalues": found.eigenvalues[indices],
+    }
+    for name, array in ACCURACIES.items():
+        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        samples = options.train if name == "train" else options.test
+        mean, stderr = statistics.accuracy(values, samples, shared=True)
+        arrays[array] = mean
+        arrays[f"{array}-stderr"] = stderr
+    conventions = {
+        "alone": "the other feature is that of an independent random label",
+        "outputs": "two logits",
+    }
+    return penchant.Result(_quantities(arrays), arrays, conventions=conventions)
+
+
+def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
+    """Where the linear feature goes: never on the ring's own plane."""
+    chosen_indices(options.ring, vectors)
+    indices = chosen_indices(options.indices, vectors, every=options.every)
+    if options.indices is None:
+        return [index for index in indices if index not in options.ring]
+    both = sorted(set(indices) & set(options.ring))
+    if both:
+        raise penchant.Error(f"indices must not be those of the ring's plane, found {both} in both")
+    return indices
+
+
+def accuracy_by_feature(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
+    """Accuracies of one network: on training samples, on both features, on each alone."""
+    data = _data(context, item, "both")
+    network = context.network(item["training"], outputs=OUTPUTS)
+    keys = (item["index"], item["training"])
+    for _ in context.train(network, data.train, *keys, test=data.test):
+        pass
+    found = {
+        "train": evaluate(network, data.train)[1],
+        "both": evaluate(network, data.test)[1],
+    }
+    for name in FEATURES:
+        found[name] = evaluate(network, _data(context, item, name).test)[1]
+    return found
+
+
+def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
+    options = context.options
+    first = context.shared["directions"][item["place"]]
+    rows = [first.tolist(), *context.shared["plane"].tolist()]
+    return context.dataset(
+        "linear-and-ring",
+        tested=tested,
+        directions=rows,
+        epsilon=options.epsilon,
+        noise_std=options.noise_std,
+        radii=options.radii,
+        train=options.train,
+        test=options.test,
+        input_shape=list(context.architecture.shape),
+    )
+
+
+def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
+    """Accuracy on each feature alone, at the smallest and at the largest index."""
+    places = {
+        "first": int(arrays["indices"].argmin()),
+        "last": int(arrays["indices"].argmax()),
+    }
+    found = {}
+    for feature in FEATURES:
+        name = f"{feature}-accuracy"
+        for place, position in places.items():
+            found[f"{place}-{name}"] = penchant.Quantity(
+                arrays[name][position],
+                stderr=arrays[f"{name}-stderr"][position],
+                over="trainings and samples",
+                null=0.5,
+            )
+    return found

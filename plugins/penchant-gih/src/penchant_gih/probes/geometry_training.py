@@ -1,0 +1,263 @@
+"""The probe `geometry-training`: how the geometry of trained networks changes, towards what."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.correlation import (
+    corr_of_sampled,
+    corr_with_fixed,
+    distinct_mean,
+    rotated,
+)
+from penchant_numerics.data import Data
+from penchant_numerics.trainer import evaluate
+from torch import Tensor, nn
+
+from penchant_gih.declarations.geometry import GeometryTraining
+from penchant_gih.numerics.geometry import flipped, uncentred
+from penchant_gih.numerics.gradients import probed_gradients
+from penchant_gih.numerics.projected import Projected
+from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
+from penchant_gih.probes.missing import missing_names
+from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
+from penchant_gih.probes.probing import (
+    BATCH_NORM,
+    probing_points,
+    probing_scale,
+    scalar_outputs,
+    stacked,
+    tensors_of,
+    with_statistics,
+)
+from penchant_gih.probes.training_steps import chosen_steps
+
+DATA = {
+    "dataset": "the dataset",
+    "geometry": "N(0, G/|G|), random labels",
+    "flipped": "N(0, flip(G)/|G|), random labels",
+}
+TRAININGS_A_SHARD = {"dataset": 1, "geometry": 5, "flipped": 5}
+CORRELATIONS = ("corr-s", "corr-gsg")
+ACCURACIES = ("train-accuracy", "test-accuracy")
+
+
+def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result:
+    """Measure G, train networks, and compare their geometry at each step with S and G S G."""
+    narrower = context.scope(outputs=_outputs(options, context))
+    # Other networks than the trained ones: G S G would contain the very gradients it is compared
+    # with.
+    others = narrower.scope(first=options.trainings)
+    geometry = independent_parts(others, options.networks)
+    shared = {}
+    if options.data != "dataset":
+        # And others again for the covariance: S must not know the noise of the G it is projected
+        # with.
+        again = narrower.scope(first=options.trainings + options.networks)
+        source = with_matrix(again, options.networks).matrix
+        shared["covariance"] = _covariance(source, options.data).to(torch.float32)
+    data = training_data(narrower, shared)
+    steps = _steps(narrower, data)
+
+    shards = list(
+        narrower.map(
+            train_and_probe,
+            networks=options.trainings,
+            a_shard=TRAININGS_A_SHARD[options.data],
+            shared=shared,
+        )
+    )
+    columns = [torch.as_tensor(shard["gradients"], device=context.device) for shard in shards]
+    gradients = torch.cat(columns, 1).to(torch.float64)
+    S = uncentred(data.train.inputs).to(context.device)
+    arrays = {
+        "steps": np.array(steps),
+        **_accuracies(shards, data),
+        **_correlations(gradients, S, Projected(geometry.parts, S)),
+        **_velocities(gradients),
+    }
+    quantities = _quantities(arrays, data, options.trainings)
+    missing = missing_names(context, arrays, quantities)
+    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
+
+
+def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
+    """Two logits for synthetic data; for a dataset, what its classes need."""
+    if options.data != "dataset":
+        return 2
+    if context.data.outputs > 2:
+        raise penchant.Error(f"geometry-training needs two classes, found {context.data.outputs}")
+    return scalar_outputs(context)
+
+
+def _steps(context: penchant.Context, data: Data) -> list[int]:
+    total = context.training.total_steps(len(data.train.labels))
+    options = context.options
+    return chosen_steps(options.at_steps, total, look_every=options.look_every)
+
+
+def _covariance(geometry: Tensor, data: str) -> Tensor:
+    """G, or G with its eigenvalues in reverse order, with spectral norm 1."""
+    matrix = geometry if data == "geometry" else flipped(geometry)
+    return matrix / torch.linalg.eigvalsh(matrix)[-1]
+
+
+def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
+    """The job's dataset, or normal inputs with this covariance and random labels."""
+    options = context.options
+    if options.data == "dataset":
+        return context.data
+    return context.dataset(
+        "gaussian",
+        covariance=shared["covariance"].cpu().numpy(),
+        size=list(context.architecture.shape),
+        train=options.train,
+        test=options.test,
+    )
+
+
+def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tensor]:
+    """Gradients (steps, networks, inputs, D) and accuracies (steps, networks) along trainings."""
+    data = training_data(context, context.shared)
+    points = probing_points(
+        context,
+        indices,
+        inputs=context.options.inputs,
+        probing="gaussian",
+        scale=probing_scale(context),
+    )
+    columns = []
+    for place, index in enumerate(indices):
+        columns.append(_along_training(context, data, index, points[place]))
+    return {name: torch.stack([column[name] for column in columns], 1) for name in columns[0]}
+
+
+def _along_training(
+    context: penchant.Context, data: Data, index: int, points: Tensor
+) -> dict[str, Tensor]:
+    """Gradients (steps, inputs, D) and accuracies (steps,) of one training."""
+    steps = _steps(context, data)
+    network = context.network(index)
+    loss = context.training.loss
+    gradients, train, test = [], [], []
+    for _ in context.train(network, data.train, index, steps=steps, test=data.test):
+        gradients.append(_gradients(context, network, data, points))
+        train.append(evaluate(network, data.train, loss=loss)[1])
+        test.append(evaluate(network, data.test, loss=loss)[1])
+    # A training that stopped early stays where it is.
+    for column in (gradients, train, test):
+        column += column[-1:] * (len(steps) - len(column))
+    numbers = {"dtype": torch.float64, "device": "cpu"}
+    return {
+        "gradients": torch.stack(gradients),
+        "train-accuracy": torch.tensor(train, **numbers),
+        "test-accuracy": torch.tensor(test, **numbers),
+    }
+
+
+def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
+    """Gradients (inputs, D) of one network."""
+    policy = context.options.batch_norm
+    prepared = with_statistics(network, policy, data.train.inputs)
+    ensemble = stacked(prepared, [tensors_of(prepared)])
+    return probed_gradients(ensemble, points[None], rows_mix=policy == "batch")[0]
+
+
+def _accuracies(shards: list[dict[str, Any]], data: Data) -> dict[str, np.ndarray]:
+    """Mean accuracies (steps,) over trainings, which share their samples."""
+    found = {}
+    for name, part in zip(ACCURACIES, (data.train, data.test)):
+        values = np.concatenate([shard[name] for shard in shards], axis=1)  # (steps, trainings)
+        mean, stderr = statistics.accuracy(values, len(part.labels), shared=True)
+        found[name] = mean
+        found[f"{name}-stderr"] = stderr
+    return found
+
+
+def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
+    """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
+    squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
+    heights = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
+    found: dict[str, list[float]] = {}
+    for step in gradients:
+        table = squared_products(step, step).cpu()
+        trace = float(step.square().sum(2).mean())
+        norm = distinct_mean(table, range(len(table)))
+        forms = quadratic_forms(step, S).cpu()
+        corrs = {
+            "corr-s": corr_with_fixed(forms, table, squares["corr-s"]),
+            "corr-gsg": projected.corr(projected.forms(step), table),
+        }
+        for name, corr in corrs.items():
+            null = rotated(trace, heights[name], norm, squares[name], len(S))
+            suffixes = ("", "-stderr", "-null", "-null-spread")
+            for suffix, value in zip(suffixes, (*corr, *null)):
+                found.setdefault(f"{name}{suffix}", []).append(value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def _velocities(gradients: Tensor) -> dict[str, np.ndarray]:
+    """1 - Corr of the geometries at consecutive steps, of different networks only."""
+    tables = [squared_products(step, step).cpu() for step in gradients]
+    values, errors = [], []
+    for after in range(1, len(gradients)):
+        before = after - 1
+        cross = squared_products(gradients[after], gradients[before]).cpu()
+        corr = corr_of_sampled(cross, tables[after], tables[before])
+        values.append(1 - corr.value)
+        errors.append(corr.stderr)
+    return {"velocity": np.array(values), "velocity-stderr": np.array(errors)}
+
+
+def _conventions(options: GeometryTraining) -> dict[str, str]:
+    return {
+        "data": DATA[options.data],
+        "S": "sum of x x^T over the training samples, uncentred",
+        "corr": "norms and velocities from different networks only: the plain norm of a sampled "
+        "G is too large",
+        "velocity": "1 - Corr(G_t, G_s) of consecutive steps s < t",
+        "trained batch-norm": BATCH_NORM[options.batch_norm],
+    }
+
+
+def _quantities(
+    arrays: dict[str, np.ndarray], data: Data, trainings: int
+) -> dict[str, penchant.Quantity]:
+    over = {"over": "trainings", "count": trainings}
+    found = {}
+    for name in CORRELATIONS:
+        found[f"peak-{name}"] = _peak(arrays, name, trainings)
+    for name, part in zip(ACCURACIES, (data.train, data.test)):
+        found[name] = penchant.Quantity(
+            arrays[name][-1],
+            stderr=arrays[f"{name}-stderr"][-1],
+            over="trainings and samples",
+            count=trainings,
+            null=float(part.labels.bincount().max()) / len(part.labels),
+        )
+    if len(arrays["velocity"]):
+        total = np.sum(arrays["velocity"])
+        stderr = math.sqrt(np.sum(arrays["velocity-stderr"] ** 2))
+        found["path-length"] = penchant.Quantity(total, stderr=stderr, null=0.0, **over)
+    return found
+
+
+def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.Quantity:
+    """The largest Corr over steps; missing where there is none at any step."""
+    known = np.isfinite(arrays[name])
+    if not known.any():
+        return penchant.Quantity(math.nan, over="trainings", count=trainings)
+    step = int(np.nanargmax(arrays[name]))
+    return penchant.Quantity(
+        arrays[name][step],
+        stderr=arrays[f"{name}-stderr"][step],
+        over="trainings",
+        count=trainings,
+        null=arrays[f"{name}-null"][step],
+        null_spread=arrays[f"{name}-null-spread"][step],
+    )

@@ -1,0 +1,188 @@
+"""The probe `input-curvature`: the input Hessian of the loss against the geometry, by step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.correlation import (
+    Corr,
+    corr_of_sampled,
+    distinct_mean,
+    jackknifed,
+    rotated,
+)
+from torch import Tensor
+
+from penchant_gih.declarations.geometry import InputCurvature
+from penchant_gih.numerics.input_hessian import curvature_parts
+from penchant_gih.probes.missing import missing_names
+from penchant_gih.probes.probing import BATCH_NORM, with_statistics
+from penchant_gih.probes.training_steps import chosen_steps
+
+LARGEST = 2**30  # numbers kept of all Hessians together
+HOST = {"device": "cpu", "dtype": torch.float64}
+PARTS = ("first", "second", "geometry")
+
+
+def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
+    """Train networks, and take both parts of the Hessian at some samples at each step."""
+    if context.data.classes != 2:
+        raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
+    steps = _steps(context)
+    _check_size(options, context, len(steps))
+    items = list(range(options.trainings))
+    shards = list(context.map(curvature_along_training, items))
+    arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(shards, len(steps))}
+    weights = np.array([shard["weight"] for shard in shards])
+    mean, stderr = statistics.mean_and_stderr(weights, axis=0)
+    arrays |= {"weight": mean, "weight-stderr": stderr}
+    quantities = _quantities(arrays, options)
+    missing = missing_names(context, arrays, quantities)
+    return penchant.Result(
+        quantities, arrays, conventions=_conventions(options, context), missing=missing
+    )
+
+
+def _steps(context: penchant.Context) -> list[int]:
+    total = context.training.total_steps(len(context.data.train.labels))
+    return chosen_steps(context.options.at_steps, total)
+
+
+def _check_size(options: InputCurvature, context: penchant.Context, steps: int) -> None:
+    """Refuse what would not fit."""
+    size = math.prod(context.data.shape)
+    numbers = len(PARTS) * options.trainings * steps * size**2
+    if numbers > LARGEST:
+        what = f"Hessians of {options.trainings} networks at {steps} steps of {size} inputs"
+        need = f"{numbers / 2**30:.1f} x 2^30 numbers"
+        raise penchant.Error(f"{what} are {need}, expected at most 2^30")
+
+
+def curvature_along_training(context: penchant.Context, index: int) -> dict[str, Tensor]:
+    """Parts of the mean Hessian and of g g^T of one network (steps, D, D); mean l'' (steps,)."""
+    options = context.options
+    train = context.data.train
+    stream = context.generator("points", index)
+    order = torch.randperm(len(train.labels), generator=stream, device="cpu")
+    some = train.select(order[: options.samples].to(train.labels.device))
+    targets = 2 * some.labels.to(context.dtype) - 1
+    network = context.network(index, outputs=1)
+    loss = context.training.loss
+    steps = _steps(context)
+    found = []
+    for _ in context.train(network, train, index, steps=steps, test=context.data.test):
+        prepared = with_statistics(network, options.batch_norm, train.inputs)
+        prepared.requires_grad_(False)
+        found.append(curvature_parts(prepared, some.inputs, targets, loss=loss))
+    # A training that stopped early stays where it is.
+    found += found[-1:] * (len(steps) - len(found))
+    return {name: torch.stack([parts[name] for parts in found]) for name in (*PARTS, "weight")}
+
+
+def _rows(shards: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
+    """Everything by step."""
+    found: dict[str, list[float]] = {}
+    for number in range(steps):
+        parts = {}
+        for name in PARTS:
+            matrices = np.stack([shard[name][number] for shard in shards])
+            parts[name] = torch.as_tensor(matrices, **HOST)
+        for name, value in _row(parts).items():
+            found.setdefault(name, []).append(value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def _row(parts: dict[str, Tensor]) -> dict[str, float]:
+    """Corr(H, G_t), its null, and the share of the second part, from parts (networks, D, D)."""
+    first = parts["first"].flatten(1)
+    second = parts["second"].flatten(1)
+    geometry = parts["geometry"].flatten(1)
+    hessian = first + second
+    whole = hessian @ hessian.T
+    own = geometry @ geometry.T
+    corr = corr_of_sampled(hessian @ geometry.T, whole, own)
+    share = second_share(second @ second.T, whole)
+
+    count, size = parts["first"].shape[:2]
+    trace = _mean_trace(hessian.reshape(-1, size, size))
+    norms = [distinct_mean(table, range(count)) for table in (whole, own)]
+    null = rotated(trace, _mean_trace(parts["geometry"]), *norms, size)
+    return {
+        "corr-g": corr.value,
+        "corr-g-stderr": corr.stderr,
+        "corr-g-null": null.null,
+        "corr-g-null-spread": null.null_spread,
+        "second-share": share.value,
+        "second-share-stderr": share.stderr,
+    }
+
+
+def _mean_trace(matrices: Tensor) -> float:
+    return float(matrices.diagonal(dim1=1, dim2=2).sum(1).mean())
+
+
+def second_share(inner: Tensor, whole: Tensor) -> Corr:
+    """|E[l' Hess f]| / |H| from products of different networks, with its standard error.
+
+    The squared share q is unbiased and may come out negative: then nothing is common to the
+    networks, the share is 0, and its error is what one standard error of q would show,
+    sqrt(s). Where some networks left out make q negative, the same holds around the share:
+    sqrt(q + s) - sqrt(q). A part that is exactly zero has no error.
+
+    Args:
+        inner: <B_i, B_j> of the second part, (networks, networks).
+        whole: <H_i, H_j>.
+    """
+
+    def squared(keep: list[int]) -> float:
+        below = distinct_mean(whole, keep)
+        return distinct_mean(inner, keep) / below if below > 0 else math.nan
+
+    count = len(inner)
+    everything = list(range(count))
+    squares = [squared(everything)]
+    for each in everything:
+        squares.append(squared([other for other in everything if other != each]))
+    if all(square > 0 for square in squares):
+        return jackknifed(lambda keep: math.sqrt(squared(keep)), count)
+    square = jackknifed(squared, count)
+    if math.isnan(square.value):
+        return square
+    value = math.sqrt(max(0.0, square.value))
+    return Corr(value, math.sqrt(max(0.0, square.value) + square.stderr) - value)
+
+
+def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str, str]:
+    loss = context.training.loss
+    return {
+        "curvature": f"mean input Hessian of the {loss} loss at training samples, "
+        "E[l''] g g^T + E[l'] Hess f; one output",
+        "second-share": "norm of E[l' Hess_x f] over that of the whole; 0 for piecewise linear "
+        "networks",
+        "corr": "inner products of different networks only",
+        "batch-norm": BATCH_NORM[options.batch_norm],
+    }
+
+
+def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, penchant.Quantity]:
+    over = {"over": "trainings", "count": options.trainings}
+    share = arrays["second-share"][-1]
+    error = arrays["second-share-stderr"][-1]
+    # A piecewise linear network has no second part at all.
+    nothing = share == 0 and error == 0
+    share_error = {"exact": True} if nothing else {"stderr": error, **over}
+    return {
+        "corr-g": penchant.Quantity(
+            arrays["corr-g"][-1],
+            stderr=arrays["corr-g-stderr"][-1],
+            null=arrays["corr-g-null"][-1],
+            null_spread=arrays["corr-g-null-spread"][-1],
+            **over,
+        ),
+        "second-share": penchant.Quantity(share, null=0.0, **share_error),
+    }

@@ -1,0 +1,98 @@
+"""G for the probes that build on it: stored, or from the estimator of the role `directions`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import penchant
+import torch
+from penchant_numerics.answers import Directions
+from penchant_numerics.moments import descending_eigh
+from torch import Tensor
+
+from penchant_gih.numerics.geometry import PARTS
+
+
+def preferred_directions(
+    context: penchant.Context, *, networks: int, outputs: int, stored: object = None
+) -> Directions:
+    """G with its matrix, from fresh networks or as it was stored.
+
+    Args:
+        context: Its estimator of the role `directions` is asked.
+        networks: How many networks are drawn.
+        outputs: How many outputs they have.
+        stored: A matrix (D, D) to use instead.
+    """
+    if stored is not None:
+        return _stored(context, stored)
+    return with_matrix(context.scope(outputs=outputs), networks)
+
+
+def with_matrix(context: penchant.Context, networks: int) -> Directions:
+    """What the estimator answers; leading pairs without the matrix are refused."""
+    estimator = context.estimator("directions")
+    found = estimator(networks=networks)
+    if found.matrix is None:
+        raise penchant.Error(
+            f"the whole matrix is needed, found {len(found.vectors)} leading directions of "
+            f"{estimator.name}: leave its option `leading` out"
+        )
+    return found
+
+
+def independent_parts(context: penchant.Context, networks: int) -> Directions:
+    """The same with G of independent parts of the networks.
+
+    An estimator that gives no parts is asked once for each part, networks of its own every time.
+    """
+    found = with_matrix(context, networks)
+    if found.parts is not None:
+        return found
+    a_part = networks // PARTS
+    parts = []
+    for number in range(PARTS):
+        own = context.scope(first=number * a_part)
+        parts.append(with_matrix(own, a_part).matrix)
+    return dataclasses.replace(found, parts=torch.stack(parts))
+
+
+def _stored(context: penchant.Context, stored: object) -> Directions:
+    size = math.prod(context.architecture.shape)
+    matrix = torch.as_tensor(stored, dtype=torch.float64).to(context.device)
+    if matrix.shape != (size, size):
+        found = list(matrix.shape)
+        raise penchant.Error(f"geometry must be {size} x {size}, found an array of shape {found}")
+    context.conventions["geometry"] = "stored"
+    matrix = (matrix + matrix.T) / 2
+    eigenvalues, vectors = descending_eigh(matrix)
+    trace = float(matrix.trace())
+    return Directions(eigenvalues, vectors, trace, None, networks=0, matrix=matrix)
+
+
+def chosen_indices(
+    indices: Sequence[int] | None, directions: Tensor, *, every: int = 1
+) -> list[int]:
+    """The indices asked for, or every so many; what has no meaning is refused.
+
+    Args:
+        indices: Eigen-indices; negative ones count from the end of the input's directions.
+        directions: Rows (rank, D), as many as mean anything.
+        every: The stride where no indices are given.
+    """
+    rank, size = directions.shape
+    if indices is None:
+        return list(range(0, rank, every))
+    chosen = [index + size if index < 0 else index for index in indices]
+    if not chosen or min(chosen) < 0 or max(chosen) >= size:
+        raise penchant.Error(f"the input has {size} directions, found indices {list(indices)}")
+    if max(chosen) >= rank:
+        need = f"networks must be at least {max(chosen) + 1}"
+        raise penchant.Error(
+            f"{rank} networks give {rank} directions, found index {max(chosen)}; {need}"
+        )
+    if len(set(chosen)) < len(chosen):
+        raise penchant.Error(f"indices must differ, found {list(indices)}")
+    return chosen

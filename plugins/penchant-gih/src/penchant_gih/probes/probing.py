@@ -1,0 +1,162 @@
+"""Networks and the inputs at which they are probed: each network has a stream of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import penchant
+import torch
+from penchant_numerics.ensembles import Ensemble, State, draw
+from penchant_numerics.safety import safe
+from torch import Tensor, nn
+
+from penchant_gih.numerics.gradients import networks_at_once
+
+OUTPUTS = {1: "the only one", 2: "second logit minus first"}
+BATCH_NORM = {
+    "running": "running statistics",
+    "batch": "statistics of the batch of probing inputs",
+    "calibrated": "calibrated statistics",
+}
+CALIBRATION = 256  # inputs over which batch-norm statistics are calibrated
+NO_LIMIT = 2**30
+
+
+def scalar_outputs(context: penchant.Context) -> int:
+    """Outputs of a network for G: as it would be trained with if that is one or two, else one."""
+    outputs = context.architecture.outputs
+    return outputs if outputs <= 2 else 1
+
+
+def drawn_networks(
+    context: penchant.Context,
+    indices: range,
+    *,
+    largest: int = NO_LIMIT,
+    batch_norm: str = "running",
+    calibration: Callable[[int], Tensor] | None = None,
+) -> Iterator[tuple[Ensemble, range]]:
+    """Networks stacked, as many at a time as their parameters allow.
+
+    Args:
+        context: Its architecture is drawn from.
+        indices: Numbers of the networks.
+        largest: The most that are stacked.
+        batch_norm: `running`, `batch` or `calibrated`.
+        calibration: For `calibrated`: inputs for the network of a number.
+
+    Yields:
+        The networks on the device, and their numbers.
+    """
+    for some in stacks(context, indices, largest=largest):
+        if calibration is None:
+            prepare = functools.partial(safe, batch_norm=batch_norm)
+            networks = draw(context.architecture, some, prepare=prepare)
+            yield networks.to(context.device, context.dtype), some
+        else:
+            yield _calibrated(context, some, calibration), some
+
+
+def stacks(
+    context: penchant.Context, indices: range, *, largest: int = NO_LIMIT
+) -> Iterator[range]:
+    """Numbers of networks, as many together as their parameters allow to stack."""
+    first = context.architecture(indices[0])
+    parameters = sum(tensor.numel() for tensor in first.parameters())
+    step = min(networks_at_once(parameters), largest)
+    for start in range(0, len(indices), step):
+        yield indices[start : start + step]
+
+
+def _calibrated(
+    context: penchant.Context, indices: range, calibration: Callable[[int], Tensor]
+) -> Ensemble:
+    """Networks whose batch-norm statistics are those of the calibration inputs, one by one."""
+    states = []
+    for index in indices:
+        network = safe(
+            context.network(index), batch_norm="calibrated", calibration=calibration(index)
+        )
+        states.append(tensors_of(network))
+    return stacked(network, states)
+
+
+def probing_points(
+    context: penchant.Context, indices: range, *, inputs: int, probing: str, scale: float
+) -> Tensor:
+    """Probing inputs (networks, inputs, *shape); each network's come from a stream of its own.
+
+    Args:
+        context: Gives the streams, the shape, and the data.
+        indices: Numbers of the networks.
+        inputs: How many inputs a network.
+        probing: `gaussian`, `zero` or `data`.
+        scale: Standard deviation of normal inputs.
+    """
+    # Networks are numbered from `first` on; so are their streams.
+    first = context.architecture.first
+    streams = [context.generator("probing", first + index) for index in indices]
+    return _points(context, streams, inputs, probing, scale)
+
+
+def calibration_points(
+    context: penchant.Context, index: int, *, probing: str, scale: float
+) -> Tensor:
+    """Inputs (CALIBRATION, *shape) of the probing law for the statistics of one network."""
+    stream = context.generator("calibration", context.architecture.first + index)
+    return _points(context, [stream], CALIBRATION, probing, scale)[0]
+
+
+def _points(
+    context: penchant.Context,
+    streams: list[torch.Generator],
+    inputs: int,
+    probing: str,
+    scale: float,
+) -> Tensor:
+    shape = context.architecture.shape
+    place = {"device": context.device, "dtype": context.dtype}
+    if probing == "zero":
+        return torch.zeros(len(streams), inputs, *shape, **place)
+    if probing == "data":
+        known = context.data.train.inputs
+        chosen = [
+            torch.randint(len(known), (inputs,), generator=stream, device="cpu")
+            for stream in streams
+        ]
+        return known[torch.stack(chosen).to(known.device)]
+    points = [torch.randn(inputs, *shape, generator=stream, device="cpu") for stream in streams]
+    return (scale * torch.stack(points)).to(**place)
+
+
+def probing_scale(context: penchant.Context) -> float:
+    """The standard deviation of probing inputs: the probe's own, or that of the estimator of G."""
+    if context.options.probing_scale is not None:
+        return context.options.probing_scale
+    return getattr(context.estimator("directions").options, "scale", 1.0)
+
+
+def with_statistics(network: nn.Module, batch_norm: str, inputs: Tensor) -> nn.Module:
+    """A trained network that can be differentiated twice, with these batch-norm statistics.
+
+    Args:
+        network: The network; it is not changed.
+        batch_norm: `running`, `batch` or `calibrated`.
+        inputs: Training inputs; the first of them are for calibration.
+    """
+    return safe(network, batch_norm=batch_norm, calibration=inputs[:CALIBRATION])
+
+
+def stacked(module: nn.Module, states: list[State]) -> Ensemble:
+    """Networks of one architecture, given by their tensors, as an ensemble."""
+    state = {}
+    for name in states[0]:
+        state[name] = torch.stack([each[name] for each in states])
+    return Ensemble(safe(module).requires_grad_(False), state, "trained")
+
+
+def tensors_of(network: nn.Module) -> State:
+    """A copy of the parameters and buffers of a network."""
+    named = [*network.named_parameters(), *network.named_buffers()]
+    return {name: tensor.detach().clone() for name, tensor in named}

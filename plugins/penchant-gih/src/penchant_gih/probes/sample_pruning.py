@@ -1,0 +1,123 @@
+"""The probe `sample-pruning`: is a training set better pruned by Score than at random?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.trainer import outputs, predictions
+from torch import Generator, Tensor
+
+from penchant_gih.declarations.preference import SamplePruning
+from penchant_gih.numerics.advantage import advantage
+from penchant_gih.numerics.geometry import scores
+from penchant_gih.probes.preferred_directions import independent_parts, preferred_directions
+from penchant_gih.probes.probing import scalar_outputs
+
+
+def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
+    """Score every training sample where it stands, then train without the lowest of each class.
+
+    And, as many, without random ones.
+    """
+    train = context.data.train
+    score, stderr = _scores(options, context, train.inputs.flatten(1))
+    items = []
+    for random in (False, True):
+        for fraction in options.fractions:
+            for training in range(options.trainings):
+                items.append({"fraction": fraction, "training": training, "random": random})
+    shared = {"scores": score}
+    right = [shard["right"] for shard in context.map(right_pruned, items, shared=shared)]
+    shape = (2, len(options.fractions), options.trainings, -1)
+    ours, others = np.array(right).reshape(shape).swapaxes(1, 2)  # (trainings, fractions, samples)
+    arrays = {
+        "fractions": np.array(options.fractions),
+        "scores": score,
+        **_accuracies("test-accuracy", ours),
+        **_accuracies("random-test-accuracy", others),
+    }
+    if stderr is not None:
+        arrays["scores-stderr"] = stderr
+    conventions = {"score": "in the order of the training samples; lowest of each class go first"}
+    return penchant.Result(_quantities(ours, others), arrays, conventions=conventions)
+
+
+def _scores(
+    options: SamplePruning, context: penchant.Context, inputs: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Score of every sample, with its standard error over networks where G was measured here."""
+    wanted = scalar_outputs(context)
+    if options.geometry is not None:
+        found = preferred_directions(
+            context, networks=options.networks, outputs=wanted, stored=options.geometry
+        )
+        return scores(found.matrix, inputs), None
+    found = independent_parts(context.scope(outputs=wanted), options.networks)
+    each = torch.stack([scores(part, inputs) for part in found.parts])  # (parts, samples)
+    stderr = each.std(0) / len(each) ** 0.5
+    return scores(found.matrix, inputs), stderr
+
+
+def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
+    """Indices, ascending, of the samples left after a share of every class is taken out.
+
+    Args:
+        score: Of every sample; the lowest go first.
+        labels: Their classes.
+        fraction: The share.
+    """
+    kept = []
+    for label in labels.unique():
+        own = (labels == label).nonzero().flatten()
+        order = own[score[own].argsort(stable=True)]
+        kept.append(order[_dropped(len(own), fraction) :])
+    return torch.cat(kept).sort().values
+
+
+def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
+    """As many of every class, chosen at random.
+
+    Larger shares take out what smaller ones do and more.
+    """
+    score = torch.rand(len(labels), generator=generator, device="cpu").to(labels.device)
+    return keep_highest(score, labels, fraction)
+
+
+def _dropped(count: int, fraction: float) -> int:
+    return min(count - 1, round(fraction * count))
+
+
+def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
+    """On which test samples one network is right that was trained on what was kept."""
+    data = context.data
+    training = item["training"]
+    labels = data.train.labels
+    if item["random"]:
+        stream = context.generator("random samples", training)
+        kept = keep_random(labels, item["fraction"], stream)
+    else:
+        kept = keep_highest(context.shared["scores"], labels, item["fraction"])
+    network = context.network(training)
+    for _ in context.train(network, data.train.select(kept), training, test=data.test):
+        pass
+    right = predictions(outputs(network, data.test.inputs)) == data.test.labels
+    return {"right": right}
+
+
+def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
+    """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
+    values = right.mean(2).T  # (fractions, trainings)
+    mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
+    return {name: mean, f"{name}-stderr": stderr}
+
+
+def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
+    value, stderr = advantage(ours, others)
+    over = "trainings and test samples"
+    return {
+        "advantage": penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), null=0.0)
+    }

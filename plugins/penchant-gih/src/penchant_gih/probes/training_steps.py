@@ -1,0 +1,28 @@
+"""Steps of training at which a probe looks."""
+
+from __future__ import annotations
+
+import penchant
+
+
+def chosen_steps(
+    at_steps: tuple[int, ...] | None, total: int, *, look_every: int | None = None
+) -> list[int]:
+    """The steps asked for, every so many, or 0, 1, 2, 4, ...; and the last where none are named.
+
+    Args:
+        at_steps: Steps, ascending.
+        total: The last step of the training.
+        look_every: The distance of steps.
+    """
+    if at_steps is None and look_every is not None:
+        return sorted({*range(0, total + 1, look_every), total})
+    if at_steps is None:
+        powers = {2**power for power in range(total.bit_length())}
+        return sorted({0, total} | {power for power in powers if power <= total})
+    if list(at_steps) != sorted(set(at_steps)) or at_steps[-1] > total:
+        raise penchant.Error(
+            f"at_steps must ascend and end at most at {total}, the last of the training, "
+            f"found {list(at_steps)}"
+        )
+    return list(at_steps)
