@@ -7,8 +7,7 @@ from pathlib import Path
 
 import penchant
 import torch
-from penchant import plugins as discovery
-from penchant.networks import BoundArchitecture
+from penchant import testing
 from penchant_numerics.derivatives import finite_differences, input_gradients
 from penchant_numerics.ensembles import draw
 
@@ -16,9 +15,7 @@ SHAPE = (1, 32, 32)
 
 
 def lenet():
-    return BoundArchitecture(
-        discovery.load().find("architecture", "lenet").component(), "lenet", SHAPE, 1, seed=0
-    )
+    return testing.architecture("lenet", shape=SHAPE)
 
 
 def alternating(*functions, repeats=5):
@@ -56,9 +53,9 @@ def our_gradients(architecture, point, networks):
         input_gradients(draw(architecture, range(first, first + 32)), point[None])
 
 
-def directions(samples, **settings):
+def directions(networks, **settings):
     estimators = {"directions": {"method": "finite-difference"}}
-    options = {"samples": samples, "shape": SHAPE, "estimators": estimators, **settings}
+    options = {"networks": networks, "shape": SHAPE, "estimators": estimators, **settings}
     with tempfile.TemporaryDirectory() as folder:
         return penchant.measure("nad", architecture="lenet", out=Path(folder) / "run", **options)
 

@@ -25,7 +25,7 @@ def test_lenet_learns_low_frequencies_better_than_high_ones():
     result = penchant.measure(
         "directional-accuracy", architecture="lenet", training={**RECIPE, "epochs": 5}, **options
     )
-    radius = np.linalg.norm(result.arrays["frequency"], axis=1)
+    radius = np.linalg.norm(result.arrays["frequencies"], axis=1)
     accuracy = result.arrays["test-accuracy"]
     low, high = accuracy[radius <= 6], accuracy[radius > 14]
     spread = np.hypot(*(each.std(ddof=1) / np.sqrt(len(each)) for each in (low, high)))
@@ -47,13 +47,13 @@ def test_a_carrier_on_the_first_nads_hides_the_images():
     options = {
         "carriers": [0, 240],
         "epsilon": 0.1,
-        "samples": 400,
+        "networks": 400,
         "training": training,
         "executor": "serial",
     }
     result = penchant.measure("poisoned-accuracy", architecture="lenet", dataset=dataset, **options)
     (low, high), (first, last) = (
         result.arrays["test-accuracy"],
-        result.arrays["test-accuracy-stderr"],
+        result.arrays["test-accuracy-sampling"],
     )
     assert high - low > 4 * np.hypot(first, last)

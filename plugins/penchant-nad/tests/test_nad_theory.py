@@ -7,9 +7,13 @@ import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant_nad import _pooling
-from penchant_nad.dipole import lemma_bound
-from penchant_nad.nad_agreement import corr, overlap, rotated_corr
+from penchant_nad.numerics import deviations, pooling
+from penchant_nad.numerics.lemma_2 import lemma_bound, tightness
+from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
+from penchant_numerics.correlation import corr_of_means as corr
+from penchant_numerics.correlation import rotated_corr_of_means as rotated_corr
+from penchant_numerics.pooling_filters import taps as taps_of
+from penchant_numerics.spectra import nested_overlaps as overlap
 from scipy.stats import norm
 
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -23,45 +27,47 @@ def generator(seed):
 @pytest.mark.parametrize("prefilter", ["average", "none"])
 def test_corrected_theorem_is_the_exact_discriminant(stride, prefilter):
     """Mahalanobis distance of the pooled classes, by linear algebra on the real pooling matrix: no Fourier transform."""
-    taps, ratio = _pooling.window(64, stride, prefilter), 0.7
-    chosen = _pooling.frequencies(64, stride)
-    accuracies = _pooling.bayes_accuracies(taps, stride, chosen, ratio)
-    pooling = _pooling.pooling_matrix(taps, stride)
+    taps, ratio = taps_of(prefilter, inputs=64, stride=stride), 0.7
+    chosen = pooling.frequencies(64, stride)
+    accuracies = pooling.bayes_accuracies(taps, stride, chosen, ratio)
+    matrix = pooling.pooling_matrix(taps, stride)
+    classes = pooling.Classes(epsilon=ratio, sigma=1.0)
     exact = []
     for frequency in chosen:
-        v = _pooling.cosine((frequency,), (64,), **HOST)
-        mean = ratio * pooling @ v
-        exact.append(
-            norm.cdf(math.sqrt(float(mean @ _pooling.discriminant(pooling, v, ratio, 1.0))))
-        )
+        v = pooling.cosine((frequency,), (64,), **HOST)
+        mean = ratio * matrix @ v
+        distance = float(mean @ pooling.discriminant(matrix, v, classes))
+        exact.append(norm.cdf(math.sqrt(distance)))
     np.testing.assert_allclose(accuracies.corrected, exact, atol=1e-6)
     if stride == 8:
         assert float((accuracies.text - accuracies.corrected).abs().max()) > 0.01
         assert float((accuracies.supplement - accuracies.corrected).abs().max()) > 0.01
 
 
+UNIT = pooling.Classes(epsilon=1.0, sigma=1.0)
+
+
 @pytest.mark.parametrize("stride", [2, 4, 8])
 def test_simulated_accuracy_is_the_corrected_theorem(stride):
-    draws = 4000
-    taps, chosen = _pooling.window(64, stride, "average"), _pooling.frequencies(64, stride)[::2]
-    versions = _pooling.bayes_accuracies(taps, stride, chosen, 1.0)
-    known = {"epsilon": 1.0, "sigma": 1.0, "draws": draws}
-    found = torch.tensor(
-        [
-            _pooling.simulated_accuracy(taps, stride, each, generator=generator(each), **known)
-            for each in chosen
-        ],
-        **HOST,
+    simulations = 4000
+    taps, chosen = (
+        taps_of("average", inputs=64, stride=stride),
+        pooling.frequencies(64, stride)[::2],
     )
+    versions = pooling.bayes_accuracies(taps, stride, chosen, 1.0)
+    found = []
+    for each in chosen:
+        found.append(
+            pooling.simulated_accuracy(
+                taps, stride, each, UNIT, simulations=simulations, generator=generator(each)
+            )
+        )
+    found = torch.tensor(found, **HOST)
     bound = norm.isf(0.005 / len(chosen))
 
     def deviation(expected):
-        return float(
-            (
-                (found - expected).abs()
-                / ((expected * (1 - expected)).clamp(min=1 / draws) / draws).sqrt()
-            ).max()
-        )
+        variance = (expected * (1 - expected)).clamp(min=1 / simulations) / simulations
+        return float(((found - expected).abs() / variance.sqrt()).max())
 
     assert deviation(versions.corrected) < bound
     if stride == 8:
@@ -69,23 +75,23 @@ def test_simulated_accuracy_is_the_corrected_theorem(stride):
 
 
 def test_low_pass_loses_nothing_it_lets_through():
-    taps, chosen = _pooling.window(64, 4, "low-pass"), _pooling.frequencies(64, 4)
-    accuracies = _pooling.bayes_accuracies(taps, 4, chosen, 1.0).corrected
+    taps, chosen = taps_of("low-pass", inputs=64, stride=4), pooling.frequencies(64, 4)
+    accuracies = pooling.bayes_accuracies(taps, 4, chosen, 1.0).corrected
     inside = torch.tensor([each < 8 for each in chosen])
     assert (accuracies[inside] == 1).all() and (accuracies[~inside] == 0.5).all()
-    known = {"epsilon": 1.0, "sigma": 1.0, "draws": 400}
-    assert _pooling.simulated_accuracy(taps, 4, 3, generator=generator(0), **known) == 1
+    known = {"simulations": 400, "generator": generator(0)}
+    assert pooling.simulated_accuracy(taps, 4, 3, UNIT, **known) == 1
 
 
 def test_average_curvature_is_the_corrected_lemma():
-    stride, chosen, draws = 4, [1, 5, 9, 14, 22, 31], 4000
-    response = torch.fft.fft(_pooling.window(64, stride, "average")).abs()
-    known = {"epsilon": 1.5, "sigma": 0.8}
-    phi, theta = _pooling.curvature_law(response, stride, chosen, **known)
+    stride, chosen = 4, [1, 5, 9, 14, 22, 31]
+    response = torch.fft.fft(taps_of("average", inputs=64, stride=stride)).abs()
+    classes = pooling.Classes(epsilon=1.5, sigma=0.8)
+    phi, theta = pooling.curvature_law(response, stride, chosen, classes)
     scores, without_stride = [], []
     for number, each in enumerate(chosen):
-        found = _pooling.measured_curvature(
-            response, stride, each, draws=draws, generator=generator(each), **known
+        found = pooling.measured_curvature(
+            response, stride, each, classes, simulations=4000, generator=generator(each)
         )
         scores += [
             (found.phi - float(phi[number])) / found.phi_stderr,
@@ -97,36 +103,44 @@ def test_average_curvature_is_the_corrected_lemma():
 
 
 def test_training_is_slower_where_zeta_is_small():
-    response = torch.fft.fft(_pooling.window(32, 4, "average")).abs()
-    descent = _pooling.Descent(steps=120, batch=32, rate=0.2, std=0.5, networks=6)
-    known = {"epsilon": 1.0, "sigma": 0.3}
+    response = torch.fft.fft(taps_of("average", inputs=32, stride=4)).abs()
+    descent = pooling.Descent(steps=120, batch=32, rate=0.2, std=0.5, trainings=6)
+    classes = pooling.Classes(epsilon=1.0, sigma=0.3)
     low, high = (
-        _pooling.loss_curves(response, 4, each, descent, generator=generator(1), **known).mean(1)
+        pooling.loss_curves(response, 4, each, classes, descent, generator=generator(1)).mean(1)
         for each in (1, 15)
     )
     difference = high - low
     assert float(difference.mean()) > 4 * float(difference.std() / math.sqrt(len(difference)))
 
 
-def test_pooling_theory_conforms(tmp_path):
-    small = {
-        "size": 32,
-        "draws": 200,
-        "every": 3,
-        "curves": 3,
-        "steps": 20,
-        "networks": 2,
-        "batch": 8,
-    }
-    result = testing.check_probe("pooling-theory", tmp_path, **small)
-    assert result.arrays["loss-curves"].shape == (3, 20)
-    assert (
-        result.arrays["frequency"].shape
-        == result.arrays["simulation-stderr"].shape
-        == result.arrays["zeta"].shape
-    )
+def test_inputs_that_do_not_fit_the_stride_are_refused():
     with pytest.raises(penchant.Error, match="must be a multiple of stride"):
-        penchant.measure("pooling-theory", size=30, executor="serial")
+        penchant.measure("pooling-theory", inputs=30, executor="serial")
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_the_null_of_the_largest_deviation_is_that_of_normal_numbers(two_sided):
+    """Against the exact distribution: P(max <= x) = F(x)^n."""
+    count = 30
+    grid = np.linspace(-8, 8, 20001)
+    single = norm.cdf(grid) - norm.cdf(-grid) if two_sided else norm.cdf(grid)
+    below = np.clip(single, 0, 1) ** count
+    density = np.diff(below)
+    centre = (grid[1:] + grid[:-1]) / 2
+    mean = float((centre * density).sum())
+    spread = math.sqrt(float(((centre - mean) ** 2 * density).sum()))
+    found = deviations.largest_deviation(
+        np.zeros(count), generator=generator(0), two_sided=two_sided
+    )
+    assert abs(found["null"] - mean) < 4 * spread / math.sqrt(deviations.DRAWS)
+    assert found["null_spread"] == pytest.approx(spread, rel=0.1)
+
+
+def test_a_large_deviation_is_certain_to_one_standard_error():
+    scores = np.array([0.0, 40.0, 1.0])
+    found = deviations.largest_deviation(scores, generator=generator(0), two_sided=True)
+    assert found["value"] == 40 and found["stderr"] == pytest.approx(1, abs=0.1)
 
 
 def test_lemma_bound_holds_with_alpha_and_not_with_its_square():
@@ -158,15 +172,15 @@ def test_lemma_2_and_markov_hold_at_every_direction(name):
     architecture, shape = ARCHITECTURES[name]
     options = {
         "basis": "dft-cosine",
-        "every": 12,
-        "networks": 96,
+        "every": 24,
+        "networks": 64,
         "alpha": 0.1,
         "shape": shape,
         "executor": "serial",
     }
     result = penchant.measure("dipole", architecture=architecture, outputs=1, **options)
     arrays = result.arrays
-    limit = norm.isf(0.01 / len(arrays["index"]))
+    limit = norm.isf(0.01 / len(arrays["indices"]))
     spread = np.hypot(arrays["gradient-norm-stderr"], arrays["bound-stderr"])
     assert ((arrays["gradient-norm"] - arrays["bound"]) / spread < limit).all()
     assert result.quantities["largest-excess"].value < limit
@@ -181,23 +195,27 @@ def test_lemma_2_and_markov_hold_at_every_direction(name):
     assert (excess > 0).all() and np.median(excess) > limit
 
 
-def test_dipole_conforms_and_both_routes_to_the_mixed_derivative_agree(tmp_path):
-    few = testing.check_probe(
-        "dipole", tmp_path / "few", shape=(1, 6, 6), outputs=1, indices=[3], networks=8, beta=0.5
-    )
-    many = testing.check_probe(
-        "dipole",
-        tmp_path / "many",
-        shape=(1, 6, 6),
-        outputs=1,
-        every=1,
-        networks=8,
-        beta=0.5,
-        processes=False,
-    )
-    place = many.arrays["index"].tolist().index(3)
-    for name in ("gradient-norm", "bound"):  # one direction by products, many by the matrix
+def test_both_routes_to_the_mixed_derivative_agree():
+    """One direction goes by products, many by the matrix."""
+    architecture = {"name": "import", "factory": testing.TINY}
+    parts = {"shape": (1, 6, 6), "outputs": 1, "networks": 8, "beta": 0.5, "executor": "serial"}
+    few = penchant.measure("dipole", architecture=architecture, indices=[3], **parts)
+    many = penchant.measure("dipole", architecture=architecture, every=1, **parts)
+    place = many.arrays["indices"].tolist().index(3)
+    for name in ("gradient-norm", "bound"):
         np.testing.assert_allclose(few.arrays[name][0], many.arrays[name][place], rtol=1e-4)
+
+
+def test_tightness_is_as_uncertain_as_its_spread_over_networks():
+    draws = np.random.default_rng(1)
+    values, errors = [], []
+    for _ in range(40):
+        slopes = draws.normal(size=(64, 1)) * np.ones(5)  # all directions share their networks
+        sizes = 1 + draws.exponential(size=(64, 1)) * np.ones(5)
+        value, error = tightness(slopes, sizes, 2.0, 0.0)
+        values.append(value)
+        errors.append(error)
+    assert 0.7 < np.mean(errors) / np.std(values) < 1.4
 
 
 def test_overlap_is_one_for_equal_spaces_and_k_over_d_for_random_ones():
@@ -244,15 +262,41 @@ def test_rotation_null_is_the_mean_over_rotations():
     )
 
 
-def test_agreement_conforms(tmp_path):
-    both = [
-        {"name": "gradient-covariance", "method": "impulse"},
-        {"name": "gradient-covariance", "method": "autograd"},
-    ]
-    options = {"samples": 40, "shape": (1, 3, 4), "outputs": 1, "estimators": {"directions": both}}
-    result = testing.check_probe("nad-agreement", tmp_path, **options)
-    assert result.arrays["overlap"].shape == result.arrays["overlap-null"].shape == (12,)
-    assert result.arrays["overlap"][-1] == pytest.approx(1)
+def test_spread_of_random_overlaps_is_what_random_bases_show():
+    size, rank = 12, 5
+    curves = []
+    for seed in range(400):
+        basis = torch.linalg.qr(torch.randn(size, size, generator=generator(seed), **HOST)).Q
+        curves.append(overlap(torch.eye(size, **HOST), basis)[:rank])
+    curves = torch.stack(curves)
+    ratio = curves.std(0) / overlap_spreads(rank, size)
+    assert float((ratio - 1).abs().max()) < 0.15
+    assert float(curves.mean(1).std()) == pytest.approx(mean_overlap_spread(rank, size), rel=0.15)
+
+
+def test_leading_pairs_are_refused_where_the_matrix_is_compared():
+    pytest.importorskip("penchant_mixed")
+    both = [{"name": "gradient-covariance"}, {"name": "mixed-derivative", "leading": 2}]
+    parts = {"shape": (6,), "outputs": 1, "networks": 8, "estimators": {"directions": both}}
+    with pytest.raises(penchant.Error, match="found leading pairs only"):
+        penchant.measure(
+            "nad-agreement",
+            architecture={"name": "import", "factory": testing.TINY},
+            executor="serial",
+            **parts,
+        )
+
+
+def test_a_correlation_without_signal_is_missing_and_told():
+    """Two isotropic sums of three networks: an unbiased squared norm may be negative."""
+    from penchant_nad.probes.nad_agreement import Pair, _compared
+
+    noise = torch.randn(3, 8, 8, generator=generator(0), **HOST)
+    parts = noise - noise.mean(0)  # their mean is zero, so its unbiased square is negative
+    result = _compared(Pair(parts, torch.eye(8, **HOST).expand(3, 8, 8), 8), ("one", "other"))
+    corr_found = result.quantities["corr"]
+    assert corr_found.missing and corr_found.stderr is None and result.missing == ("corr",)
+    result.check()
 
 
 @pytest.mark.slow
@@ -262,7 +306,7 @@ def test_both_estimators_agree_on_linear_pooling():
     architecture = {"name": "linear-pooling", "stride": 2, "prefilter": "average"}
     like = [{"name": "gradient-covariance", "method": "autograd"}, {"name": "mixed-derivative"}]
     options = {
-        "samples": 400,
+        "networks": 400,
         "shape": (8,),
         "outputs": 1,
         "estimators": {"directions": like},

@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import pytest
 from penchant import testing
-from penchant_nad.directional_accuracy import mean_and_stderr, steps_to_loss
+from penchant_nad.numerics.first_passage import steps_to_loss
 
 SMALL = {"shape": (1, 6, 6), "train": 64, "test": 64, "training": {"epochs": 2}}
 
@@ -17,44 +17,6 @@ def test_steps_to_loss_is_the_end_of_the_first_window_below():
     assert steps_to_loss(losses, 1.0, window=1) == 5
     assert math.isnan(steps_to_loss(losses, 0.1, window=3))
     assert steps_to_loss(losses, 100.0, window=50) == 6
-
-
-def test_standard_errors_add_repeats_to_samples():
-    mean, stderr = mean_and_stderr(np.array([[0.8], [0.5]]), 100)
-    assert mean.tolist() == [0.8, 0.5] and stderr == pytest.approx([0.04, 0.05], rel=0.01)
-    _, repeated = mean_and_stderr(np.array([[0.7, 0.9]]), 100)
-    assert repeated[0] == pytest.approx(math.hypot(0.04, 0.1), rel=0.01)
-
-
-@pytest.mark.slow
-def test_curves_sizes_and_repeats_conform(tmp_path):
-    options = {
-        "basis": "dft-cosine",
-        "every": 7,
-        "train_sizes": [32, 64],
-        "repeats": 2,
-        "loss_target": 0.6,
-        **SMALL,
-    }
-    options["training"] = {"epochs": 2, "batch": 8}
-    result = testing.check_probe("directional-accuracy", tmp_path, **options)
-    count = len(result.arrays["index"])
-    assert (
-        result.arrays["loss-curves"].shape
-        == result.arrays["loss-curves-stderr"].shape
-        == (count, 16)
-    )
-    assert (
-        result.arrays["accuracy-by-size"].shape
-        == result.arrays["accuracy-by-size-stderr"].shape
-        == (2, count)
-    )
-    assert result.arrays["train-sizes"].tolist() == [32, 64]
-    np.testing.assert_array_equal(
-        result.arrays["accuracy-by-size"][1], result.arrays["test-accuracy"]
-    )
-    drawn = {path.stem for path in (tmp_path / "serial").glob("jobs/*/figures/*.png")}
-    assert {"accuracy", "loss-curves", "accuracy-by-size", "frequency-map"} <= drawn
 
 
 def test_loss_that_was_not_reached_is_missing_and_counted():
@@ -69,15 +31,15 @@ def test_loss_that_was_not_reached_is_missing_and_counted():
         "directional-accuracy", architecture={"name": "import", "factory": testing.TINY}, **options
     )
     assert np.isnan(result.arrays["steps-to-loss"]).all() and "steps-to-loss" in result.missing
-    assert result.quantities["reached"].value == 0
+    assert result.quantities["reached-share"].value == 0
 
 
-def test_first_repeat_is_the_training_without_repeats():
+def test_the_first_of_two_trainings_is_the_only_one_of_one():
     options = {"basis": "canonical", "indices": [4], "executor": "serial", **SMALL}
     architecture = {"name": "import", "factory": testing.TINY}
     one, two = (
         penchant.measure(
-            "directional-accuracy", architecture=architecture, repeats=count, **options
+            "directional-accuracy", architecture=architecture, trainings=count, **options
         )
         for count in (1, 2)
     )
@@ -86,12 +48,43 @@ def test_first_repeat_is_the_training_without_repeats():
     assert "loss-curves-stderr" not in one.arrays and two.arrays["loss-curves-stderr"].max() > 0
 
 
+def drawn(result):
+    from penchant_nad.figures.directional_accuracy import draw
+
+    return draw(result)
+
+
 @pytest.mark.parametrize("shape", [(12,), (1, 5, 6)])
-def test_maps_are_drawn_for_signals_and_images(tmp_path, shape):
+def test_maps_are_drawn_for_signals_and_images(shape):
     options = {"basis": "dft-sine", "every": 1, "loss_target": 10.0, **SMALL, "shape": shape}
-    result = testing.check_probe("directional-accuracy", tmp_path, processes=False, **options)
-    assert result.arrays["grid"].tolist() == [1, 12] if len(shape) == 1 else [5, 6]
-    assert "steps-map" in {path.stem for path in (tmp_path / "serial").glob("jobs/*/figures/*.png")}
+    result = penchant.measure(
+        "directional-accuracy",
+        architecture={"name": "import", "factory": testing.TINY},
+        executor="serial",
+        **options,
+    )
+    assert result.arrays["grid"].tolist() == ([1, 12] if len(shape) == 1 else [5, 6])
+    assert {"accuracy", "frequency-map", "steps-map"} <= drawn(result).keys()
+
+
+def test_sizes_are_in_order_and_contain_the_probe_s_own():
+    options = {"basis": "canonical", "indices": [0, 5], "train_sizes": [128, 32], **SMALL}
+    architecture = {"name": "import", "factory": testing.TINY}
+    result = penchant.measure(
+        "directional-accuracy", architecture=architecture, executor="serial", **options
+    )
+    assert result.arrays["train-sizes"].tolist() == [32, 64, 128]
+    own = result.arrays["accuracy-by-size"][1]
+    np.testing.assert_array_equal(own, result.arrays["test-accuracy"])
+    assert "accuracy-by-size" in drawn(result)
+
+
+def test_a_recipe_that_learns_no_direction_is_told():
+    options = {"basis": "canonical", "indices": [0, 5], "executor": "serial", **SMALL}
+    options |= {"training": {"steps": 1, "learning_rate": 1e-6}, "train": 400}
+    architecture = {"name": "import", "factory": testing.TINY}
+    result = penchant.measure("directional-accuracy", architecture=architecture, **options)
+    assert any("nothing was learnt along any direction" in text for text in result.warnings)
 
 
 @pytest.mark.slow

@@ -1,0 +1,207 @@
+"""Shards of networks, each giving its sum of M^T M, or of M^T M V where the matrix is too large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import penchant
+import torch
+from penchant_numerics.answers import Directions
+from penchant_numerics.eigenpairs import Eigenpairs, block_krylov_pairs
+from penchant_numerics.ensembles import draw
+from penchant_numerics.mixed import MixedDerivative, State
+from penchant_numerics.moments import GroupedMoment, descending_eigh
+from penchant_numerics.operators import Applied
+from penchant_numerics.safety import safe
+from penchant_numerics.statistics import mean_and_stderr
+from torch import Tensor
+
+from penchant_mixed import declarations
+
+LARGEST_MATRIX = 8192  # inputs; the matrix takes 512 MiB
+PROBES = 4  # random signs a network for the trace, where the matrix is not formed
+
+
+def estimate(
+    options: declarations.MixedDerivative, context: penchant.Context, *, networks: int
+) -> Directions:
+    """Estimator of the role `directions`."""
+    architecture = context.architecture
+    size = math.prod(architecture.shape)
+    if architecture.outputs > 2:
+        found = f"found {architecture.outputs} outputs"
+        raise penchant.Error(f"mixed-derivative needs one output or two logits, {found}")
+    if options.leading is None and size > LARGEST_MATRIX:
+        need = f"the whole matrix of {size} inputs takes {8 * size**2 / 2**30:.1f} GiB"
+        raise penchant.Error(f"{need}: set leading = k for the first k directions")
+    if options.leading is not None and options.leading > size:
+        most = f"leading must be at most {size}, the number of inputs"
+        raise penchant.Error(f"{most}, found {options.leading}")
+    find = _whole if options.leading is None else _leading
+    return find(options, context, size, networks)
+
+
+def _a_shard(networks: int) -> int:
+    """At least four networks a shard and at most 64 shards: each keeps a matrix on the disk."""
+    return max(4, math.ceil(networks / 64))
+
+
+def _point(options: declarations.MixedDerivative, context: penchant.Context) -> Tensor:
+    """The point shared by all networks, in single precision."""
+    shape = context.architecture.shape
+    if options.point == "zero":
+        return torch.zeros(shape, device="cpu")
+    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
+    return options.point_scale * noise
+
+
+def _conventions(
+    options: declarations.MixedDerivative, context: penchant.Context
+) -> dict[str, str]:
+    where = "at zero"
+    if options.point == "gaussian":
+        where = f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
+    how = "exact" if options.method == "exact" else f"finite differences of step {options.step:g}"
+    one = context.architecture.outputs == 1
+    return {
+        "second moment": "E[M^T M], M = d^2 f / d theta d x, all parameters",
+        "mixed derivative": f"{how} {where}",
+        "output": "the only one" if one else "second logit minus first",
+        "batch-norm": "running statistics",
+    }
+
+
+def _whole(
+    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
+) -> Directions:
+    """The matrix, summed shard by shard into groups whose leaving out tells errors."""
+    groups = GroupedMoment(size, device=context.device)
+    shards = context.map(
+        gram_sum,
+        networks=networks,
+        a_shard=_a_shard(networks),
+        shared={"point": _point(options, context)},
+    )
+    for number, shard in enumerate(shards):
+        part = groups.parts[number % len(groups.parts)]
+        part.merge(
+            {
+                "outer": shard["gram"],
+                "total": torch.zeros_like(part.total),
+                "squared-norms": shard["traces"],
+            }
+        )
+    moment = groups.whole()
+    matrix = moment.matrix()
+    eigenvalues, vectors = descending_eigh(matrix)
+    _, stderr = mean_and_stderr(moment.norms())
+    return Directions(
+        eigenvalues,
+        vectors,
+        trace=float(matrix.trace()),
+        trace_stderr=stderr,
+        networks=moment.count,
+        matrix=matrix,
+        jackknife=groups.left_out(centred=False, rank=size),
+        conventions=_conventions(options, context),
+    )
+
+
+def _leading(
+    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
+) -> Directions:
+    """A few pairs, by products that pass over all networks."""
+    point = _point(options, context)
+    cut = {"networks": networks, "a_shard": _a_shard(networks)}
+    shards = context.map(trace_estimates, shared={"point": point}, **cut)
+    traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in shards])
+
+    def mean_product(vectors: Tensor) -> Tensor:
+        shared = {"point": point, "vectors": vectors}
+        total = torch.zeros_like(vectors)
+        for shard in context.map(product_sum, shared=shared, **cut):
+            total = total + torch.as_tensor(shard["products"], device="cpu")
+        return total / networks
+
+    pairs = block_krylov_pairs(
+        Applied(size, mean_product, device="cpu", dtype=torch.float64),
+        options.leading,
+        generator=context.generator("start"),
+        passes=options.iterations,
+        tolerance=options.tolerance,
+    )
+    mean, stderr = mean_and_stderr(traces)
+    return Directions(
+        pairs.values,
+        pairs.vectors.T,
+        trace=mean,
+        trace_stderr=stderr,
+        networks=networks,
+        residuals=pairs.residuals,
+        conventions={
+            **_conventions(options, context),
+            "pairs": f"block Krylov, {pairs.passes} passes",
+        },
+        warnings=_unconverged(options, pairs),
+    )
+
+
+def _unconverged(options: declarations.MixedDerivative, pairs: Eigenpairs) -> tuple[str, ...]:
+    if bool(pairs.converged.all()):
+        return ()
+    worst = float(pairs.residuals.max() / pairs.values[0])
+    what = f"the {options.leading} leading pairs have not converged in {pairs.passes} passes"
+    how_far = f"largest residual {worst:.2g} of the first eigenvalue"
+    return (f"{what}: {how_far}, asked for {options.tolerance:g}; raise iterations",)
+
+
+def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivative, Iterator[State]]:
+    """The operator of an architecture, and the states of a shard's networks."""
+    options: declarations.MixedDerivative = context.options
+    drawn = draw(context.architecture, indices, prepare=safe)
+    networks = drawn.to(context.device, context.dtype)
+    point = context.shared["point"].to(context.dtype)
+    step = options.step if options.method == "finite-difference" else None
+
+    def states() -> Iterator[State]:
+        for number in range(len(networks)):
+            yield {name: stacked[number] for name, stacked in networks.state.items()}
+
+    return MixedDerivative(networks.module, point, step=step), states()
+
+
+def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
+    """Sum of M^T M over a shard's networks, and the trace of each."""
+    mixed, states = _networks(context, indices)
+    total = torch.zeros(mixed.size, mixed.size, device=context.device, dtype=torch.float64)
+    traces = []
+    for state in states:
+        gram = mixed.gram(state).to(total.dtype)
+        total += gram
+        traces.append(gram.trace())
+    return {"gram": total, "traces": torch.stack(traces)}
+
+
+def product_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
+    """Sum of M^T M v over a shard's networks, for all vectors v, (vectors, D)."""
+    mixed, states = _networks(context, indices)
+    vectors = context.shared["vectors"].to(context.dtype)
+    total = torch.zeros(vectors.shape, device=context.device, dtype=torch.float64)
+    for state in states:
+        total += mixed.gram_times(state, vectors)
+    return {"products": total}
+
+
+def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tensor]:
+    """For every network the mean of |M z|^2 over random signs z: its expectation is Tr M^T M."""
+    mixed, states = _networks(context, indices)
+    traces = []
+    for index, state in zip(indices, states):
+        signs = torch.randint(
+            2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"
+        )
+        images = mixed.apply(state, (2 * signs - 1).to(context.device, context.dtype))
+        squares = [image.double().square().sum() for image in images.values()]
+        traces.append(sum(squares) / PROBES)
+    return {"traces": torch.stack(traces)}

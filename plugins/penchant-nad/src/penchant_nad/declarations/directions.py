@@ -1,0 +1,132 @@
+"""Which directions an architecture prefers: the estimator and the probes that show them."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+# Like methods: the derivative at a point, and the coarse differences of the paper.
+LOCAL = [
+    {"name": "gradient-covariance", "method": "autograd"},
+    {"name": "mixed-derivative", "method": "exact"},
+]
+COARSE = [
+    {"name": "gradient-covariance"},
+    {"name": "mixed-derivative", "method": "finite-difference"},
+]
+
+# The whole matrix of a deep network costs thousands of gradients: the first pairs do not.
+COARSE_LEADING = {"name": "mixed-derivative", "method": "finite-difference", "leading": 20}
+
+
+@attrs.frozen
+class GradientCovariance(penchant.Estimator):
+    """Second moment of input gradients over networks drawn from the initialisation.
+
+    `finite-difference` is the published method: central differences with a step of 100 at a
+    Gaussian point shared by all networks. That is not a derivative at the point; as the step grows
+    it tends to `impulse`, the answer of the bias-free network to single pixels. `autograd` is the
+    local gradient. They answer different questions.
+
+    Reference: Neural Anisotropy Directions, supplement, algorithm 1. The definition is uncentred;
+    the published code centres.
+    """
+
+    name = "gradient-covariance"
+    role = "directions"
+    target = "penchant_nad.estimators.gradient_covariance:estimate"
+    vectors_a_network = 1  # so there are no more directions than networks
+
+    method: str = penchant.option(
+        "finite-difference",
+        "how gradients are taken",
+        choices=("finite-difference", "impulse", "autograd"),
+    )
+    step: float = penchant.option(100.0, "step h of the finite differences", above=0)
+    point: str = penchant.option(
+        "gaussian", "where gradients are taken", choices=("gaussian", "zero")
+    )
+    point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
+    centred: bool = penchant.option(False, "subtract the mean gradient")
+
+
+@attrs.frozen
+class Nad(penchant.Probe):
+    """Directions of its input that an architecture prefers before it has seen data (NADs).
+
+    NADs are the eigenvectors of the second moment of input gradients over fresh networks, in the
+    order of their eigenvalues. The null is an isotropic architecture with the same gradient norms,
+    index by index: a sorted spectrum falls even where nothing is preferred. Quick: `-a lenet`.
+
+    Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
+    """
+
+    name = "nad"
+    target = "penchant_nad.probes.nad:run"
+    figures = "penchant_nad.figures.nad:draw"
+    needs = ("architecture", "scalar-output")
+    roles = {"directions": "gradient-covariance"}
+    quantities = {
+        "trace": "mean squared norm of the gradient",
+        "effective-rank": "exp of the entropy of the eigenvalues",
+        "directions-90": "how many directions carry 90 % of the trace",
+    }
+    arrays = {
+        "eigenvalues": "of the second moment, descending; 0 where they are rounding",
+        "directions": "NADs: orthonormal rows, in the order of eigenvalues",
+        "residuals": "|G u - lambda u| of each pair, where pairs were found without the matrix",
+        "null-edges": "smallest and largest eigenvalue of an isotropic architecture with the same "
+        "gradient norms",
+        "null-eigenvalues": "eigenvalues of that architecture, index by index",
+        "null-eigenvalues-spread": "their standard deviation over draws",
+        "second-moment": "the matrix itself, with keep_matrix",
+    }
+    presets = {
+        "quick": {"networks": 200},
+        "fig-5": {"networks": 10000},
+        "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE_LEADING}},
+    }
+
+    networks: int = penchant.option(200, "networks drawn", at_least=2)
+    keep_matrix: bool = penchant.option(False, "store the second moment itself")
+
+
+@attrs.frozen
+class NadAgreement(penchant.Probe):
+    """Do two estimators find the same directions?
+
+    Overlap of the first k directions, and correlation of the two second moments. Each estimator
+    has networks of its own, in groups, so that the correlation is not biased by sampling; the
+    nulls are random subspaces and a random rotation of one matrix. Compare like methods: on
+    networks with kinks a derivative at a point and a large step answer different questions. Both
+    estimators must give the whole matrix. Quick: `-a lenet:activation=gelu --shape 1,16,16`.
+
+    Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.1 and
+    figures S5 to S11.
+    """
+
+    name = "nad-agreement"
+    target = "penchant_nad.probes.nad_agreement:run"
+    figures = "penchant_nad.figures.nad_agreement:draw"
+    needs = ("architecture", "scalar-output")
+    roles = {"directions": ("gradient-covariance", "mixed-derivative")}
+    quantities = {
+        "corr": "Frobenius cosine of the two second moments, norms from independent networks",
+        "mean-overlap": "overlap, averaged over k",
+    }
+    arrays = {
+        "overlap": "share of the first k directions of one that lies in the first k of the other, "
+        "k = 1, 2, ...",
+        "overlap-null": "the same for random subspaces, k / D",
+        "overlap-null-spread": "its standard deviation over random subspaces",
+        "eigenvalues": "of both moments, one row each, descending",
+    }
+    presets = {
+        "quick": {"networks": 80, "estimators": {"directions": LOCAL}},
+        "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE}},
+    }
+
+    networks: int = penchant.option(200, "networks drawn for each estimator", at_least=4)
+    groups: int = penchant.option(
+        4, "independent groups that they are in; leaving one out must leave two", at_least=3
+    )

@@ -1,0 +1,236 @@
+"""What networks learn along the directions they prefer: probes that train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import penchant
+
+BASES = ("dft-cosine", "dft-sine", "random", "canonical", "nad")
+
+# Training recipe of the paper; the clipping is in its published code only.
+RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
+TWENTY = {**RECIPE, "epochs": 20}
+
+# Recipe of its experiments on CIFAR-10, whose pixels are standardised; clipped as well.
+IMAGES = {
+    "epochs": 50,
+    "batch": 128,
+    "learning_rate": 0.21,
+    "schedule": "linear",
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "clip": 0.5,
+}
+
+# Some hundred small digits want a smaller rate, and then no clipping.
+DIGITS = {
+    "epochs": 40,
+    "batch": 128,
+    "learning_rate": 0.05,
+    "schedule": "linear",
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+}
+
+COSINES = {"basis": "dft-cosine", "every": 1, "training": TWENTY}
+NADS = {"basis": "nad", "networks": 10000, "training": TWENTY}
+
+
+@attrs.frozen
+class DirectionalAccuracy(penchant.Probe):
+    """Test accuracy on linearly separable data, one direction of the input after another.
+
+    For each direction v of a basis, a fresh network learns x = +-epsilon v + noise orthogonal to
+    v. A network without a preference would learn every direction alike. Beside the accuracy: the
+    loss while training, the steps to a small loss, and the accuracy with fewer or more training
+    samples. One training a direction says nothing about how trainings differ, so accuracies then
+    have no standard error, only the part of it that comes from the test samples. Quick: `-a lenet`.
+
+    Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figures 1 to 3, 6
+    and S2 to S4, S12 to S14. What a small training loss is, is not said there: 0.01.
+    """
+
+    name = "directional-accuracy"
+    target = "penchant_nad.probes.directional_accuracy:run"
+    figures = "penchant_nad.figures.directional_accuracy:draw"
+    needs = ("architecture", "training", "scalar-output")
+    roles = {"directions": "gradient-covariance"}
+    uses = ("linearly-separable",)
+    quantities = {
+        "test-accuracy": "mean over directions",
+        "rank-correlation": "Spearman correlation of test accuracy with minus the index",
+        "reached-share": "share of trainings that reached the loss asked for",
+    }
+    arrays = {
+        "indices": "of the directions in their basis",
+        "train-accuracy": "after training, by direction",
+        "train-accuracy-sampling": "its standard error over training samples alone",
+        "test-accuracy": "after training, by direction",
+        "test-accuracy-sampling": "its standard error over test samples alone",
+        "final-loss": "mean training loss at the end",
+        "loss-curves": "training loss of every step, (directions, steps)",
+        "steps-to-loss": "steps until the mean loss of a window of steps is below loss_target; "
+        "missing where it never was",
+        "train-sizes": "training samples of accuracy-by-size",
+        "accuracy-by-size": "test accuracy, (sizes, directions)",
+        "accuracy-by-size-sampling": "its standard error over test samples alone",
+        "frequencies": "of each direction, for DFT bases",
+        "grid": "height and width of the input, for DFT bases",
+        "eigenvalues": "of each direction, for the basis nad",
+    }
+    presets = {
+        "quick": {
+            "every": 40,
+            "networks": 200,
+            "train": 4000,
+            "test": 2000,
+            "training": {**RECIPE, "epochs": 5},
+        },
+        "fig-1": {**COSINES, "sigma": 3.0},
+        "fig-2": {**COSINES, "sigma": 0.5},
+        "fig-3": {**COSINES, "sigma": 3.0},
+        "fig-6": {**NADS, "every": 10, "sigma": 1.0},
+        "fig-s2": {**COSINES, "basis": "dft-sine", "sigma": 3.0},
+        "fig-s3a": {**COSINES, "sigma": 0.0},
+        "fig-s3b": {**COSINES, "sigma": 1.0},
+        "fig-s3c": {**COSINES, "sigma": 3.0},
+        "fig-s4": {"basis": "random", "every": 10, "sigma": 3.0, "training": TWENTY},
+        "fig-s12": {**NADS, "every": 10, "sigma": 3.0},
+        "fig-s13": {**NADS, "indices": (0, 100, 500, 1000), "sigma": 1.0, "trainings": 5},
+        "fig-s14": {
+            **NADS,
+            "indices": (0, 10, 50, 100, 500, 1000),
+            "sigma": 3.0,
+            "train_sizes": (1000, 2000, 5000, 10000, 20000, 50000),
+        },
+    }
+
+    basis: str = penchant.option("nad", "which directions", choices=BASES)
+    indices: tuple[int, ...] | None = penchant.option(
+        None, "which of the basis; none: every so many", at_least=0
+    )
+    every: int = penchant.option(64, "take every so manieth direction, from the first", at_least=1)
+    networks: int = penchant.option(2000, "networks drawn for the basis nad", at_least=2)
+    directions: Any = penchant.option(
+        None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
+    )
+    epsilon: float = penchant.option(
+        1.0, "distance of the classes from the plane between them", above=0
+    )
+    margin: str = penchant.option(
+        "paper", "paper: +-epsilon, code: +-epsilon / 2", choices=("paper", "code")
+    )
+    sigma: float = penchant.option(
+        1.0, "standard deviation of the noise orthogonal to the direction", at_least=0
+    )
+    train: int = penchant.option(10000, "training samples", at_least=2)
+    test: int = penchant.option(10000, "test samples", at_least=2)
+    loss_target: float = penchant.option(0.01, "the small training loss of steps-to-loss", above=0)
+    train_sizes: tuple[int, ...] | None = penchant.option(
+        None, "further numbers of training samples, for accuracy-by-size", at_least=2
+    )
+    trainings: int = penchant.option(1, "trainings of each direction", at_least=1)
+
+
+@attrs.frozen
+class PoisonedAccuracy(penchant.Probe):
+    """Test accuracy on clean images after training on images that give their class away.
+
+    A carrier along a NAD tells the class. If a network learns what its first NADs show before
+    anything else, a carrier at a low index hides the images from it and one at a high index does
+    not. The same network and order of samples serve every carrier.
+    Quick: `-a lenet -d digits:resize=16`.
+
+    Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 7 and
+    supplement E. In K channels the pair of classes d = floor(y/2) uses NAD i + floor(d/K) in
+    channel d mod K; the printed channel floor(y/2) does not exist for y > 5.
+    """
+
+    name = "poisoned-accuracy"
+    target = "penchant_nad.probes.poisoned_accuracy:run"
+    figures = "penchant_nad.figures.poisoned_accuracy:draw"
+    needs = ("architecture", "dataset", "training", "classes", "images")
+    roles = {"directions": "gradient-covariance"}
+    quantities = {
+        "clean-test-accuracy": "after training on clean images",
+        "clean-train-accuracy": "on the clean images it was trained on",
+    }
+    arrays = {
+        "carriers": "index of each carrier's first NAD",
+        "test-accuracy": "on clean test images, by carrier",
+        "test-accuracy-sampling": "its standard error over test samples alone",
+        "train-accuracy": "on the poisoned training images, by carrier",
+        "train-accuracy-sampling": "its standard error over training samples alone",
+        "eigenvalues": "of the carriers' first NADs, where NADs were computed",
+    }
+    presets = {
+        "quick": {
+            "carriers": (0, 40, 200),
+            "networks": 300,
+            "epsilon": 0.5,
+            "training": DIGITS,
+        },
+        "fig-7": {
+            "carriers": tuple(range(0, 1000, 50)),
+            "networks": 10000,
+            "training": IMAGES,
+        },
+    }
+
+    carriers: tuple[int, ...] = penchant.option(
+        (0, 100, 500, 900), "indices of the first NAD that carries the class", at_least=0
+    )
+    epsilon: float = penchant.option(
+        0.05, "size of the carrier, in units of the dataset's pixels", above=0
+    )
+    networks: int = penchant.option(2000, "networks drawn for the NADs", at_least=2)
+    directions: Any = penchant.option(
+        None, "stored single-channel NADs (rows) instead of drawing networks", array=True
+    )
+    trainings: int = penchant.option(1, "trainings of each carrier", at_least=1)
+
+
+@attrs.frozen
+class FlippedAccuracy(penchant.Probe):
+    """Test accuracy on images, and on the same images with their NAD coefficients reversed.
+
+    x' = U flip(U^T x) is a rotation: it loses nothing, but moves what is in the first NADs to the
+    last. A network whose preferences fit the images is worse on the flipped ones.
+    Quick: `-a lenet -d digits:resize=16`.
+
+    Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 8.
+    """
+
+    name = "flipped-accuracy"
+    target = "penchant_nad.probes.flipped_accuracy:run"
+    figures = "penchant_nad.figures.flipped_accuracy:draw"
+    needs = ("architecture", "dataset", "training", "classes", "images")
+    roles = {"directions": "gradient-covariance"}
+    quantities = {
+        "original-test-accuracy": "on images as they are",
+        "flipped-test-accuracy": "on flipped images",
+        "original-train-accuracy": "on images as they are",
+        "flipped-train-accuracy": "on flipped images",
+    }
+    arrays = {
+        "test-accuracy": "original, flipped",
+        "test-accuracy-sampling": "its standard error over test samples alone",
+        "train-accuracy": "original, flipped",
+        "train-accuracy-sampling": "its standard error over training samples alone",
+    }
+    presets = {
+        "quick": {"networks": 300, "training": DIGITS},
+        "fig-8": {"networks": 10000, "training": IMAGES},
+    }
+
+    networks: int = penchant.option(
+        2000, "networks drawn for the NADs; at least as many as pixels", at_least=2
+    )
+    directions: Any = penchant.option(
+        None,
+        "stored single-channel NADs (rows), all of them, instead of drawing networks",
+        array=True,
+    )
+    trainings: int = penchant.option(1, "trainings of each representation", at_least=1)

@@ -1,0 +1,1 @@
+"""What each probe draws; a file has the name of its probe."""

@@ -1,0 +1,175 @@
+"""Figures of the probe `directional-accuracy`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    SIZE,
+    Beside,
+    Curve,
+    by_index,
+    captioned,
+    log_ticks,
+    palette,
+)
+
+from penchant_nad.figures.errors import known_error
+from penchant_nad.figures.frequency_map import frequency_map
+
+SHOWN = 12  # loss curves
+WINDOW = 10  # steps of a running mean
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Accuracy by index, eigenvalue, frequency and sample count; losses while training."""
+    arrays = result.arrays
+    figures = {"accuracy": _accuracy(result)}
+    if "eigenvalues" in arrays:
+        figures["accuracy-eigenvalue"] = _accuracy_by_eigenvalue(result)
+    if "frequencies" in arrays:
+        figures |= _maps(result)
+    if "accuracy-by-size" in arrays:
+        figures["accuracy-by-size"] = _accuracy_by_size(result)
+    if arrays["loss-curves"].shape[1] > WINDOW:
+        figures["loss-curves"] = _loss_curves(result)
+    return figures
+
+
+def _accuracy(result: penchant.Result) -> Figure:
+    arrays = result.arrays
+    beside = None
+    if "eigenvalues" in arrays:
+        beside = Beside(arrays["eigenvalues"], "eigenvalue")
+    figure = by_index(
+        arrays["indices"],
+        {
+            "test": Curve(arrays["test-accuracy"], known_error(result, "test-accuracy")),
+            "train": Curve(arrays["train-accuracy"], known_error(result, "train-accuracy")),
+        },
+        xlabel=f"index in the basis {result.options.get('basis', '')}",
+        ylabel="accuracy",
+        level=0.5,
+        beside=beside,
+    )
+    figure.axes[0].set_ylim(0.4, 1.03)
+    caption = f"A network without a preference would learn every direction alike; {_bars(result)}."
+    return captioned(figure, caption, title="Accuracy along each direction")
+
+
+def _bars(result: penchant.Result) -> str:
+    """What the error bars of accuracies are."""
+    if "test-accuracy-stderr" in result.arrays:
+        return "bars are standard errors over trainings and samples"
+    return "bars are standard errors over samples alone, of one training"
+
+
+def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
+    arrays = result.arrays
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    axes.errorbar(
+        arrays["eigenvalues"],
+        arrays["test-accuracy"],
+        known_error(result, "test-accuracy"),
+        fmt="o",
+        color=BLUE,
+    )
+    for index, value, height in zip(
+        arrays["indices"], arrays["eigenvalues"], arrays["test-accuracy"]
+    ):
+        axes.annotate(
+            str(index),
+            (value, height),
+            textcoords="offset points",
+            xytext=(6, -10),
+            fontsize=8,
+        )
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
+    axes.set(xlabel="eigenvalue of the direction", ylabel="test accuracy", ylim=(0.4, 1.03))
+    axes.set_xscale("log")
+    log_ticks(axes)
+    axes.legend(loc="lower right")
+    caption = f"Is what a network prefers what it learns? Numbers are indices; {_bars(result)}."
+    return captioned(figure, caption, title="Accuracy against the eigenvalue of the direction")
+
+
+def _maps(result: penchant.Result) -> dict[str, Figure]:
+    accuracy = frequency_map(
+        result, result.arrays["test-accuracy"], label="test accuracy", limits=(0.5, 1.0)
+    )
+    beside = "crosses mark mirror images, light grey what was not measured"
+    found = {
+        "frequency-map": captioned(
+            accuracy,
+            f"Which frequencies are learnt; zero frequency in the centre, {beside}.",
+            title="Test accuracy by frequency",
+        )
+    }
+    steps = result.arrays["steps-to-loss"]
+    if np.isfinite(steps).any():
+        drawn = frequency_map(result, steps, label="steps to the loss asked for")
+        found["steps-map"] = captioned(
+            drawn,
+            f"Which frequencies are learnt first; {beside} or never reached that loss.",
+            title="Steps to a small loss by frequency",
+        )
+    return found
+
+
+def _accuracy_by_size(result: penchant.Result) -> Figure:
+    sizes, indices = result.arrays["train-sizes"], result.arrays["indices"]
+    accuracies = result.arrays["accuracy-by-size"]
+    errors = known_error(result, "accuracy-by-size")
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    for number, colour in enumerate(palette(len(indices), ordered=True)):
+        axes.errorbar(
+            sizes,
+            accuracies[:, number],
+            errors[:, number],
+            fmt="o-",
+            color=colour,
+            label=str(indices[number]),
+        )
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="training samples", ylabel="test accuracy", xscale="log", ylim=(0.4, 1.03))
+    log_ticks(axes)
+    axes.legend(title="index")
+    caption = f"How many samples each direction needs; {_bars(result)}."
+    return captioned(figure, caption, title="Accuracy against the number of training samples")
+
+
+def _loss_curves(result: penchant.Result) -> Figure:
+    """A running mean of the training loss, for up to twelve directions."""
+    curves, indices = result.arrays["loss-curves"], result.arrays["indices"]
+    places = np.linspace(0, len(indices) - 1, min(SHOWN, len(indices)))
+    chosen = np.unique(places.round().astype(int))
+    target = result.options.get("loss_target", 0.01)
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
+        smooth = _running_mean(curves[number])
+        steps = np.arange(WINDOW, len(smooth) + WINDOW)
+        axes.plot(steps, smooth, color=colour, linewidth=1.1, label=str(indices[number]))
+        error = result.arrays.get("loss-curves-stderr")
+        if error is not None:
+            half = 2 * _running_mean(error[number])
+            low = np.maximum(smooth - half, smooth / 10)
+            axes.fill_between(steps, low, smooth + half, color=colour, alpha=0.2, linewidth=0)
+        reached = result.arrays["steps-to-loss"][number]
+        if np.isfinite(reached):
+            axes.plot(reached, target, "o", color=colour, markersize=4)
+    axes.set(xlabel="step", ylabel=f"training loss, mean of {WINDOW} batches", yscale="log")
+    log_ticks(axes)
+    axes.legend(title="index", ncols=2)
+    caption = f"How fast each direction is learnt; dots mark where a loss of {target:g} is reached."
+    return captioned(figure, caption, title="Training loss along each direction")
+
+
+def _running_mean(values: np.ndarray) -> np.ndarray:
+    means = np.convolve(values, np.full(WINDOW, 1 / WINDOW), mode="valid")
+    return np.maximum(means, 1e-12)

@@ -1,0 +1,12 @@
+"""Which error of an accuracy a figure can show."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+
+
+def known_error(result: penchant.Result, name: str) -> np.ndarray | None:
+    """The standard error of an array; of one training, its part that comes from the samples."""
+    arrays = result.arrays
+    return arrays.get(f"{name}-stderr", arrays.get(f"{name}-sampling"))

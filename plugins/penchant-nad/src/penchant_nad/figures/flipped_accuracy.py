@@ -1,0 +1,37 @@
+"""Figures of the probe `flipped-accuracy`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREY, captioned
+
+from penchant_nad.figures.errors import known_error
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Test and training accuracy on both representations."""
+    figure = Figure(figsize=(4.8, 3.6))
+    axes = figure.subplots()
+    places = np.arange(2)
+    for shift, name, colour in ((-0.2, "test", BLUE), (0.2, "train", GREY)):
+        axes.bar(
+            places + shift,
+            result.arrays[f"{name}-accuracy"],
+            0.38,
+            yerr=known_error(result, f"{name}-accuracy"),
+            color=colour,
+            capsize=3,
+            label=name,
+        )
+    chance = result.quantities["original-test-accuracy"].null
+    axes.axhline(chance, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
+    names = result.labels.get("variants", ("original", "flipped"))
+    axes.set(xticks=places, xticklabels=names, ylabel="accuracy", ylim=(0, 1.05))
+    figure.legend(loc="outside lower center", ncols=3)
+    caption = (
+        "Flipping loses nothing, so a lower accuracy on flipped images means that the network's "
+        "preferences fit the images as they are."
+    )
+    return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

@@ -1,0 +1,46 @@
+"""Figures of the probe `nad-agreement`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, captioned, palette, spectrum
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Overlap of the first k directions with its null, and both spectra."""
+    figure = Figure(figsize=(9.0, 3.6))
+    left, right = figure.subplots(1, 2)
+    _overlap(left, result)
+    names = result.labels.get("estimators", ("first", "second"))
+    values = result.arrays["eigenvalues"]
+    for row, name, colour in zip(values, names, palette(2)):
+        spectrum(
+            row / row.sum(),
+            label=name,
+            ylabel="eigenvalue / trace",
+            colour=colour,
+            axes=right,
+        )
+    caption = (
+        "Left: how much of the first k directions both estimators share, beside random subspaces; "
+        "bands are two standard errors. Right: both spectra."
+    )
+    return {"agreement": captioned(figure, caption, title="Do two estimators agree?")}
+
+
+def _overlap(axes: Axes, result: penchant.Result) -> None:
+    overlap = result.arrays["overlap"]
+    half = 2 * result.arrays["overlap-stderr"]
+    k = np.arange(1, len(overlap) + 1)
+    axes.plot(k, overlap, color=BLUE, label="two estimators")
+    axes.fill_between(k, overlap - half, overlap + half, color=BLUE, alpha=0.25, linewidth=0)
+
+    null = result.arrays["overlap-null"]
+    spread = 2 * result.arrays.get("overlap-null-spread", np.zeros_like(null))
+    axes.plot(k, null, color=FAINT, linestyle=":", label="random subspaces")
+    axes.fill_between(k, null - spread, null + spread, color=FAINT, alpha=0.25, linewidth=0)
+    axes.set(xlabel="first k directions", ylabel="overlap", ylim=(0, 1.05))
+    axes.legend(loc="upper left")

@@ -1,0 +1,107 @@
+"""Figures of the probe `pooling-theory`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    ORANGE,
+    SIZE,
+    captioned,
+    log_ticks,
+    palette,
+)
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Accuracy and curvature by frequency, and the loss curves."""
+    return {
+        "accuracy": _accuracy(result),
+        "curvature": _curvature(result),
+        "loss-curves": _loss_curves(result),
+    }
+
+
+def _accuracy(result: penchant.Result) -> Figure:
+    """Simulation, corrected theorem, and the paper's two versions."""
+    arrays = result.arrays
+    places = arrays["frequencies"]
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    axes.errorbar(
+        places,
+        arrays["simulation"],
+        arrays["simulation-stderr"],
+        fmt=".",
+        color=BLUE,
+        label="simulation",
+    )
+    axes.plot(places, arrays["theory"], color=ORANGE, label="theorem, corrected")
+    for name, style, label in (
+        ("theory-text", "--", "as printed in the text"),
+        ("theory-supplement", ":", "in the supplement"),
+    ):
+        axes.plot(places, arrays[name], style, color=GREY, linewidth=1, label=label)
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="frequency", ylabel="best accuracy behind pooling", ylim=(0.45, 1.03))
+    axes.legend()
+    caption = "The corrected theorem goes through the simulated accuracies, dot by dot."
+    return captioned(figure, caption, title="What pooling loses by frequency")
+
+
+def _curvature(result: penchant.Result) -> Figure:
+    """Mean curvature along phi_l and theta_(l mod M) above, the ratio zeta below."""
+    arrays = result.arrays
+    places = arrays["frequencies"]
+    figure = Figure(figsize=(6.0, 4.6))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    for name, colour, label in (
+        ("curvature", BLUE, "filter"),
+        ("theta-curvature", GREEN, "readout"),
+    ):
+        upper.errorbar(
+            places,
+            arrays[name],
+            arrays[f"{name}-stderr"],
+            fmt=".",
+            color=colour,
+            label=f"{label}, measured",
+        )
+        upper.plot(
+            places,
+            arrays[f"{name}-theory"],
+            color=colour,
+            linewidth=1,
+            label=f"{label}, lemma",
+        )
+    upper.set_ylabel("mean second derivative\nof the loss")
+    upper.legend(ncols=2)
+    lower.plot(places, arrays["zeta"], color=ORANGE)
+    lower.set(xlabel="frequency", ylabel="zeta")
+    caption = "The corrected lemma goes through the measured curvatures; zeta falls with frequency."
+    return captioned(figure, caption, title="How pooling bends the loss by frequency")
+
+
+def _loss_curves(result: penchant.Result) -> Figure:
+    """Training loss of the linear model, one curve a frequency."""
+    curves = result.arrays["loss-curves"]
+    half = 2 * result.arrays["loss-curves-stderr"]
+    chosen = result.arrays["curve-frequencies"]
+    figure = Figure(figsize=SIZE)
+    axes = figure.subplots()
+    steps = np.arange(1, curves.shape[1] + 1)
+    for number, colour in enumerate(palette(len(chosen), ordered=True)):
+        curve = curves[number]
+        axes.plot(steps, curve, color=colour, linewidth=1.1, label=str(chosen[number]))
+        low = np.maximum(curve - half[number], curve / 10)
+        axes.fill_between(steps, low, curve + half[number], color=colour, alpha=0.2, linewidth=0)
+    axes.set(xlabel="step", ylabel="training loss (squared error)", yscale="log")
+    log_ticks(axes)
+    axes.legend(title="frequency", ncols=2)
+    caption = "Where zeta is small the loss falls late; bands are two standard errors."
+    return captioned(figure, caption, title="Training of the linear model of pooling")

@@ -1,0 +1,44 @@
+"""The largest of many deviations, each in its own standard errors, and what chance makes of it.
+
+The largest of n scores is far from 0 even where every score is standard normal. Its mean and
+spread there are simulated, and so is its standard error: the scores are what they are, give or
+take one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from penchant_numerics.statistics import null_of
+from torch import Generator, Tensor
+
+DRAWS = 2000
+
+
+def largest_deviation(
+    scores: np.ndarray, *, generator: Generator, two_sided: bool
+) -> dict[str, float | None]:
+    """The fields of a quantity that is the largest of some scores.
+
+    Args:
+        scores: Deviations (n,) in standard errors.
+        generator: A generator on the CPU.
+        two_sided: Whether deviations to both sides count; else those upwards only.
+
+    Returns:
+        `value`, its `stderr`, and `null`, `null_spread`, `null_stderr`: the same of as many
+        independent standard normal numbers.
+    """
+    own = torch.as_tensor(scores, device="cpu", dtype=torch.float64)
+    noise = torch.randn(DRAWS, len(own), generator=generator, device="cpu", dtype=torch.float64)
+    again = _largest(own + noise, two_sided)
+    return {
+        "value": float(_largest(own, two_sided)),
+        "stderr": float(again.std()),
+        **null_of(_largest(noise, two_sided)),
+    }
+
+
+def _largest(scores: Tensor, two_sided: bool) -> Tensor:
+    sizes = scores.abs() if two_sided else scores
+    return sizes.amax(-1)

@@ -1,0 +1,29 @@
+"""When a noisy loss is first below a target."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+WINDOW = 10  # steps whose mean loss is compared with the target: a single batch is too noisy
+
+
+def steps_to_loss(losses: np.ndarray, target: float, window: int = WINDOW) -> float:
+    """The first step at which the mean of the last `window` losses is below the target.
+
+    Args:
+        losses: The loss of every step (steps,).
+        target: What is to be reached.
+        window: Steps that are averaged; all of them where there are fewer.
+
+    Returns:
+        The step, or NaN where the target is never reached.
+
+    >>> steps_to_loss(np.array([4.0, 2.0, 1.0, 0.5, 0.25]), 1.0, window=2)
+    4.0
+    """
+    window = max(1, min(window, len(losses)))
+    means = np.convolve(losses, np.full(window, 1 / window), mode="valid")
+    below = np.nonzero(means < target)[0]
+    return float(below[0] + window) if len(below) else math.nan

@@ -1,0 +1,96 @@
+"""Both sides of lemma 2 and of the Markov bound, from slopes s = v.grad f and sizes |M v|.
+
+q(v) = g(|s|) with g(t) = alpha t^2 / 2 + beta t, so |grad_theta q| = (alpha |s| + beta) |M v| with
+M = d^2 f / d theta dx. With the right factor (the paper prints alpha^2):
+
+    E|grad_theta q(v)| <= alpha sqrt(v^T C v) sqrt(v^T E[M^T M] v) + beta E|M v|,
+    P(s^2 >= eta) <= v^T C v / eta.
+
+Both sides come from different networks: on the same ones the inequality would hold whatever was
+measured. Arrays are (networks, directions); even rows are measured, odd ones give the bound.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from penchant_numerics.statistics import binomial_stderr, jackknife, mean_and_stderr
+
+TINY = float(np.finfo(float).tiny)
+
+
+def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    """|grad_theta q(v)| of each network and direction."""
+    return (alpha * np.abs(slopes) + beta) * sizes
+
+
+def lemma_bound(
+    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Alpha sqrt(E s^2) sqrt(E |Mv|^2) + beta E|Mv|, and its standard error by the delta method."""
+    squares, norms = slopes**2, sizes**2
+    slope = np.maximum(np.sqrt(squares.mean(0)), TINY)
+    size = np.maximum(np.sqrt(norms.mean(0)), TINY)
+    bound = alpha * slope * size + beta * sizes.mean(0)
+    influence = alpha * (squares / slope * size + norms / size * slope) / 2 + beta * sizes
+    return bound, influence.std(0, ddof=1) / math.sqrt(len(slopes))
+
+
+def both_sides(
+    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
+) -> dict[str, np.ndarray]:
+    """Both sides of lemma 2 with their standard errors."""
+    measured = gradient_sizes(slopes[::2], sizes[::2], alpha, beta)
+    bound, bound_stderr = lemma_bound(slopes[1::2], sizes[1::2], alpha, beta)
+    mean, stderr = mean_and_stderr(measured, axis=0)
+    return {
+        "gradient-norm": mean,
+        "gradient-norm-stderr": stderr,
+        "bound": bound,
+        "bound-stderr": bound_stderr,
+    }
+
+
+def tightness(
+    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
+) -> tuple[float, float | None]:
+    """Measured side over the bound, mean over directions; the error by leaving out two networks.
+
+    Directions share their networks, so their spread says nothing about other networks.
+    """
+    measured = gradient_sizes(slopes[::2], sizes[::2], alpha, beta)
+    slopes, sizes = slopes[1::2], sizes[1::2]
+    pairs = min(len(measured), len(slopes))
+    without = []
+    for pair in range(pairs):
+        mean = np.delete(measured, pair, axis=0).mean(0)
+        bound, _ = lemma_bound(
+            np.delete(slopes, pair, axis=0), np.delete(sizes, pair, axis=0), alpha, beta
+        )
+        without.append(float((mean / np.maximum(bound, TINY)).mean()))
+    bound, _ = lemma_bound(slopes, sizes, alpha, beta)
+    value = float((measured.mean(0) / np.maximum(bound, TINY)).mean())
+    return value, jackknife(without)
+
+
+def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
+    """P(s^2 >= threshold) and E s^2 / threshold; the threshold is eta means over directions."""
+    squares = slopes**2
+    threshold = eta * squares.mean()
+    above = squares[::2] >= threshold
+    bounds = squares[1::2] / threshold
+    share = above.mean(0)
+    mean, stderr = mean_and_stderr(bounds, axis=0)
+    return {
+        "exceedance": share,
+        "exceedance-stderr": binomial_stderr(share, len(above)),
+        "markov-bound": mean,
+        "markov-bound-stderr": stderr,
+    }
+
+
+def excess(arrays: dict[str, np.ndarray], measured: str, bound: str) -> np.ndarray:
+    """The excess of a measured side over its bound, in standard errors of the difference."""
+    spread = np.hypot(arrays[f"{measured}-stderr"], arrays[f"{bound}-stderr"])
+    return (arrays[measured] - arrays[bound]) / np.maximum(spread, TINY)

@@ -1,0 +1,65 @@
+"""How many eigenvalues take part in a spectrum, and how sure that is.
+
+Two counts: exp of the entropy of their shares (the effective rank), and how many of the largest
+carry 90 % of the sum. The second is a whole number, which leaving out a few networks often does
+not change although other networks would; so its error is that of the place between two whole
+numbers where 90 % are reached, and of rounding it up, which is uniform: 1 / sqrt(12).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from penchant_numerics.statistics import jackknife, null_of
+from torch import Tensor
+
+SHARE = 0.9
+_ROUNDING_UP = 1 / math.sqrt(12)  # standard deviation of a number between two whole ones
+
+
+def without_rounding(eigenvalues: Tensor) -> Tensor:
+    """Descending eigenvalues (k,) with exact zeros where a decomposition left its own rounding."""
+    size = max(len(eigenvalues), 1)
+    floor = size * torch.finfo(eigenvalues.dtype).eps * eigenvalues.abs().max()
+    return torch.where(eigenvalues > floor, eigenvalues, torch.zeros_like(eigenvalues))
+
+
+def directions_90(eigenvalues: Tensor) -> float:
+    """How many leading eigenvalues carry 90 % of their sum."""
+    sums = eigenvalues.clamp(min=0).cumsum(0)
+    return float((sums < SHARE * sums[-1]).sum() + 1)
+
+
+def place_of_90(eigenvalues: Tensor) -> float:
+    """Where 90 % are reached, with the part of the last eigenvalue that is needed.
+
+    >>> place_of_90(torch.tensor([6.0, 2.0, 2.0], device="cpu"))
+    2.5
+    """
+    sums = eigenvalues.clamp(min=0).cumsum(0)
+    wanted = SHARE * sums[-1]
+    whole = int((sums < wanted).sum())
+    before = sums[whole - 1] if whole else torch.zeros_like(wanted)
+    return whole + float((wanted - before) / (sums[whole] - before))
+
+
+def place_stderr(spectra: Tensor) -> float | None:
+    """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
+    places = [place_of_90(spectrum) for spectrum in spectra]
+    error = jackknife(places)
+    return None if error is None else math.hypot(error, _ROUNDING_UP)
+
+
+def place_null(spectra: Tensor) -> dict[str, float | None]:
+    """The null of `directions_90`, from spectra (draws, k) without an effect."""
+    places = [place_of_90(spectrum) for spectrum in spectra]
+    counts = [directions_90(spectrum) for spectrum in spectra]
+    found = null_of(places)
+    spread = found["null_spread"]
+    if spread is None:
+        return {**found, "null": float(np.mean(counts))}
+    spread = math.hypot(spread, _ROUNDING_UP)
+    error = spread / math.sqrt(len(counts))
+    return {"null": float(np.mean(counts)), "null_spread": spread, "null_stderr": error}

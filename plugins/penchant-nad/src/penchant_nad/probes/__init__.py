@@ -1,0 +1,1 @@
+"""What each probe does; a file has the name of its probe."""

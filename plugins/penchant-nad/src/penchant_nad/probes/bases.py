@@ -1,0 +1,114 @@
+"""Orthonormal bases of the input, by name."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import penchant
+import torch
+from penchant_numerics.answers import Directions
+from penchant_numerics.fourier import cosine_family, sine_family
+from torch import Tensor
+
+HOST = {"device": "cpu", "dtype": torch.float64}
+
+
+class Basis(NamedTuple):
+    """Unit vectors of the input (rows), each with a frequency or an eigenvalue where it has one."""
+
+    vectors: Tensor
+    frequencies: Tensor | None = None
+    eigenvalues: Tensor | None = None
+
+
+class Choice(Protocol):
+    """The options of a probe that takes some directions of a basis."""
+
+    basis: str
+    indices: tuple[int, ...] | None
+    every: int
+    directions: object
+
+
+def named_basis(options: Choice, context: penchant.Context, *, networks: int) -> Basis:
+    """The basis that the options name; `networks` are drawn for NADs that were not stored."""
+    shape = context.architecture.shape
+    size = math.prod(shape)
+    if options.basis == "nad":
+        return nad_basis(options.directions, context, networks=networks)
+    if options.basis == "canonical":
+        return Basis(torch.eye(size, **HOST))
+    if options.basis == "random":
+        noise = torch.randn(size, size, generator=context.generator("basis"), **HOST)
+        return Basis(torch.linalg.qr(noise).Q.T)
+    family = cosine_family if options.basis == "dft-cosine" else sine_family
+    waves = family(_plane(shape), **HOST)
+    return Basis(waves.vectors, frequencies=waves.frequencies)
+
+
+def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The grid a Fourier basis lives on: the input without its single channel."""
+    if len(shape) == 3 and shape[0] != 1:
+        raise penchant.Error(f"a DFT basis needs inputs of one channel, found shape {list(shape)}")
+    return shape[1:] if len(shape) == 3 else shape
+
+
+def nad_basis(stored: object, context: penchant.Context, *, networks: int) -> Basis:
+    """NADs that were stored, or those that the estimator of the role `directions` finds."""
+    if stored is None:
+        found: Directions = context.estimator("directions")(networks=networks)
+        return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
+    size = math.prod(context.architecture.shape)
+    vectors = torch.as_tensor(stored, **HOST)
+    if vectors.ndim != 2 or vectors.shape[1] != size:
+        found = f"found an array of shape {list(vectors.shape)}"
+        raise penchant.Error(f"directions must be rows of {size} numbers, {found}")
+    return Basis(vectors / vectors.norm(dim=1, keepdim=True))
+
+
+def most_directions(context: penchant.Context, *, networks: int) -> int:
+    """How many directions the estimator can find at most, before anything is drawn.
+
+    An estimator that takes one vector a network finds no more than there are networks.
+    """
+    size = math.prod(context.architecture.shape)
+    estimator = context.estimator("directions")
+    vectors = getattr(estimator.options, "vectors_a_network", None)
+    return size if vectors is None else min(size, vectors * networks)
+
+
+def check_indices(options: Choice, context: penchant.Context, *, networks: int) -> None:
+    """Say before networks are drawn that a direction does not exist, or needs more of them."""
+    if options.basis != "nad" or options.directions is not None or not options.indices:
+        return
+    size = math.prod(context.architecture.shape)
+    last = max(options.indices)
+    if last >= size:
+        raise penchant.Error(f"the input has {size} directions, found index {last}")
+    most = most_directions(context, networks=networks)
+    if last >= most:
+        need = f"networks must be at least {last + 1}"
+        raise penchant.Error(
+            f"{networks} networks give {most} directions, found index {last}; {need}"
+        )
+
+
+def chosen_indices(options: Choice, basis: Basis) -> list[int]:
+    """The indices asked for; one beyond the basis is refused."""
+    count = len(basis.vectors)
+    indices = list(range(0, count, options.every))
+    if options.indices is not None:
+        indices = list(options.indices)
+    if not indices:
+        raise penchant.Error("indices must name at least one direction, found none")
+    last = max(indices)
+    if last >= count:
+        drawn = options.basis == "nad" and options.directions is None
+        cure = "; more networks give more directions" if drawn else ""
+        raise penchant.Error(
+            f"the basis {options.basis} has {count} directions, found index {last}{cure}"
+        )
+    if len(set(indices)) < len(indices):
+        raise penchant.Error(f"indices must differ, found {indices}")
+    return indices

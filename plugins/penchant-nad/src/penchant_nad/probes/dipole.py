@@ -1,0 +1,125 @@
+"""The probe `dipole`: how fast a network learns to tell x from x + v, and what bounds that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.derivatives import input_gradients
+from penchant_numerics.ensembles import draw
+from penchant_numerics.mixed import MixedDerivative
+from penchant_numerics.safety import safe
+from penchant_numerics.statistics import rank_correlation, varies
+from torch import Tensor
+
+from penchant_nad.declarations.theory import Dipole
+from penchant_nad.numerics import lemma_2
+from penchant_nad.numerics.deviations import largest_deviation
+from penchant_nad.probes.bases import check_indices, chosen_indices, named_basis
+
+SHARD = 8  # networks
+
+
+def run(options: Dipole, context: penchant.Context) -> penchant.Result:
+    """Slopes v.grad f and sizes |M v| of every network and direction; every second bounds."""
+    check_indices(options, context, networks=options.basis_networks)
+    basis = named_basis(options, context, networks=options.basis_networks)
+    indices = chosen_indices(options, basis)
+    shape = context.architecture.shape
+    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
+    shared = {"point": options.point_scale * noise, "directions": basis.vectors[indices]}
+    rows = list(
+        context.map(slopes_and_sizes, networks=options.networks, a_shard=SHARD, shared=shared)
+    )
+
+    slopes = np.concatenate([row["slopes"] for row in rows])  # (networks, directions)
+    sizes = np.concatenate([row["sizes"] for row in rows])
+    arrays = {
+        "indices": np.array(indices),
+        **lemma_2.both_sides(slopes, sizes, options.alpha, options.beta),
+        **lemma_2.markov_sides(slopes, options.eta),
+    }
+    tightness, error = lemma_2.tightness(slopes, sizes, options.alpha, options.beta)
+    quantities = {
+        **_excesses(arrays, context),
+        "tightness": penchant.Quantity(
+            tightness,
+            stderr=error,
+            over="networks (jackknife over pairs)",
+            count=options.networks,
+        ),
+        **_correlation(arrays, context),
+    }
+    if basis.eigenvalues is not None:
+        arrays["eigenvalues"] = basis.eigenvalues[indices]
+    return penchant.Result(quantities, arrays, conventions=_conventions(options))
+
+
+def _conventions(options: Dipole) -> dict[str, str]:
+    g = f"g(t) = {options.alpha / 2:g} t^2 + {options.beta:g} t"
+    return {
+        "dipole": f"first order in v, {g}, unit directions",
+        "bound": "from other networks than the measured side",
+        "eta": f"{options.eta:g} times the mean of v^T C v over the directions",
+    }
+
+
+def slopes_and_sizes(context: penchant.Context, indices: range) -> dict[str, Tensor]:
+    """v.grad_x f and |M v| at the point, (networks, directions) each."""
+    drawn = draw(context.architecture, indices, prepare=safe)
+    networks = drawn.to(context.device, context.dtype)
+    point = context.shared["point"].to(context.dtype)
+    directions = context.shared["directions"].to(context.dtype)
+
+    gradients = input_gradients(networks, point[None])[:, 0]
+    mixed = MixedDerivative(networks.module, point)
+    sizes = []
+    for number in range(len(networks)):
+        state = {name: value[number] for name, value in networks.state.items()}
+        sizes.append(_sizes(mixed, state, directions))
+    return {"slopes": (gradients @ directions.T).double(), "sizes": torch.stack(sizes).double()}
+
+
+def _sizes(mixed: MixedDerivative, state: dict[str, Tensor], directions: Tensor) -> Tensor:
+    """|M v|; for many directions the matrix M^T M costs less than the products."""
+    if 8 * len(directions) > mixed.size:
+        products = directions @ mixed.gram(state)
+        return (products * directions).sum(1).clamp(min=0).sqrt()
+    images = mixed.apply(state, directions)
+    squares = [image.flatten(1).square().sum(1) for image in images.values()]
+    return sum(squares).sqrt()
+
+
+def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """The largest excess of each measured side over its bound."""
+    sides = {
+        "largest-excess": ("gradient-norm", "bound"),
+        "largest-markov-excess": ("exceedance", "markov-bound"),
+    }
+    found = {}
+    for name, (measured, bound) in sides.items():
+        scores = lemma_2.excess(arrays, measured, bound)
+        fields = largest_deviation(scores, generator=context.generator(name), two_sided=False)
+        found[name] = penchant.Quantity(
+            **fields, over="networks", count=context.options.networks, unit="standard errors"
+        )
+    return found
+
+
+def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    measured, bound = arrays["gradient-norm"], arrays["bound"]
+    if len(measured) < 3 or not varies(measured) or not varies(bound):
+        return {}
+    found = rank_correlation(measured, bound, generator=context.generator("permutations"))
+    quantity = penchant.Quantity(
+        found.value,
+        stderr=found.stderr,
+        over="directions",
+        count=found.count,
+        null=found.null,
+        null_spread=found.null_spread,
+        null_stderr=found.null_stderr,
+    )
+    return {"rank-correlation": quantity}

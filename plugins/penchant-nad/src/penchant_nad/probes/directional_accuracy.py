@@ -1,0 +1,200 @@
+"""The probe `directional-accuracy`: what a network learns along each direction of a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr, rank_correlation, varies
+from penchant_numerics.trainer import Trainer, evaluate
+from torch import Tensor
+
+from penchant_nad.declarations.learning import DirectionalAccuracy
+from penchant_nad.numerics.first_passage import WINDOW, steps_to_loss
+from penchant_nad.probes import accuracies
+from penchant_nad.probes.bases import Basis, check_indices, chosen_indices, named_basis
+
+_FURTHER = 1_000_000  # network number of the next training of a direction
+
+Rows = list[dict[str, Any]]
+
+
+def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Result:
+    """Train fresh networks for each direction (and number of samples), each a shard of its own."""
+    check_indices(options, context, networks=options.networks)
+    basis = named_basis(options, context, networks=options.networks)
+    indices = chosen_indices(options, basis)
+    sizes = _sizes(options)
+    items = []
+    for size in sizes:
+        for place, index in enumerate(indices):
+            for training in range(options.trainings):
+                item = {"place": place, "index": index, "training": training, "train": size}
+                items.append(item)
+    shared = {"directions": basis.vectors[indices]}
+    rows = list(context.map(train_along, items, shared=shared))
+
+    # The trainings with `train` samples come first, those with other numbers after them.
+    first = rows[: len(indices) * options.trainings]
+    arrays = {"indices": np.array(indices), **_learned(first, options)}
+    if options.train_sizes is not None:
+        arrays |= _by_size(rows, sizes, options)
+    arrays |= _of_basis(basis, indices, context.architecture.shape)
+    _warn_if_nothing_was_learnt(arrays, options, context)
+    never = np.isnan(arrays["steps-to-loss"]).any()
+    return penchant.Result(
+        _quantities(arrays, first, context),
+        arrays,
+        conventions=_conventions(options),
+        missing=("steps-to-loss", "steps-to-loss-stderr") if never else (),
+    )
+
+
+def _sizes(options: DirectionalAccuracy) -> list[int]:
+    """Numbers of training samples: that of the probe first."""
+    further = options.train_sizes or ()
+    return [options.train, *(size for size in further if size != options.train)]
+
+
+def _conventions(options: DirectionalAccuracy) -> dict[str, str]:
+    margins = {"paper": "+-epsilon (paper)", "code": "+-epsilon / 2 (code)"}
+    when = f"first step at which the mean loss of the last {WINDOW} batches is below"
+    return {
+        "margin": margins[options.margin],
+        "outputs": "two logits",
+        "steps to loss": f"{when} {options.loss_target:g}",
+        **accuracies.conventions(options.trainings),
+    }
+
+
+def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
+    """Accuracies and losses of one network trained on the data of one direction."""
+    options: DirectionalAccuracy = context.options
+    loaded = context.dataset(
+        "linearly-separable",
+        direction=context.shared["directions"][item["place"]].cpu().numpy(),
+        size=list(context.architecture.shape),
+        epsilon=options.epsilon,
+        margin=options.margin,
+        sigma=options.sigma,
+        train=item["train"],
+        test=options.test,
+    )
+    number = item["index"] + _FURTHER * item["training"]
+    network = context.network(number, outputs=2)
+    seed = context.generator("training", number).initial_seed()
+
+    # The loop itself, because the loss of every step is wanted.
+    trainer = Trainer(network, loaded.train, context.training, seed=seed)
+    losses = np.zeros(trainer.total, np.float32)
+
+    def keep(step: int, loss: float) -> None:
+        losses[step - 1 :] = loss  # after an early stop the last loss stands for the rest
+
+    trainer.run(observe=keep)
+    loss, train_accuracy = evaluate(network, loaded.train, loss=context.training.loss)
+    _, test_accuracy = evaluate(network, loaded.test)
+    return {
+        "train-accuracy": train_accuracy,
+        "test-accuracy": test_accuracy,
+        "final-loss": loss,
+        "loss-curves": losses,
+        "steps-to-loss": steps_to_loss(losses, options.loss_target),
+    }
+
+
+def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:
+    """Values (directions, trainings, ...)."""
+    values = np.array([row[name] for row in rows])
+    return values.reshape(-1, trainings, *values.shape[1:])
+
+
+def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
+    """Means over trainings, by direction, with the errors that are known."""
+    arrays = {}
+    for part, samples in (("train", options.train), ("test", options.test)):
+        name = f"{part}-accuracy"
+        values = _by_training(rows, name, options.trainings)
+        arrays |= accuracies.accuracy_arrays(name, values, samples)
+    for name in ("final-loss", "loss-curves", "steps-to-loss"):
+        values = _by_training(rows, name, options.trainings)
+        arrays[name] = values.mean(1)
+        _, stderr = mean_and_stderr(values, axis=1)
+        if stderr is not None:
+            arrays[f"{name}-stderr"] = stderr
+    return arrays
+
+
+def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict[str, np.ndarray]:
+    """Test accuracies (sizes, directions), smallest size first."""
+    values = _by_training(rows, "test-accuracy", options.trainings)
+    values = values.reshape(len(sizes), -1, options.trainings)
+    order = np.argsort(sizes)
+    found = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
+    return {"train-sizes": np.array(sizes)[order], **found}
+
+
+def _of_basis(basis: Basis, indices: list[int], shape: Sequence[int]) -> dict[str, Any]:
+    """What the directions are in their basis."""
+    arrays: dict[str, Any] = {}
+    if basis.frequencies is not None:
+        arrays["frequencies"] = _two_columns(basis.frequencies[indices])
+        arrays["grid"] = np.array((1, *shape)[-2:])
+    if basis.eigenvalues is not None:
+        arrays["eigenvalues"] = basis.eigenvalues[indices]
+    return arrays
+
+
+def _two_columns(frequencies: Tensor) -> Tensor:
+    """Frequencies as (k, 2); a one-dimensional input has vertical frequency 0."""
+    if frequencies.shape[1] == 2:
+        return frequencies
+    return torch.cat([torch.zeros_like(frequencies), frequencies], dim=1)
+
+
+def _warn_if_nothing_was_learnt(
+    arrays: dict[str, Any], options: DirectionalAccuracy, context: penchant.Context
+) -> None:
+    """Some directions may well not be learnt; where none is, the recipe does not fit."""
+    best = float(arrays["train-accuracy"].max())
+    if best <= 0.5 + 2 * float(binomial_stderr(0.5, options.train)):
+        context.warn(
+            f"nothing was learnt along any direction: training accuracy at most {best:.3f}, "
+            "guessing gives 0.5"
+        )
+
+
+def _quantities(
+    arrays: dict[str, Any], rows: Rows, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    test = arrays["test-accuracy"]
+    reached = np.isfinite([row["steps-to-loss"] for row in rows])
+    mean = penchant.Quantity.of(test, over="directions", null=0.5)
+    if len(test) == 1:
+        values = np.array([row["test-accuracy"] for row in rows])
+        mean = accuracies.accuracy_quantity(values, context.options.test, part="test", null=0.5)
+    quantities = {
+        "test-accuracy": mean,
+        "reached-share": penchant.Quantity(
+            reached.mean(),
+            stderr=binomial_stderr(reached.mean(), len(reached)),
+            over="trainings",
+            count=len(reached),
+        ),
+    }
+    if len(test) > 2 and varies(test):
+        generator = context.generator("permutations")
+        found = rank_correlation(test, -arrays["indices"], generator=generator)
+        quantities["rank-correlation"] = penchant.Quantity(
+            found.value,
+            stderr=found.stderr,
+            over="directions",
+            count=found.count,
+            null=found.null,
+            null_spread=found.null_spread,
+            null_stderr=found.null_stderr,
+        )
+    return quantities

@@ -1,0 +1,73 @@
+"""The probe `flipped-accuracy`: images as they are, and with their NAD coefficients reversed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Samples
+
+from penchant_nad.declarations.learning import FlippedAccuracy
+from penchant_nad.numerics.carriers import flip_matrix, flipped, orthonormal
+from penchant_nad.probes import accuracies
+from penchant_nad.probes.bases import most_directions, nad_basis
+from penchant_nad.probes.image_trainings import one_channel, train_and_test
+
+VARIANTS = ("original", "flipped")
+
+
+def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
+    """Train and test on both representations."""
+    plane = one_channel(context)
+    size = math.prod(plane.architecture.shape)
+    if options.directions is None and most_directions(plane, networks=options.networks) < size:
+        found = f"networks must be at least {size}, found {options.networks}"
+        raise penchant.Error(f"flipping needs all {size} NADs: {found}")
+    basis = nad_basis(options.directions, plane, networks=options.networks).vectors
+    if len(basis) < size:
+        raise penchant.Error(f"flipping needs all {size} NADs, found {len(basis)}")
+
+    matrix = flip_matrix(orthonormal(basis)).to(torch.float32)
+    items = []
+    for variant in VARIANTS:
+        for training in range(options.trainings):
+            items.append({"variant": variant, "training": training})
+    rows = list(context.map(train_variant, items, shared={"matrix": matrix}))
+    return _result(options, context, rows)
+
+
+def train_variant(context: penchant.Context, item: dict[str, Any]) -> dict[str, float]:
+    """One network trained and tested on one representation."""
+    train, test = context.data.train, context.data.test
+    if item["variant"] == "flipped":
+        matrix = context.shared["matrix"]
+        train = Samples(flipped(train.inputs, matrix), train.labels)
+        test = Samples(flipped(test.inputs, matrix), test.labels)
+    return train_and_test(context, train, test, item["training"])
+
+
+def _result(
+    options: FlippedAccuracy, context: penchant.Context, rows: list[dict[str, Any]]
+) -> penchant.Result:
+    data, chance = context.data, 1 / context.data.classes
+    arrays: dict[str, Any] = {}
+    quantities = {}
+    for part, samples in (("test", data.test), ("train", data.train)):
+        name, count = f"{part}-accuracy", len(samples.labels)
+        values = np.array([row[name] for row in rows]).reshape(2, options.trainings)
+        arrays |= accuracies.accuracy_arrays(name, values, count)
+        kind = "training" if part == "train" else part
+        for variant, own in zip(VARIANTS, values):
+            quantities[f"{variant}-{name}"] = accuracies.accuracy_quantity(
+                own, count, part=kind, null=chance
+            )
+    conventions = {
+        "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike",
+        **accuracies.conventions(options.trainings),
+    }
+    return penchant.Result(
+        quantities, arrays, conventions=conventions, labels={"variants": VARIANTS}
+    )

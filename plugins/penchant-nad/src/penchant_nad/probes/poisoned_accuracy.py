@@ -1,0 +1,92 @@
+"""The probe `poisoned-accuracy`: does a network learn the images, or a carrier along a NAD?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+from penchant_numerics.data import Samples
+
+from penchant_nad.declarations.learning import PoisonedAccuracy
+from penchant_nad.numerics.carriers import carriers_needed, poisoned
+from penchant_nad.probes import accuracies
+from penchant_nad.probes.bases import Basis, most_directions, nad_basis
+from penchant_nad.probes.image_trainings import one_channel, train_and_test
+
+
+def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result:
+    """Train on clean images and on images with each carrier; test on clean images."""
+    plane = one_channel(context)
+    needed = carriers_needed(context.data.classes, context.architecture.shape[0])
+    _check_carriers(options, needed, math.prod(plane.architecture.shape))
+    if options.directions is None:
+        _check_networks(options, needed, plane)
+    basis = nad_basis(options.directions, plane, networks=options.networks)
+    _check_carriers(options, needed, len(basis.vectors))
+
+    items = []
+    for carrier in (None, *options.carriers):
+        for training in range(options.trainings):
+            items.append({"carrier": carrier, "needed": needed, "training": training})
+    shared = {"directions": basis.vectors[: max(options.carriers) + needed]}
+    rows = list(context.map(train_poisoned, items, shared=shared))
+    return _result(options, context, rows, basis)
+
+
+def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
+    if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
+        found = list(options.carriers)
+        raise penchant.Error(f"carriers must be indices that differ, found {found}")
+    last = max(options.carriers)
+    end = last + needed - 1
+    if end >= available:
+        raise penchant.Error(
+            f"the carrier at {last} takes NADs up to {end}, but there are {available}"
+        )
+
+
+def _check_networks(options: PoisonedAccuracy, needed: int, plane: penchant.Context) -> None:
+    last = max(options.carriers)
+    end = last + needed
+    if end > most_directions(plane, networks=options.networks):
+        found = f"found networks = {options.networks}"
+        raise penchant.Error(f"the carrier at {last} needs at least {end} networks, {found}")
+
+
+def train_poisoned(context: penchant.Context, item: dict[str, Any]) -> dict[str, float]:
+    """One network trained on poisoned images (or clean ones), tested on clean images."""
+    options: PoisonedAccuracy = context.options
+    train, test = context.data.train, context.data.test
+    first = item["carrier"]
+    if first is not None:
+        directions = context.shared["directions"][first : first + item["needed"]]
+        images = poisoned(train.inputs, train.labels, directions, epsilon=options.epsilon)
+        train = Samples(images, train.labels)
+    return train_and_test(context, train, test, item["training"])
+
+
+def _result(
+    options: PoisonedAccuracy, context: penchant.Context, rows: list[dict[str, Any]], basis: Basis
+) -> penchant.Result:
+    data, chance = context.data, 1 / context.data.classes
+    arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}
+    quantities = {}
+    for part, samples in (("train", data.train), ("test", data.test)):
+        name, count = f"{part}-accuracy", len(samples.labels)
+        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        arrays |= accuracies.accuracy_arrays(name, values[1:], count)
+        kind = "training" if part == "train" else part
+        quantities[f"clean-{name}"] = accuracies.accuracy_quantity(
+            values[0], count, part=kind, null=chance
+        )
+    if basis.eigenvalues is not None:
+        arrays["eigenvalues"] = basis.eigenvalues[list(options.carriers)]
+    conventions = {
+        "carrier": "pair of classes d uses NAD i + floor(d / channels) in channel d mod channels; "
+        "+epsilon for odd classes",
+        "test": "clean images",
+        **accuracies.conventions(options.trainings),
+    }
+    return penchant.Result(quantities, arrays, conventions=conventions)

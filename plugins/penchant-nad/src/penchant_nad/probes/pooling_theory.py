@@ -1,0 +1,192 @@
+"""The probe `pooling-theory`: what pooling loses by frequency, in theory and in simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import pooling_filters
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr, rank_correlation, varies
+from torch import Tensor
+
+from penchant_nad.declarations.theory import PoolingTheory
+from penchant_nad.numerics import pooling
+from penchant_nad.numerics.deviations import largest_deviation
+
+SHARD = 8  # frequencies
+
+# Which simulated array each quantity compares with which theory.
+COMPARED = {
+    "deviation": ("simulation", "theory"),
+    "text-deviation": ("simulation", "theory-text"),
+    "supplement-deviation": ("simulation", "theory-supplement"),
+    "curvature-deviation": ("curvature", "curvature-theory"),
+    "theta-curvature-deviation": ("theta-curvature", "theta-curvature-theory"),
+}
+
+
+def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
+    """Simulate at every frequency and compare with the corrected theorem and lemma."""
+    if options.inputs % options.stride or options.inputs < 4 * options.stride:
+        found = f"found {options.inputs} and {options.stride}"
+        raise penchant.Error(
+            f"inputs must be a multiple of stride and at least four times it, {found}"
+        )
+    chosen = pooling.frequencies(options.inputs, options.stride)[:: options.every]
+    blocks = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
+    rows = list(context.map(simulate, blocks))
+    arrays = {"frequencies": np.array(chosen)}
+    for name in rows[0]:
+        arrays[name] = np.concatenate([row[name] for row in rows])
+    arrays |= _theory(options, chosen)
+    arrays["simulation-stderr"] = binomial_stderr(arrays["theory"], options.simulations)
+    arrays |= _curves(options, context, chosen)
+    conventions = {
+        "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
+        "2 l = 0 mod M are left out",
+        "lemma 1": "with 1/S; curvature along phi_l and along theta_(l mod M)",
+        "loss": "(y - f)^2, every step on fresh samples",
+    }
+    quantities = {**_deviations(arrays, context), **_correlation(arrays, context)}
+    return penchant.Result(quantities, arrays, conventions=conventions)
+
+
+def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
+    """The prefilter in space and by frequency, (inputs,) each."""
+    known = {"inputs": options.inputs, "stride": options.stride}
+    taps = pooling_filters.taps(options.prefilter, **known)
+    return taps, pooling_filters.response(options.prefilter, **known)
+
+
+def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
+    taps, response = _filter(options)
+    ratio = options.epsilon / options.sigma
+    accuracies = pooling.bayes_accuracies(taps, options.stride, chosen, ratio)
+    classes = pooling.Classes(options.epsilon, options.sigma)
+    phi, theta = pooling.curvature_law(response, options.stride, chosen, classes)
+    zeta = ratio**2 * response[chosen].square() / response.max().square()
+    return {
+        "theory": accuracies.corrected.numpy(),
+        "theory-text": accuracies.text.numpy(),
+        "theory-supplement": accuracies.supplement.numpy(),
+        "zeta": zeta.numpy(),
+        "curvature-theory": phi.numpy(),
+        "theta-curvature-theory": theta.numpy(),
+        "response": response[chosen].numpy(),
+    }
+
+
+def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.ndarray]:
+    """Accuracy and curvature at some frequencies."""
+    options: PoolingTheory = context.options
+    taps, response = _filter(options)
+    classes = pooling.Classes(options.epsilon, options.sigma)
+    accuracies, curvatures = [], []
+    for frequency in frequencies:
+        accuracy = pooling.simulated_accuracy(
+            taps,
+            options.stride,
+            frequency,
+            classes,
+            simulations=options.simulations,
+            generator=context.generator("noise", frequency),
+        )
+        curvature = pooling.measured_curvature(
+            response,
+            options.stride,
+            frequency,
+            classes,
+            simulations=options.simulations,
+            generator=context.generator("networks", frequency),
+        )
+        accuracies.append(accuracy)
+        curvatures.append(curvature)
+    phi, phi_stderr, theta, theta_stderr = np.array(curvatures).T
+    return {
+        "simulation": np.array(accuracies),
+        "curvature": phi,
+        "curvature-stderr": phi_stderr,
+        "theta-curvature": theta,
+        "theta-curvature-stderr": theta_stderr,
+    }
+
+
+def _curves(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> dict[str, Any]:
+    """Loss curves at a few frequencies from the lowest to the highest."""
+    places = np.linspace(0, len(chosen) - 1, options.curves)
+    picked = sorted({chosen[round(place)] for place in places})
+    rows = list(context.map(follow, picked))
+    losses = np.stack([row["losses"] for row in rows])  # (frequencies, trainings, steps)
+    mean, stderr = mean_and_stderr(losses, axis=1)
+    return {
+        "curve-frequencies": np.array(picked),
+        "loss-curves": mean,
+        "loss-curves-stderr": stderr,
+    }
+
+
+def follow(context: penchant.Context, frequency: int) -> dict[str, Tensor]:
+    """Loss curves of the linear model of pooling with the signal at one frequency."""
+    options: PoolingTheory = context.options
+    descent = pooling.Descent(
+        options.steps,
+        options.batch,
+        options.learning_rate,
+        options.weight_std,
+        options.trainings,
+    )
+    _, response = _filter(options)
+    losses = pooling.loss_curves(
+        response,
+        options.stride,
+        frequency,
+        pooling.Classes(options.epsilon, options.curve_sigma),
+        descent,
+        generator=context.generator("training"),  # the same for every frequency
+    )
+    if not bool(torch.isfinite(losses).all()):
+        rate = f"learning_rate {options.learning_rate} is too large"
+        raise penchant.Error(f"the linear model diverged at frequency {frequency}: {rate}")
+    return {"losses": losses}
+
+
+def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """The largest deviation of each simulation from its theory, in standard errors."""
+    options: PoolingTheory = context.options
+    found = {}
+    for name, (measured, theory) in COMPARED.items():
+        stderr = arrays[f"{measured}-stderr"]
+        if measured == "simulation":  # the error that this version of the theorem expects
+            stderr = binomial_stderr(arrays[theory], options.simulations)
+        known = stderr > 0  # no curvature at zeros of the filter
+        scores = (arrays[measured] - arrays[theory])[known] / stderr[known]
+        fields = largest_deviation(scores, generator=context.generator(name), two_sided=True)
+        found[name] = penchant.Quantity(
+            **fields,
+            over="simulations",
+            count=options.simulations,
+            unit="standard errors",
+        )
+    return found
+
+
+def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """Is training slow where zeta is small?"""
+    places = np.searchsorted(arrays["frequencies"], arrays["curve-frequencies"])
+    effort = arrays["loss-curves"].mean(1)
+    ease = arrays["zeta"][places]
+    if len(places) < 3 or not varies(effort) or not varies(ease):
+        return {}
+    found = rank_correlation(effort, -ease, generator=context.generator("permutations"))
+    quantity = penchant.Quantity(
+        found.value,
+        stderr=found.stderr,
+        over="frequencies",
+        count=found.count,
+        null=found.null,
+        null_spread=found.null_spread,
+        null_stderr=found.null_stderr,
+    )
+    return {"rank-correlation": quantity}

@@ -1,0 +1,100 @@
+"""The experiments in `examples/nad`: one for every preset, and all of them run small."""
+
+import tomllib
+from pathlib import Path
+
+import penchant
+import pytest
+from penchant import testing
+
+FOLDER = Path(__file__).parents[3] / "examples" / "nad"
+FILES = sorted(FOLDER.glob("*.toml"))
+LARGE = {"vgg11", "resnet18", "densenet121"}
+TINY = {"name": "mlp", "widths": [4]}
+TRAINED = {"train": 16, "test": 16, "every": 100, "training": {"steps": 2}, "trainings": 1}
+SMALL = {
+    "directional-accuracy": {**TRAINED, "networks": 64},
+    "nad": {"networks": 4},
+    "nad-agreement": {"networks": 6, "groups": 3},
+    "dipole": {"every": 32, "basis_networks": 40, "networks": 8},
+    "poisoned-accuracy": {"networks": 64, "carriers": [0, 40], "training": {"steps": 2}},
+    "flipped-accuracy": {"networks": 64, "training": {"steps": 2}},
+    "pooling-theory": {"simulations": 100, "every": 20, "curves": 3, "steps": 3, "trainings": 2},
+}
+
+pytestmark = pytest.mark.skipif(not FILES, reason="the examples are not beside this plugin")
+pytest.importorskip("penchant_architectures")
+
+
+def read(path):
+    return tomllib.loads(path.read_text())
+
+
+def used_presets():
+    found = set()
+    for path in FILES:
+        found |= {(entry["name"], entry["preset"]) for entry in read(path)["probes"]}
+    return found
+
+
+def test_every_preset_has_an_example():
+    offered = set()
+    for offer in testing.offers("penchant-nad"):
+        if offer.component.kind == "probe":
+            offered |= {(offer.component.name, preset) for preset in offer.component.presets}
+    assert {pair for pair in offered if pair[1] != "quick"} == used_presets()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_networks_of_the_paper_are_those_it_trained(path):
+    """VGG11 had batch-norm and dropout; pixels were standardised."""
+    raw = read(path)
+    for entry in raw.get("architectures", []):
+        if entry["name"] == "vgg11":
+            assert entry["normalization"] == "convolutions" and entry["dropout"] == 0.5
+    for entry in raw.get("datasets", []):
+        assert entry["standardize"]
+
+
+def reduced(raw):
+    """The same experiment with small inputs, networks, samples and trainings."""
+    small = {**raw, "executor": "serial", "figures": False}
+    if "shape" in raw:
+        small["shape"] = [1, 16, 16]
+    for number, entry in enumerate(raw.get("architectures", [])):
+        # Networks that take minutes, or images larger than these, stand aside.
+        mixed = "estimators" in preset_of(raw["probes"][0])
+        if entry["name"] in LARGE or "datasets" in raw or mixed:
+            label = entry.get("label", entry["name"])
+            raw["architectures"][number] = {**TINY, "label": label}
+    small["probes"] = []
+    for entry in raw["probes"]:
+        options = dict(SMALL[entry["name"]])
+        if entry["name"] == "nad" and "estimators" in preset_of(entry):
+            small["shape"] = [1, 6, 6]
+        if "indices" in preset_of(entry):
+            options["indices"] = [0, 10, 50]
+        if "train_sizes" in preset_of(entry):
+            options["train_sizes"] = [8, 16]
+        small["probes"].append({**entry, **options})
+    return small
+
+
+def preset_of(entry):
+    for offer in testing.offers("penchant-nad"):
+        if offer.component.name == entry["name"]:
+            return offer.component.presets[entry["preset"]]
+    raise AssertionError(entry["name"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_example_runs_small(path, tmp_path, monkeypatch):
+    raw = reduced(read(path))
+    if "datasets" in raw:
+        monkeypatch.syspath_prepend(str(Path(__file__).parent))
+        raw["datasets"] = [
+            {"name": "import", "factory": "nad_test_images:grey", "label": "cifar10"}
+        ]
+    run = penchant.run(raw, out=tmp_path)
+    found = [(result.status, result.error) for result in run.results()]
+    assert found and set(found) == {("done", None)}
