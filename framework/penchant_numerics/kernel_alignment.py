@@ -95,7 +95,7 @@ def cka(
 
 
 def _over_pairs(K: Tensor, L: Tensor) -> float:
-    """sum K_ij L_ij / (n (n - 1)) over pairs of distinct samples, for kernels (n, C, n, C)."""
+    """Mean K_ij L_ij over pairs of distinct samples, for kernels (n, C, n, C)."""
     n = len(K)
     inner = (K * L).sum() - (_diagonal(K) * _diagonal(L)).sum()
     return float(inner) / (n * (n - 1))

@@ -96,7 +96,13 @@ def room_for(feature: Feature, samples: int) -> Feature:
 
 
 def put_features(target: Feature, start: int, part: Feature) -> None:
-    """Put the features of some samples where those of all of them are collected."""
+    """Put the features of some samples where those of all of them are collected.
+
+    Args:
+        target: What `room_for` gave.
+        start: The first of these samples among all.
+        part: Their features.
+    """
     if isinstance(part, Rows):
         target.rows[start : start + len(part.rows)] = part.rows
     else:

@@ -8,11 +8,10 @@ three samples tell such layers from others, and how much of each layer a sample 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics.linear_layers import See, watched
 from penchant_numerics.linearisation import Outputs
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -39,11 +38,17 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     >>> uses["0.1"].sample_first, uses["2"].sample_first
     (False, True)
     """
+    layers = {}
+    for name, module in outputs.network.named_modules():
+        if isinstance(module, nn.Linear | _ConvNd):
+            layers[name] = module
+
+    # the sizes are those of the last pass; the first axis must be right in all
     found: dict[str, LayerUse] = {}
     for count in _TRIED:
         seen: dict[str, LayerUse] = {}
-        chosen = torch.arange(count, device=inputs.device) % len(inputs)
-        with _watched(outputs.network, count, seen), torch.no_grad():
+        with watched(layers, _noting(layers, seen, count)), torch.no_grad():
+            chosen = torch.arange(count, device=inputs.device) % len(inputs)
             outputs(outputs.values, inputs[chosen])
         for name, use in seen.items():
             if name in found:
@@ -52,25 +57,14 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     return found
 
 
-@contextmanager
-def _watched(network: nn.Module, count: int, seen: dict[str, LayerUse]) -> Iterator[None]:
-    """Note the uses of layers while `count` samples pass."""
+def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int) -> See:
+    """What notes each use of a layer while `count` samples pass."""
 
-    def watcher(name: str) -> Callable[..., None]:
-        def watch(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
-            first = module.weight[0].numel()
-            use = seen.setdefault(name, LayerUse(len(module.weight), first))
-            use.positions += made.numel() // (count * use.units)
-            use.sample_first &= given[0].shape[0] == count
+    def note(name: str, given: Tensor, made: Tensor) -> Tensor:
+        weight = layers[name].weight
+        use = seen.setdefault(name, LayerUse(units=len(weight), width=weight[0].numel()))
+        use.positions += made.numel() // (count * use.units)
+        use.sample_first &= given.shape[0] == count
+        return made
 
-        return watch
-
-    handles = []
-    for name, module in network.named_modules():
-        if isinstance(module, nn.Linear | _ConvNd):
-            handles.append(module.register_forward_hook(watcher(name)))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    return note

@@ -70,6 +70,14 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
 
     What differentiates a network may then take all inputs for floating; the network itself sees
     the whole numbers it was made for. Nothing is changed where inputs are floating already.
+
+    Args:
+        network: The network; it has a hook for that time.
+        inputs: Its inputs (n, ...).
+        dtype: The precision of its parameters.
+
+    Yields:
+        The inputs to use instead.
     """
     if inputs.is_floating_point():
         yield inputs

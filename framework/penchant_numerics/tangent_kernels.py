@@ -133,6 +133,11 @@ def layer_routes(
 ) -> dict[str, str]:
     """How each layer's part of a kernel is computed: for a result's conventions.
 
+    Args:
+        network: A network with outputs (samples, C), in evaluation mode.
+        inputs: Some samples (n, ...).
+        parameters: Names or patterns of parameters; all by default.
+
     Returns:
         `inputs and errors`, or `gradients of samples` with the reason where a linear layer has it,
         by the name of the layer.

@@ -1,0 +1,182 @@
+"""Networks trained side by side: a stack makes the steps of `Trainer`, network by network."""
+
+import doctest
+from dataclasses import dataclass
+
+import pytest
+import torch
+from penchant_numerics import side_by_side as side
+from penchant_numerics.data import Samples
+from torch import nn
+
+COUNT, SAMPLES = 3, 14
+HOST = {"device": "cpu", "dtype": torch.float64}
+
+
+@dataclass
+class Recipe:
+    """A training, as a probe is given it."""
+
+    steps: int = 20
+    batch: int = 4
+    optimizer: str = "sgd"
+    learning_rate: float = 0.05
+    schedule: str = "constant"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+    loss: str = "cross-entropy"
+    until_loss: float | None = None
+
+    def total_steps(self, samples):
+        return self.steps
+
+    def steps_per_epoch(self, samples):
+        return -(-samples // self.batch) if self.batch else 1
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)), (4,)
+
+
+def lenet():
+    """With batch-norm; without parameters whose gradient is zero, where Adam follows rounding."""
+    layers = [nn.Conv2d(1, 3, 3, bias=False), nn.BatchNorm2d(3), nn.Tanh(), nn.AvgPool2d(2)]
+    layers += [nn.Conv2d(3, 4, 2, bias=False), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(16, 3)), (1, 8, 8)
+
+
+def build(make):
+    """Networks of one kind with data of their own."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        networks = [make()[0].double() for _ in range(COUNT)]
+        shape = make()[1]
+        samples = []
+        for _ in range(COUNT):
+            inputs = torch.randn(SAMPLES, *shape, **HOST)
+            samples.append(Samples(inputs, torch.randint(0, 3, (SAMPLES,), device="cpu")))
+    return networks, samples
+
+
+def trained(kind, make, recipe, limit=None, stops=(None,)):
+    networks, samples = build(make)
+    training = kind(networks, samples, recipe, seeds=[5, 6, 7], limit=limit)
+    for until in stops:
+        training.run(until)
+    return training
+
+
+def assert_same(single, stacked):
+    for one, other in zip(single.networks(), stacked.networks()):
+        ours = other.state_dict()
+        for name, value in one.state_dict().items():
+            torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-11)
+    assert single.steps == stacked.steps
+
+
+def test_docstring_examples_of_side_by_side_run():
+    assert doctest.testmod(side).failed == 0
+
+
+RECIPES = {
+    "full batches": Recipe(batch=0),
+    "mini-batches": Recipe(),
+    "momentum": Recipe(momentum=0.9, weight_decay=0.01, schedule="linear"),
+    "thirds": Recipe(schedule="thirds", clip=0.3),
+    "adam": Recipe(optimizer="adam", learning_rate=0.01, weight_decay=0.1),
+    "adam, clipped": Recipe(optimizer="adam", clip=0.2, batch=0, loss="squared-error"),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
+@pytest.mark.parametrize("make", [mlp, lenet])
+def test_a_stack_makes_the_steps_of_single_trainings(make, recipe):
+    single, stacked = (
+        trained(kind, make, recipe, stops=(7, None)) for kind in (side.OneByOne, side.Stacked)
+    )
+    assert_same(single, stacked)
+    points = build(make)[1][0].inputs
+    torch.testing.assert_close(
+        stacked.outputs(points), single.outputs(points), rtol=1e-9, atol=1e-11
+    )
+    for name, weight in single.weights().items():
+        torch.testing.assert_close(stacked.weights()[name], weight, rtol=1e-9, atol=1e-11)
+
+
+def test_parameters_are_clamped_after_every_step():
+    single, stacked = (
+        trained(kind, mlp, Recipe(batch=0), limit=0.2) for kind in (side.OneByOne, side.Stacked)
+    )
+    assert_same(single, stacked)
+    assert max(float(value.abs().max()) for value in stacked.ensemble().state.values()) <= 0.2
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_each_network_ends_when_its_own_loss_is_small_enough(optimizer):
+    recipe = Recipe(
+        steps=200, until_loss=0.75, momentum=0.9, optimizer=optimizer, learning_rate=0.02
+    )
+    single, stacked = (trained(kind, mlp, recipe) for kind in (side.OneByOne, side.Stacked))
+    assert_same(single, stacked)
+    assert len(set(stacked.steps)) > 1  # not all at once
+    assert max(stacked.steps) < 200
+
+
+def test_frozen_parameters_stay_and_the_given_networks_too():
+    networks, samples = build(lenet)
+    before = [{name: v.clone() for name, v in each.state_dict().items()} for each in networks]
+    for network in networks:
+        network[0].weight.requires_grad_(False)
+    training = side.Stacked(networks, samples, Recipe(), seeds=[0, 1, 2])
+    training.run()
+    for network, state, after in zip(networks, before, training.networks()):
+        for name, value in network.state_dict().items():
+            assert torch.equal(value, state[name])
+        assert torch.equal(after[0].weight, state["0.weight"])
+        assert not torch.equal(after[4].weight, state["4.weight"])
+
+
+def test_shared_samples_are_not_copied():
+    networks, samples = build(mlp)
+    shared = [samples[0]] * COUNT
+    training = side.Stacked(networks, shared, Recipe(), seeds=[5, 6, 7])
+    assert training._data.inputs.data_ptr() == samples[0].inputs.data_ptr()
+    training.run()
+    single = side.OneByOne(build(mlp)[0], shared, Recipe(), seeds=[5, 6, 7])
+    single.run()
+    assert_same(single, training)
+
+
+def test_what_cannot_be_stacked_is_refused_with_its_reason():
+    networks, samples = build(mlp)
+    for network in networks:
+        network.append(nn.Dropout(0.1))
+    with pytest.raises(ValueError, match=r"layer '3' \(Dropout\) draws random numbers"):
+        side.Stacked(networks, samples, Recipe(), seeds=[0, 1, 2])
+    fewer = [*samples[:2], Samples(samples[2].inputs[:9], samples[2].labels[:9])]
+    with pytest.raises(ValueError, match="different numbers of samples, 9 to 14"):
+        side.Stacked(build(mlp)[0], fewer, Recipe(), seeds=[0, 1, 2])
+    counting = nn.Sequential(nn.BatchNorm1d(4, momentum=None))
+    assert "counts its batches" in side.layer_obstacle(counting)
+    with pytest.raises(ValueError, match="found 2 for 3"):
+        side.Stacked(build(mlp)[0], samples, Recipe(), seeds=[0, 1])
+
+
+def test_the_rule_stacks_on_a_gpu_only():
+    networks, samples = build(mlp)
+    training = side.side_by_side(networks, samples, Recipe(), seeds=[0, 1, 2])
+    assert isinstance(training, side.OneByOne)
+    assert side.groups(5, torch.device("cuda")) == [[0, 1, 2, 3, 4]]
+    assert side.groups(2, torch.device("cpu")) == [[0], [1]]
+    assert side.can_stack(lenet()[0], Recipe())
+
+
+def test_divergence_names_the_networks():
+    networks, samples = build(mlp)
+    with torch.no_grad():
+        networks[1][2].bias.fill_(1e200)  # its square is beyond the range of numbers
+    recipe = Recipe(loss="squared-error", steps=3)
+    training = side.Stacked(networks, samples, recipe, seeds=[0, 1, 2])
+    with pytest.raises(FloatingPointError, match=r"diverged before step 3, networks \[1\]"):
+        training.run()
