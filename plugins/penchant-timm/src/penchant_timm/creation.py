@@ -36,6 +36,7 @@ def create(
         # timm's own memory-saving activations cannot be differentiated twice.
         "no_jit": True,
     }
+    # The form that most models take first.
     sizes: list[Any] = [(height, width)]
     if height == width:
         sizes.append(height)  # a few models take one side only

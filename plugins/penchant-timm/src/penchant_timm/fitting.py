@@ -31,6 +31,7 @@ def check_fit(model: str, shape: tuple[int, int, int]) -> None:
     if _refusal(timm, model, (channels, published, published)) is not None:
         # Nothing can be learnt without numbers; the kernel tries the network itself.
         return
+    # The first larger size that it takes.
     larger = (side for side in SIDES if min(shape[1:]) < side < published)
     side = next(
         (side for side in larger if _refusal(timm, model, (channels, side, side)) is None),

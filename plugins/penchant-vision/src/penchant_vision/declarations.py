@@ -14,6 +14,7 @@ WHERE = "nothing: PENCHANT_DATA, else the user's cache"
 class Images(penchant.Dataset):
     """Options of every dataset of classes of images: inputs are (channels, height, width)."""
 
+    # Which samples.
     per_class: int | None = penchant.option(
         None,
         "training samples of each class, chosen by the seed; nothing: all, in file order",
@@ -24,6 +25,7 @@ class Images(penchant.Dataset):
         "test samples of each class, chosen by the seed; nothing: all, in file order",
         at_least=1,
     )
+    # What becomes of an image.
     resize: int | None = penchant.option(
         None,
         "side length that images are scaled to, bilinear with antialiasing; nothing: as they are",
@@ -38,12 +40,14 @@ class Images(penchant.Dataset):
         False,
         "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images stay as they are",
     )
+    # What becomes of its label.
     random_labels: float = penchant.option(
         0.0,
         "share of training labels drawn anew, uniformly over all classes",
         at_least=0,
         at_most=1,
     )
+    # What becomes of its pixels.
     standardize: bool = penchant.option(
         False,
         "subtract the mean and divide by the standard deviation of each channel over the "
@@ -61,6 +65,7 @@ class Images(penchant.Dataset):
 class StoredImages(Images):
     """Options of datasets that are read from files."""
 
+    # Where the files are.
     root: str | None = penchant.option(None, f"folder with the dataset's folder; {WHERE}")
     download: bool = penchant.option(
         False,
@@ -74,7 +79,8 @@ class IdxImages(StoredImages):
 
     def files(self) -> tuple[str, ...]:
         """The four IDX files, where they are there."""
-        return locations.readable(locations.idx_files(self.name, self.root))
+        paths = locations.idx_files(self.name, self.root)
+        return tuple(map(str, paths))
 
 
 @attrs.frozen
@@ -84,7 +90,8 @@ class CifarImages(StoredImages):
     def files(self) -> tuple[str, ...]:
         """The batches that are there, of the layout that is read."""
         edition = "cifar100" if self.name == "cifar100" else "cifar10"
-        return locations.readable(locations.cifar_files(edition, self.root))
+        paths = locations.cifar_files(edition, self.root)
+        return tuple(map(str, paths))
 
 
 @attrs.frozen
@@ -158,17 +165,20 @@ class StackedMnist(penchant.Dataset):
     name = "stacked-mnist"
     target = "penchant_vision.datasets.stacked_mnist:load"
 
+    # Where the files are.
     root: str | None = penchant.option(None, f"folder with the folder of MNIST; {WHERE}")
     download: bool = penchant.option(
         False,
         "fetch the files of MNIST into root from the official mirror if they are not there",
     )
+    # How much is drawn.
     train: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
 
     def files(self) -> tuple[str, ...]:
         """The four IDX files of MNIST, where they are there."""
-        return locations.readable(locations.idx_files("mnist", self.root))
+        paths = locations.idx_files("mnist", self.root)
+        return tuple(map(str, paths))
 
 
 @attrs.frozen
@@ -227,7 +237,9 @@ class CelebA(penchant.Dataset):
     name = "celeba"
     target = "penchant_vision.datasets.celeba:load"
 
+    # Where the files are.
     root: str | None = penchant.option(None, f"folder with the folder celeba; {WHERE}")
+    # What a sample is.
     attribute: str = penchant.option("Male", "attribute that is the label, as its file names it")
     resize: int | None = penchant.option(
         64,
@@ -235,6 +247,7 @@ class CelebA(penchant.Dataset):
         "they are",
         at_least=8,
     )
+    # How many there are.
     train: int | None = penchant.option(
         None,
         "training pictures, the first in the order of their numbers; nothing: all (162770)",
@@ -248,4 +261,5 @@ class CelebA(penchant.Dataset):
 
     def files(self) -> tuple[str, ...]:
         """The lists of attributes and parts."""
-        return locations.readable(locations.celeba_lists(self.root))
+        paths = locations.celeba_lists(self.root)
+        return tuple(map(str, paths))

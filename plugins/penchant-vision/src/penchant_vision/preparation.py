@@ -49,9 +49,11 @@ def prepare(options: Images, source: Source, generator: Generator) -> Data:
     classes = source.classes
     _check_counts(source.train.labels, options.per_class, classes, "per_class", "training")
     _check_counts(source.test.labels, options.test_per_class, classes, "test_per_class", "test")
+    # Which samples, and which labels.
     train = _choose(source.train, options.per_class, classes, for_train)
     test = _choose(source.test, options.test_per_class, classes, for_test)
     train_labels = _randomize(train.labels, options.random_labels, classes, for_labels)
+    # Pixels become inputs.
     train_inputs = _as_inputs(train.images, options, source.white)
     test_inputs = _as_inputs(test.images, options, source.white)
     if options.standardize:
@@ -90,15 +92,18 @@ def _choose(pixels: Pixels, per_class: int | None, classes: int, generator: Gene
         members = torch.nonzero(pixels.labels == label).flatten()
         order = torch.randperm(len(members), generator=generator, device="cpu")
         shuffled.append(members[order][:per_class])
+    # One of each class after another.
     chosen = torch.stack(shuffled, dim=1).flatten()
     return Pixels(pixels.images[chosen], pixels.labels[chosen])
 
 
 def _randomize(labels: Tensor, share: float, classes: int, generator: Generator) -> Tensor:
     """Draw a share of the labels anew; those of a smaller share are among those of a larger."""
-    order = torch.randperm(len(labels), generator=generator, device="cpu")
-    drawn = torch.randint(classes, (len(labels),), generator=generator, device="cpu")
-    changed = order[: round(share * len(labels))]
+    count = len(labels)
+    order = torch.randperm(count, generator=generator, device="cpu")
+    drawn = torch.randint(classes, (count,), generator=generator, device="cpu")
+    # Whatever the share, as much is drawn: only how much of it is used differs.
+    changed = order[: round(share * count)]
     labels = labels.clone()
     labels[changed] = drawn[changed]
     return labels
@@ -106,6 +111,7 @@ def _randomize(labels: Tensor, share: float, classes: int, generator: Generator)
 
 def _as_inputs(images: Tensor, options: Images, white: int) -> Tensor:
     inputs = images.to(torch.float32) / white
+    # Colour first, then size.
     if options.grayscale and inputs.shape[1] == 3:
         luma = torch.tensor(LUMA, device="cpu")
         inputs = torch.einsum("nchw,c->nhw", inputs, luma)[:, None]
@@ -135,15 +141,19 @@ def _pad(inputs: Tensor, side: int) -> Tensor:
         raise penchant.Error(
             f"pad must be at least the side of the images, {longest}, found {side}"
         )
-    left, top = (side - width) // 2, (side - height) // 2
-    right, bottom = side - width - left, side - height - top
+    left = (side - width) // 2
+    right = side - width - left
+    top = (side - height) // 2
+    bottom = side - height - top
     return functional.pad(inputs, (left, right, top, bottom))
 
 
 def _standardize(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
     """Mean 0 and variance 1 of every channel over the training samples."""
-    mean = train.mean((0, 2, 3), keepdim=True, dtype=torch.float64)
-    std = train.to(torch.float64).std((0, 2, 3), keepdim=True, correction=0)
+    of_a_channel = (0, 2, 3)
+    mean = train.mean(of_a_channel, keepdim=True, dtype=torch.float64)
+    exact = train.to(torch.float64)
+    std = exact.std(of_a_channel, keepdim=True, correction=0)
     # A channel without variation is only centred.
     scale = torch.where(std > 0, std, 1.0)
     train = (train - mean) / scale
@@ -152,6 +162,7 @@ def _standardize(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _conventions(options: Images) -> dict[str, str]:
+    # What makes numbers of two results incomparable.
     pixels = "in [0, 1]"
     if options.standardize:
         pixels = "standardised per channel with the training samples"

@@ -29,7 +29,9 @@ class DenseLayer(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([self.growth(x), x], dim=1)
+        """The new channels, then the old ones."""
+        new = self.growth(x)
+        return torch.cat([new, x], dim=1)
 
 
 def _before(layers: Layers, channels: int) -> list[nn.Module]:
@@ -42,6 +44,7 @@ def build(options: DenseNet121, shape: tuple[int, ...], outputs: int) -> nn.Modu
     smallest = 1 if options.pooling == "none" else 2**TRANSITIONS
     inputs, _, _ = image(shape, "densenet121", at_least=smallest)
     layers = Layers(options)
+    # The stem keeps the size of the image.
     channels = 2 * GROWTH
     modules: list[nn.Module] = [layers.convolution(inputs, channels, 3, padding=1)]
     for index, count in enumerate(BLOCKS):
@@ -54,6 +57,7 @@ def build(options: DenseNet121, shape: tuple[int, ...], outputs: int) -> nn.Modu
             modules.append(layers.convolution(channels, channels // 2, 1))
             modules += pooling(options.pooling)
             channels //= 2
+    # One number a channel is read out.
     modules.append(GlobalAverage())
     modules.append(layers.linear(channels, outputs))
     return initialise(nn.Sequential(*modules), options)

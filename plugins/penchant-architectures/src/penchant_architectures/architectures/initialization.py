@@ -28,6 +28,7 @@ def initialise(network: nn.Module, options: Drawn, default: Rule | None = None) 
     rule = default
     if options.initialization == "gaussian":
         rule = normal(options.weight_std or 1.0)
+    # Modules draw themselves when they are made; here those with weights are drawn again.
     if rule is None:
         return network
     for layer in network.modules():
@@ -66,6 +67,7 @@ def glorot_uniform(layer: nn.Module) -> None:
     Not `nn.init.xavier_uniform_`, which counts the outputs of a kernel once for each of its
     positions: right for kernels that overlap, not for patches that do not.
     """
+    # A weight has the axes (outputs, inputs, ...); behind the first lies one patch.
     outputs = len(layer.weight)
     inputs = layer.weight[0].numel()
     bound = math.sqrt(6 / (inputs + outputs))

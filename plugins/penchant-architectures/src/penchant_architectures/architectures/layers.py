@@ -20,6 +20,7 @@ class Sine(nn.Module):
     """Elementwise sine."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The sine of every number."""
         return torch.sin(x)
 
 
@@ -27,6 +28,7 @@ class GlobalAverage(nn.Module):
     """The mean of every channel over all positions."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One number a channel."""
         return x.mean(dim=(-2, -1))
 
 
@@ -64,6 +66,7 @@ class Layers:
     def __init__(self, options: LayerOptions) -> None:
         self._activation = options.activation
         self._bias = options.bias
+        # Images and vectors are normalised separately: a classifier may have no batch-norm.
         self._normalized_images = options.normalization in ("batch", "convolutions")
         self._normalized_vectors = options.normalization == "batch"
 
@@ -122,6 +125,7 @@ class Layers:
         """
         modules: list[nn.Module] = []
         for width in widths:
+            # Without dropout there is no module for it, so that others keep their numbers.
             if dropout:
                 modules.append(nn.Dropout(dropout))
             modules += self.linear_stage(inputs, width)

@@ -16,6 +16,7 @@ KERNEL = 5
 def build(options: LeNet, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `lenet`."""
     halving = options.pooling != "none"
+    # Behind both convolutions at least one position must be left.
     smallest = 16 if halving else 9
     inputs, height, width = image(shape, "lenet", at_least=smallest)
     layers = Layers(options)

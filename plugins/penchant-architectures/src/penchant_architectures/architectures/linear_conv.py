@@ -26,6 +26,7 @@ class LinearConvolution(nn.Module):
         self.sides, self.channels = sides, channels
         self.wrap = options.kernel - 1 if options.padding == "circular" else 0
         self.average = options.pooling == "average"
+        # A patch a position, with the same weights.
         convolution = CONVOLUTIONS[len(sides)]
         self.convolution = convolution(
             channels,
@@ -34,6 +35,7 @@ class LinearConvolution(nn.Module):
             stride=options.stride,
             bias=False,
         )
+        # The readout sees an average a channel, or every position of it.
         features = options.channels
         if not self.average:
             features *= _positions(sides, options)
@@ -42,6 +44,7 @@ class LinearConvolution(nn.Module):
         nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The readout of patches, averaged over positions or each by itself."""
         x = x.reshape(len(x), self.channels, *self.sides)
         # Circular: the beginning of every axis stands again behind its end.
         for axis in range(2, x.ndim):
@@ -56,6 +59,7 @@ def build(
     options: linear_models.LinearConvolution, shape: tuple[int, ...], outputs: int
 ) -> nn.Module:
     """Target of the architecture `linear-conv`."""
+    # Only three dimensions have channels of their own.
     channels, sides = 1, shape
     if len(shape) == 3:
         channels, *sides = shape

@@ -28,16 +28,20 @@ class LinearPooling(nn.Module):
         self.theta = nn.Parameter(torch.empty(outputs, self.folded, device=device))
         self.register_buffer("prefilter", prefilter.to(torch.get_default_dtype()))
         self.activation = make_activation(options.activation)
+        # In the order in which they were made.
         nn.init.normal_(self.phi, 0.0, options.phi_std)
         nn.init.normal_(self.theta, 0.0, options.theta_std)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        filtered = self.prefilter * self.activation(self.phi * x.flatten(1))
+        """One number an output: theta . A (m * phi * x)."""
+        spectrum = self.phi * x.flatten(1)
+        filtered = self.prefilter * self.activation(spectrum)
         # Blocks of M entries lie on each other; the last may be short.
         missing = self.stride * self.folded - filtered.shape[1]
         padded = nn.functional.pad(filtered, (0, missing))
         blocks = padded.unflatten(1, (self.stride, self.folded))
-        return blocks.sum(dim=1) @ self.theta.T / math.sqrt(self.stride)
+        folded = blocks.sum(dim=1)
+        return folded @ self.theta.T / math.sqrt(self.stride)
 
 
 def build(options: linear_models.LinearPooling, shape: tuple[int, ...], outputs: int) -> nn.Module:

@@ -20,6 +20,8 @@ class PaddedShortcut(nn.Module):
         self.stride, self.extra = stride, extra
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The positions that stay, between channels of zeros."""
+        # Half of the new channels in front of the old ones, half behind.
         before = self.extra // 2
         after = self.extra - before
         kept = x[..., :: self.stride, :: self.stride]
@@ -42,11 +44,13 @@ class BasicBlock(nn.Module):
         self.activation = layers.activation()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The activation of residual and shortcut together."""
         both = self.residual(x) + self.shortcut(x)
         return self.activation(both)
 
 
 def _shortcut(layers: Layers, inputs: int, outputs: int, stride: int, kind: str) -> nn.Module:
+    # Where nothing changes its size, the shortcut is the input itself.
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     if kind == "padding":
@@ -79,10 +83,12 @@ def residual_network(
     """
     channels, height, width = image(shape, options.name)
     layers = Layers(options)
+    # The stem keeps the size of the image.
     modules = layers.convolution_stage(channels, widths[0], 3, padding=1)
     inputs = widths[0]
     for stage, channels in enumerate(widths):
         for block in range(blocks):
+            # The first block of a stage halves the image.
             stride = 2 if stage > 0 and block == 0 else 1
             modules.append(
                 BasicBlock(layers, inputs, channels, stride=stride, shortcut=options.shortcut)

@@ -27,6 +27,7 @@ def build(options: VGG11, shape: tuple[int, ...], outputs: int) -> nn.Module:
         base=BASE,
         kind=options.pooling,
     )
+    # The vector behind the stages is classified by a perceptron.
     classifier = layers.perceptron(
         features,
         options.classifier,

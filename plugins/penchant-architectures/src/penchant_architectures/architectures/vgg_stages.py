@@ -34,6 +34,7 @@ def vgg_stages(
     """
     shrink = 1 if kind == "none" else 2 ** len(convolutions)
     inputs, height, width = image(shape, name, at_least=shrink)
+    # Stages widen the image and, with pooling, halve its sides.
     modules: list[nn.Module] = []
     for count, factor in zip(convolutions, WIDENING):
         channels = base * factor

@@ -27,6 +27,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Every token as a mixture of all, weighed by how well its query fits their keys."""
         batch, count, width = tokens.shape
         of_a_head = width // self.heads
         parts = self.queries_keys_values(tokens)
@@ -48,6 +49,7 @@ class Residual(nn.Module):
         self.branch = nn.Sequential(*branch)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The input, and what the branch makes of it."""
         return x + self.branch(x)
 
 
@@ -64,15 +66,20 @@ class Tokens(nn.Module):
         nn.init.normal_(self.positions, 0.0, TOKEN_STD)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        patches = self.patches(x).flatten(2).transpose(1, 2)  # (batch, patches, width)
+        """Tokens (batch, patches + 1, width) of images."""
+        maps = self.patches(x)
+        patches = maps.flatten(2).transpose(1, 2)  # (batch, patches, width)
+        # The class token is the same for every image.
         first = self.class_token.expand(len(x), -1, -1)
-        return torch.cat([first, patches], dim=1) + self.positions
+        tokens = torch.cat([first, patches], dim=1)
+        return tokens + self.positions
 
 
 class ClassToken(nn.Module):
     """The first token."""
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens (batch, width)."""
         return tokens[:, 0]
 
 
@@ -85,6 +92,7 @@ def build(options: VisionTransformer, shape: tuple[int, ...], outputs: int) -> n
             f"vit needs images whose sides are multiples of its patch {patch}, "
             f"found {written(shape)}"
         )
+    # The image as a row of tokens.
     patches = (height // patch) * (width // patch)
     tokens = Tokens(channels, patch, patches, options.width, bias=options.bias)
     modules: list[nn.Module] = [tokens]

@@ -15,6 +15,7 @@ from penchant_architectures.declarations.drawing import (
     Drawn,
 )
 
+# Help texts that both residual networks share.
 OF_FINAL_POOLING = "the final one; none: the linear layer sees every position; strides stay"
 OF_SHORTCUT = "what joins blocks of different size"
 OF_RESIDUAL_ACTIVATION = f"{OF_ACTIVATION}, those of the residual blocks included"
@@ -65,6 +66,7 @@ class VGG11(Drawn):
     name = "vgg11"
     target = "penchant_architectures.architectures.vgg11:build"
 
+    # The classifier behind the convolutions.
     classifier: tuple[int, ...] = penchant.option(
         (512, 512),
         "units of each hidden linear layer",
@@ -77,6 +79,7 @@ class VGG11(Drawn):
         at_least=0,
         below=1,
     )
+    # The layers.
     pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option(
@@ -105,6 +108,7 @@ class VGG19(Drawn):
         "channels of the first stage; the others have 2, 4, 8 and 8 times as many",
         at_least=1,
     )
+    # The layers.
     pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", OF_NORMALIZATION, choices=NORMALIZATIONS)
@@ -123,12 +127,14 @@ class ResNet18(Drawn):
     name = "resnet18"
     target = "penchant_architectures.architectures.resnet18:build"
 
+    # How blocks are joined and read out.
     pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
     shortcut: str = penchant.option(
         "convolution",
         OF_SHORTCUT,
         choices=("convolution", "padding"),
     )
+    # What they are made of.
     activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
 
@@ -147,12 +153,14 @@ class ResNet20(Drawn):
     name = "resnet20"
     target = "penchant_architectures.architectures.resnet20:build"
 
+    # How blocks are joined and read out.
     pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
     shortcut: str = penchant.option(
         "padding",
         OF_SHORTCUT,
         choices=("padding", "convolution"),
     )
+    # What they are made of.
     activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
 

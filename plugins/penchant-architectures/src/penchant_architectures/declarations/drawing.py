@@ -8,6 +8,7 @@ import penchant
 ACTIVATIONS = ("relu", "gelu", "tanh", "sine", "linear")
 POOLINGS = ("max", "average", "none")
 NORMALIZATIONS = ("none", "batch")
+# Help texts that several architectures share.
 OF_ACTIVATION = "every activation of the network"
 OF_NORMALIZATION = "batch: batch-norm, in front of every activation"
 OF_POOLING = "none: the feature maps keep their size"

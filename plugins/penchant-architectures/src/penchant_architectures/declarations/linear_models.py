@@ -26,6 +26,7 @@ class LinearPooling(penchant.Architecture):
     name = "linear-pooling"
     target = "penchant_architectures.architectures.linear_pooling:build"
 
+    # What pooling does to the spectrum.
     stride: int = penchant.option(4, "how many inputs are folded on one: S", at_least=1)
     prefilter: str = penchant.option(
         "none",
@@ -38,6 +39,7 @@ class LinearPooling(penchant.Architecture):
         "m itself instead of a named prefilter, one number per input",
         array=True,
     )
+    # How the parameters are drawn.
     theta_std: float = penchant.option(1.0, "standard deviation of theta", above=0)
     phi_std: float = penchant.option(1.0, "standard deviation of phi", above=0)
     activation: str = penchant.option(
@@ -70,6 +72,7 @@ class LinearConvolution(penchant.Architecture):
     name = "linear-conv"
     target = "penchant_architectures.architectures.linear_conv:build"
 
+    # The patches.
     channels: int = penchant.option(16, "channels: n", at_least=1)
     kernel: int = penchant.option(3, "side of a patch", at_least=1)
     stride: int = penchant.option(1, "distance between patches", at_least=1)
@@ -83,6 +86,7 @@ class LinearConvolution(penchant.Architecture):
         "none: the readout has a weight for every channel and position",
         choices=("average", "none"),
     )
+    # How the parameters are drawn.
     weight_std: float = penchant.option(
         1.0,
         "standard deviation of the convolution's weights: s_w",

@@ -26,6 +26,7 @@ def build(options: Timm, shape: tuple[int, ...], outputs: int) -> nn.Module:
             "timm's models need images (channels x height x width), "
             f"found the shape {written(shape)}"
         )
+    # Before the network is made, because timm's own messages say nothing about sizes.
     check_fit(options.model, shape)
     try:
         network = create(
@@ -71,6 +72,7 @@ def _failure(
 
 
 def _draw_zero_head(network: nn.Module) -> None:
+    # Distilled models have two heads.
     heads = network.get_classifier()
     if not isinstance(heads, (tuple, list)):
         heads = (heads,)

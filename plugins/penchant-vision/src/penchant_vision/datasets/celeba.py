@@ -61,13 +61,19 @@ def _members(path: Path, part: str) -> list[str]:
 def _attribute(path: Path, attribute: str) -> dict[str, int]:
     """1 or 0 for every picture: the file has a count, the names, and a row of 1 and -1 each."""
     lines = _lines(path)
+    # The second line names the attributes, in the order of the columns.
     names = lines[1].split() if len(lines) > 1 else []
     if attribute not in names:
         known = ", ".join(names) or "none"
         raise penchant.Error(f"celeba: no attribute {attribute!r} in {path}; there are {known}")
+    # A row begins with the picture's name.
     place = 1 + names.index(attribute)
-    rows = (line.split() for line in lines[2:])
-    return {row[0]: int(row[place] == "1") for row in rows if len(row) > place}
+    labels = {}
+    for line in lines[2:]:
+        row = line.split()
+        if len(row) > place:
+            labels[row[0]] = int(row[place] == "1")
+    return labels
 
 
 def _lines(path: Path) -> list[str]:
@@ -83,9 +89,9 @@ def _samples(
     unlabelled = [name for name in names if name not in labels]
     if unlabelled:
         raise penchant.Error(f"celeba: the list of attributes has no row for {unlabelled[0]}")
-    inputs = torch.stack([picture(folder / name, side=side) for name in names])
-    chosen = torch.tensor([labels[name] for name in names], device="cpu")
-    return Samples(inputs, chosen)
+    pictures = [picture(folder / name, side=side) for name in names]
+    chosen = [labels[name] for name in names]
+    return Samples(torch.stack(pictures), torch.tensor(chosen, device="cpu"))
 
 
 def picture(path: Path, *, side: int | None) -> Tensor:
@@ -98,7 +104,9 @@ def picture(path: Path, *, side: int | None) -> Tensor:
         raise penchant.Error(f"celeba: {path} cannot be read: {error}") from error
     if mode not in IN_COLOURS:
         raise wrong_file(path, f"a picture of mode {mode}", "one in colours")
-    pixels = torch.from_numpy(values[..., :3]).to(torch.float32) / WHITE
+    # Transparency, where there is any, is left out.
+    colours = torch.from_numpy(values[..., :3])
+    pixels = colours.to(torch.float32) / WHITE
     square = _middle_square(pixels).permute(2, 0, 1)
     if side is None:
         return square
@@ -109,5 +117,8 @@ def picture(path: Path, *, side: int | None) -> Tensor:
 def _middle_square(pixels: Tensor) -> Tensor:
     height, width = pixels.shape[:2]
     edge = min(height, width)
-    top, left = (height - edge) // 2, (width - edge) // 2
-    return pixels[top : top + edge, left : left + edge]
+    top = (height - edge) // 2
+    left = (width - edge) // 2
+    rows = slice(top, top + edge)
+    columns = slice(left, left + edge)
+    return pixels[rows, columns]

@@ -20,6 +20,7 @@ def load(options: Cifar2, generator: Generator) -> Data:
 
 
 def _animals_or_not(source: Source) -> Source:
+    # Conventions and warnings are those of the ten kinds.
     return source._replace(
         train=_relabelled(source.train),
         test=_relabelled(source.test),

@@ -37,8 +37,17 @@ def load(options: StackedMnist, generator: Generator) -> Data:
 
 def stack(digits: Pixels, count: int, generator: Generator) -> Samples:
     """Images (count, 3, height, width) in [0, 1] of digits drawn with replacement; their modes."""
-    chosen = torch.randint(len(digits.images), (count, 3), generator=generator, device="cpu")
-    images = digits.images[:, 0][chosen].to(torch.float32) / WHITE
+    chosen = torch.randint(
+        len(digits.images),
+        (count, 3),
+        generator=generator,
+        device="cpu",
+    )
+    # A channel each; (count, 3, height, width).
+    grey = digits.images[:, 0]
+    images = grey[chosen].to(torch.float32) / WHITE
+    # The digits of a number: hundreds, tens, ones.
     place = torch.tensor([100, 10, 1], device="cpu")
-    modes = (digits.labels[chosen] * place).sum(1)
+    labels = digits.labels[chosen]
+    modes = (labels * place).sum(1)
     return Samples(images, modes)

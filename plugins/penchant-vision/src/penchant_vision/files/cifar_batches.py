@@ -60,29 +60,35 @@ def read_cifar(name: str, options: CifarImages) -> Source:
     layout = cifar_layout(name, options.root)
     read = read_pickle if layout.pickled else read_binary
     batches = [read(path, edition) for path in train_paths]
-    train = Pixels(
-        images=torch.cat([batch.images for batch in batches]),
-        labels=torch.cat([batch.labels for batch in batches]),
-    )
+    train = _joined(batches)
     test = read(test_path, edition)
     conventions, warnings = _account(layout, len(batches), train, test)
     return Source(train, test, edition.classes, WHITE, conventions, warnings)
+
+
+def _joined(batches: list[Pixels]) -> Pixels:
+    images = [batch.images for batch in batches]
+    labels = [batch.labels for batch in batches]
+    return Pixels(torch.cat(images), torch.cat(labels))
 
 
 def _find(name: str, options: CifarImages) -> list[Path]:
     """The batches that are there, fetched first where that is asked for; the test batch last."""
     paths = cifar_files(name, options.root)
     base = data_folder(options.root)
+    # What is there is never fetched again, not even where it is a part only.
     if not paths and options.download:
         binary = CIFAR_LAYOUTS[name][0]
         fetch_archive(name, base / binary.folder, (*binary.train, binary.test))
         paths = cifar_files(name, options.root)
     if paths:
         return paths
+    # A file of each part is enough to say where they were looked for.
     wanted = []
     for layout in CIFAR_LAYOUTS[name]:
-        wanted.append(base / layout.folder / layout.train[0])
-        wanted.append(base / layout.folder / layout.test)
+        folder = base / layout.folder
+        wanted.append(folder / layout.train[0])
+        wanted.append(folder / layout.test)
     raise files_missing(options.name, wanted)
 
 
@@ -96,6 +102,7 @@ def read_binary(path: Path, edition: Edition) -> Pixels:
             f"{len(raw)} bytes",
             f"a whole number of records of {length} bytes",
         )
+    # The last byte in front of the pixels is the label.
     records = raw.reshape(-1, length)
     labels = records[:, edition.label_bytes - 1]
     images = records[:, edition.label_bytes :]
@@ -105,6 +112,7 @@ def read_binary(path: Path, edition: Edition) -> Pixels:
 def read_pickle(path: Path, edition: Edition) -> Pixels:
     """A batch as the Python edition stores it."""
     batch = read_arrays(path)
+    # The Python edition keeps rows of pixels under one name and labels under another.
     images = batch.get("data")
     if not _are_images(images):
         found = type(images).__name__
@@ -119,9 +127,12 @@ def read_pickle(path: Path, edition: Edition) -> Pixels:
 
 
 def _are_images(values: object) -> bool:
-    if not isinstance(values, np.ndarray) or values.dtype != np.uint8:
+    if not isinstance(values, np.ndarray):
         return False
-    return values.ndim == 2 and values.shape[1] == PIXELS and len(values) > 0
+    if values.dtype != np.uint8 or values.ndim != 2:
+        return False
+    count, pixels = values.shape
+    return count > 0 and pixels == PIXELS
 
 
 def _as_images(rows: np.ndarray) -> Tensor:
@@ -144,6 +155,7 @@ def _account(
     layout: Layout, batches: int, train: Pixels, test: Pixels
 ) -> tuple[dict[str, str], list[str]]:
     """What was there, as conventions, and warnings where it is only a part."""
+    # A missing batch is told with the images it lacks, in one sentence.
     share = f"{batches} of {len(layout.train)}"
     train_text, of_train = completeness("training", len(train.images), COMPLETE_TRAIN)
     test_text, warnings = completeness("test", len(test.images), COMPLETE_TEST)

@@ -50,6 +50,7 @@ def read_parts(dataset: str, root: str | None, *, download: bool, asked_by: str)
         download: Fetch them first if they are not there.
         asked_by: The dataset that a message names.
     """
+    # What is there is never fetched again.
     paths = idx_files(dataset, root)
     if not paths and download:
         fetch(dataset, idx_folders(dataset, root)[0])
@@ -73,6 +74,7 @@ def _missing(dataset: str, root: str | None) -> list[Path]:
 
 
 def _read_part(images_path: Path, labels_path: Path) -> Pixels:
+    # Two files belong together, image by image.
     images = read(images_path, item=(SIDE, SIDE))
     labels = read(labels_path)
     if len(labels) != len(images):
@@ -83,14 +85,16 @@ def _read_part(images_path: Path, labels_path: Path) -> Pixels:
         )
     if labels.max() > 9:
         raise wrong_file(labels_path, f"the label {labels.max()}", "labels 0 to 9")
-    with_channel = torch.from_numpy(images)[:, None]
-    return Pixels(with_channel, torch.from_numpy(labels).to(torch.int64))
+    grey = torch.from_numpy(images)[:, None]  # one channel
+    classes = torch.from_numpy(labels).to(torch.int64)
+    return Pixels(grey, classes)
 
 
 def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
     """The values of an IDX file of unsigned bytes: samples of this shape, one after another."""
+    packed = path.suffix == ".gz"
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with gzip.open(path) if packed else path.open("rb") as stream:
             shape = _read_shape(path, stream, item)
             values = _read_values(path, stream, shape)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -101,25 +105,28 @@ def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
 def _read_shape(path: Path, stream: BinaryIO, item: tuple[int, ...]) -> tuple[int, ...]:
     """The lengths of the axes; a file of another kind is refused before its values are read."""
     axes = 1 + len(item)
+    length = 4 + 4 * axes
     expected = struct.pack(">I", UNSIGNED_BYTE << 8 | axes)
-    header = stream.read(4 + 4 * axes)
+    header = stream.read(length)
     if header[:4] != expected:
         raise wrong_file(
             path,
             f"the magic number {header[:4].hex()}",
             f"{expected.hex()} (IDX, unsigned bytes, {axes} axes)",
         )
-    if len(header) < 4 + 4 * axes:
+    if len(header) < length:
         raise wrong_file(
             path,
             f"{len(header)} bytes",
-            f"at least {4 + 4 * axes} (an IDX header with {axes} axes)",
+            f"at least {length} (an IDX header with {axes} axes)",
         )
+    # Behind the magic number stand the lengths of the axes.
     count, *shape = struct.unpack(f">{axes}I", header[4:])
     if tuple(shape) != item or not count:
         what = f"{count} images of {shape}" if item else f"{count} labels"
         wanted = f"images of {list(item)}" if item else "at least one"
         raise wrong_file(path, what, wanted)
+    # A bomb may keep its promise.
     if count > LARGEST:
         raise wrong_file(path, f"{count} samples in its header", f"at most {LARGEST}")
     return (count, *shape)

@@ -6,23 +6,27 @@ Light on purpose: a job's key asks which files a dataset reads before anything i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import penchant
 
+# Our own layout first, then the one that torchvision leaves.
 IDX_FOLDERS = {
     "mnist": ("mnist", "MNIST/raw"),
     "fashion-mnist": ("fashion-mnist", "FashionMNIST/raw"),
     "kmnist": ("kmnist", "KMNIST/raw"),
 }
+# Images and labels for training, then for testing.
 IDX_NAMES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+CIFAR_BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5")
+# As its authors hand it out.
 CELEBA_FOLDER = "celeba"
 CELEBA_LISTS = ("list_attr_celeba.txt", "list_eval_partition.txt")
 
@@ -36,17 +40,18 @@ class Layout(NamedTuple):
     pickled: bool
 
 
+# The binary one first: it is fetched where nothing is there, and read where both are as good.
 CIFAR_LAYOUTS = {
     "cifar10": (
         Layout(
             "cifar-10-batches-bin",
-            tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+            tuple(f"{name}.bin" for name in CIFAR_BATCHES),
             "test_batch.bin",
             pickled=False,
         ),
         Layout(
             "cifar-10-batches-py",
-            tuple(f"data_batch_{number}" for number in range(1, 6)),
+            CIFAR_BATCHES,
             "test_batch",
             pickled=True,
         ),
@@ -72,7 +77,8 @@ def data_folder(root: str | None) -> Path:
 def idx_folders(dataset: str, root: str | None) -> list[Path]:
     """The folders in which the IDX files of a dataset may be."""
     base = data_folder(root)
-    return [base / folder for folder in IDX_FOLDERS[dataset]]
+    names = IDX_FOLDERS[dataset]
+    return [base / name for name in names]
 
 
 def idx_files(dataset: str, root: str | None) -> list[Path]:
@@ -81,10 +87,14 @@ def idx_files(dataset: str, root: str | None) -> list[Path]:
     Each is plain or gzipped. Where no folder has all of them there are none.
     """
     for folder in idx_folders(dataset, root):
-        found = [stored(folder, name) for name in IDX_NAMES]
-        complete = [path for path in found if path is not None]
-        if len(complete) == len(IDX_NAMES):
-            return complete
+        paths = []
+        for name in IDX_NAMES:
+            path = stored(folder, name)
+            if path is not None:
+                paths.append(path)
+        # A folder with only some of them is not mixed with another.
+        if len(paths) == len(IDX_NAMES):
+            return paths
     return []
 
 
@@ -99,16 +109,25 @@ def stored(folder: Path, name: str) -> Path | None:
 def cifar_layout(edition: str, root: str | None) -> Layout:
     """The layout with the most training batches; the binary one where they tie."""
     base = data_folder(root)
-    layouts = CIFAR_LAYOUTS[edition]
-    return max(layouts, key=lambda layout: len(training_batches(base, layout)))
+
+    def batches(layout: Layout) -> int:
+        return len(training_batches(base, layout))
+
+    return max(CIFAR_LAYOUTS[edition], key=batches)
 
 
 def training_batches(base: Path, layout: Layout) -> list[str]:
     """Names of the training batches that are there; without a test batch they do not count."""
     folder = base / layout.folder
-    if not (folder / layout.test).is_file():
+    test = folder / layout.test
+    if not test.is_file():
         return []
-    return [name for name in layout.train if (folder / name).is_file()]
+    there = []
+    for name in layout.train:
+        path = folder / name
+        if path.is_file():
+            there.append(name)
+    return there
 
 
 def cifar_files(edition: str, root: str | None) -> list[Path]:
@@ -118,18 +137,14 @@ def cifar_files(edition: str, root: str | None) -> list[Path]:
     names = training_batches(base, layout)
     if not names:
         return []
-    return [base / layout.folder / name for name in (*names, layout.test)]
+    folder = base / layout.folder
+    return [folder / name for name in (*names, layout.test)]
 
 
 def celeba_lists(root: str | None) -> list[Path]:
     """The lists that say which picture has which attribute and belongs to which part."""
     folder = data_folder(root) / CELEBA_FOLDER
     return [folder / name for name in CELEBA_LISTS]
-
-
-def readable(paths: Iterable[Path]) -> tuple[str, ...]:
-    """Paths as text, as a job's key takes them."""
-    return tuple(str(path) for path in paths)
 
 
 def files_missing(dataset: str, wanted: Sequence[Path], *, mirrored: bool = True) -> penchant.Error:
@@ -143,4 +158,5 @@ def files_missing(dataset: str, wanted: Sequence[Path], *, mirrored: bool = True
 
 def wrong_file(path: Path, found: str, expected: str) -> penchant.Error:
     """Says which file, what was found and what was expected."""
-    return penchant.Error(f"{path}: found {found}, expected {expected}")
+    text = f"{path}: found {found}, expected {expected}"
+    return penchant.Error(text)

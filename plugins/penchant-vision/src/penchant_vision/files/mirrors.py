@@ -26,8 +26,10 @@ class Mirror(NamedTuple):
 
 def _idx_mirror(address: str, *checksums: str) -> Mirror:
     """A mirror of the four IDX files, gzipped, with their checksums in the order of their names."""
-    names = [f"{name}.gz" for name in IDX_NAMES]
-    return Mirror(address, dict(zip(names, checksums, strict=True)))
+    files = {}
+    for name, checksum in zip(IDX_NAMES, checksums, strict=True):
+        files[f"{name}.gz"] = checksum
+    return Mirror(address, files)
 
 
 MIRRORS: dict[str, Mirror] = {
@@ -84,6 +86,7 @@ def fetch_archive(dataset: str, folder: Path, members: Sequence[str]) -> None:
     with _locked(folder):
         if all((folder / member).exists() for member in members):
             return  # another process was faster
+        # Everything is in one archive, which is not kept.
         (name,) = MIRRORS[dataset].files
         archive = _download(dataset, name, folder)
         _unpack(archive, folder, members)
@@ -112,6 +115,7 @@ def _locked(folder: Path) -> Iterator[None]:
 def _download(dataset: str, name: str, folder: Path) -> Path:
     import pooch
 
+    # Whatever mirror it comes from, the file is the official one or is refused.
     address = _address(dataset, name)
     checksum = MIRRORS[dataset].files[name]
     try:
@@ -145,6 +149,7 @@ def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
                 raise penchant.Error(
                     f"{archive}: found no file {folder.name}/{member}, expected one"
                 )
+            # A file that is there under its name is whole.
             partial = folder / f"{member}.partial"
             partial.write_bytes(stream.read())
             partial.replace(folder / member)

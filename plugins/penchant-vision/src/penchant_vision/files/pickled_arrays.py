@@ -23,6 +23,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise penchant.Error(f"{path}: found {kind}, expected a dictionary of arrays")
+    # Python 2 wrote bytes where Python 3 has text.
     arrays = {}
     for key, value in found.items():
         arrays[_text(key)] = value.values if isinstance(value, _Array) else value
@@ -59,6 +60,7 @@ class _Type:
 
     def __init__(self, code: str | bytes, *_: Any) -> None:
         self.dtype = np.dtype(_text(code))
+        # Booleans, whole numbers and floats; objects could be anything.
         if self.dtype.kind not in "biuf":
             raise penchant.Error(f"found an array of {self.dtype} in the pickle, expected numbers")
 
@@ -90,7 +92,10 @@ def _array_from_buffer(content: Any, kind: _Type, shape: tuple[int, ...], order:
 
 def _filled(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> np.ndarray:
     values = np.frombuffer(content, kind.dtype)
-    return values.reshape(shape, order="F" if order == "F" else "C")
+    # Anything but columns first is rows first.
+    if order == "F":
+        return values.reshape(shape, order="F")
+    return values.reshape(shape)
 
 
 def _latin1(content: Any, encoding: str = "latin1") -> Any:
