@@ -3,18 +3,19 @@
 
 import pytest
 import torch
-from penchant_class_structure._decomposition import (
+from penchant_class_structure.numerics.decomposition import (
     PARTS,
     Decomposition,
     WithoutPart,
     WithoutSpan,
+    knockout,
     streamed_pair_products,
 )
-from penchant_class_structure._log_spectra import cross_rows, knockout
-from penchant_class_structure._outliers import Leading, largest_gap, leading_pairs, share_in_span
-from penchant_class_structure._sample_space import sample_space
+from penchant_class_structure.numerics.sample_space import sample_space
 from penchant_numerics.class_means import cross_class_weights
+from penchant_numerics.eigenpairs import leading_pairs
 from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.spectra import share_in_span
 from torch import nn
 from torch.func import functional_call, jacrev
 
@@ -145,7 +146,7 @@ def test_traces_of_samples_are_their_parts_of_gauss_newton(problem, exact):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("part", ["class", "cross"])
+@pytest.mark.parametrize("part", ["class", "cross", "diagonal"])
 def test_subtraction_knockouts_have_the_spectrum_of_the_difference(problem, defined, part, exact):
     parts, _, _, _, G = defined
     left = torch.linalg.eigvalsh(WithoutPart(decomposed(problem, exact), part).dense()).flip(0)
@@ -155,7 +156,7 @@ def test_subtraction_knockouts_have_the_spectrum_of_the_difference(problem, defi
     assert float(exact_values.min()) > -1e-12  # a component less is still a second moment
 
 
-@pytest.mark.parametrize("part", ["class", "cross", "mean"])
+@pytest.mark.parametrize("part", ["class", "cross", "diagonal", "mean"])
 def test_projection_knockouts_are_those_of_the_pseudo_inverse(problem, defined, part):
     parts, _, _, class_means, G = defined
     B = torch.outer(class_means.mean(0), class_means.mean(0)) if part == "mean" else parts[part]
@@ -166,8 +167,8 @@ def test_projection_knockouts_are_those_of_the_pseudo_inverse(problem, defined, 
     found = torch.linalg.eigvalsh(left.dense()).flip(0)
     count = min(len(found), len(expected))
     assert float((found[:count] - expected[:count]).abs().max()) < 1e-10
-    assert left.rank == {"class": C, "cross": C * (C - 2), "mean": 1}[part]
-    assert len(cross_rows(decomposition)) == C * (C - 1)
+    assert left.rank == {"class": C, "cross": C * (C - 2), "diagonal": C, "mean": 1}[part]
+    assert len(decomposition.cross_rows()) == C * (C - 1)
 
 
 def test_share_of_eigenvectors_in_the_span_of_class_means(problem, defined):
@@ -181,7 +182,9 @@ def test_share_of_eigenvectors_in_the_span_of_class_means(problem, defined):
             decomposition.space.gram, C, generator=torch.Generator().manual_seed(0), products=2000
         )
         rows = decomposition.class_rows()
-        found = share_in_span(leading, rows, decomposition.space.inner(rows))
+        found = share_in_span(
+            leading.values, leading.vectors.T, rows, decomposition.space.inner(rows)
+        )
         assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -192,21 +195,3 @@ def test_projection_knockout_of_dependent_rows_takes_their_span(problem):
     one, other = (WithoutSpan(decomposition.space.gram, each) for each in (rows, twice))
     assert one.rank == other.rank == C
     torch.testing.assert_close(one.dense(), other.dense())
-
-
-def test_the_largest_gap_is_found_in_its_window_only():
-    values = torch.tensor([100.0, 10.0, 9.0, 8.0, 2.0, 1.9])
-    assert largest_gap(values, 1, 5).position == 1
-    gap = largest_gap(values, 2, 5)
-    assert (gap.position, gap.ratio) == (4, 4.0)
-    assert gap.margin == pytest.approx(4 / (9 / 8))
-    with pytest.raises(ValueError, match="needs 3 that are positive, found 1"):
-        largest_gap(torch.tensor([1.0, 0.0, 0.0]), 2, 4)
-
-
-def test_leading_pairs_of_a_matrix_are_its_own(problem):
-    decomposition = decomposed(problem, exact=True)
-    K = decomposition.space.gram
-    found = leading_pairs(K, 5, generator=torch.Generator().manual_seed(0), products=100)
-    assert isinstance(found, Leading)
-    torch.testing.assert_close(found.vectors @ K.matrix, found.values[:, None] * found.vectors)

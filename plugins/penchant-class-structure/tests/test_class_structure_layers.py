@@ -3,13 +3,13 @@
 
 import pytest
 import torch
-from penchant_class_structure._layer_moments import layer_moments
-from penchant_class_structure._layer_spectra import (
+from penchant_class_structure.numerics.layer_moments import layer_moments
+from penchant_class_structure.numerics.layer_spectra import (
     error_rows,
     error_spectra,
     feature_rows,
     feature_spectra,
-    null_separations,
+    null_draws,
     separation,
     weight_spectra,
 )
@@ -56,9 +56,9 @@ def by_definition(network, x, layer, after):
 )
 def test_moments_and_means_are_those_of_the_definition(kind, layer, number):
     network, x, y = build(kind)
-    layers, wide = layer_moments(network, x, [y, y.flip(0)], largest=100)
-    assert not wide
-    found = layers[number]
+    found = layer_moments(network, x, [y, y.flip(0)], largest=100)
+    assert not found.wide
+    found = found.moments[number]
     h, delta, p = by_definition(network, x, layer, layer + 1)
     w = p / N
     torch.testing.assert_close(found.features, torch.einsum("ntd,nte->de", h, h) / (N * h.shape[1]))
@@ -84,7 +84,7 @@ def test_moments_and_means_are_those_of_the_definition(kind, layer, number):
 def test_parts_add_up_to_the_moment(kind):
     network, x, y = build(kind)
     for number, layer in enumerate((0, 3)):
-        found = layer_moments(network, x, [y], largest=100)[0][number]
+        found = layer_moments(network, x, [y], largest=100).moments[number]
         h, delta, p = by_definition(network, x, layer, layer + 1)
         rows = feature_rows(found.sums[0])
         within = h - found.sums[0].feature_means()[y][:, None]
@@ -104,7 +104,7 @@ def test_parts_add_up_to_the_moment(kind):
 
 def test_knockouts_leave_what_projections_leave():
     network, x, y = build("mlp")
-    found = layer_moments(network, x, [y], largest=100)[0][1]
+    found = layer_moments(network, x, [y], largest=100).moments[1]
     spectra = feature_spectra(found, 6)
     B = feature_rows(found.sums[0]).T
     P = torch.eye(6, dtype=torch.float64) - B @ torch.linalg.pinv(B)
@@ -117,7 +117,7 @@ def test_knockouts_leave_what_projections_leave():
     torch.testing.assert_close(
         spectra["features-class"], torch.linalg.eigvalsh(B @ B.T).flip(0)[:C], atol=1e-12, rtol=1e-9
     )
-    errors = error_spectra(layer_moments(network, x, [y], largest=100)[0][0], 6)
+    errors = error_spectra(layer_moments(network, x, [y], largest=100).moments[0], 6)
     assert (
         float(errors["errors-without-class-cross"].max())
         <= float(errors["errors-without-class"].max())
@@ -127,7 +127,7 @@ def test_knockouts_leave_what_projections_leave():
 
 def test_errors_of_the_last_layer_live_in_fewer_dimensions_than_classes():
     network, x, y = build("mlp")
-    spectra = error_spectra(layer_moments(network, x, [y], largest=100)[0][1], C)
+    spectra = error_spectra(layer_moments(network, x, [y], largest=100).moments[1], C)
     assert (
         spectra["separation-errors-by-layer"] != spectra["separation-errors-by-layer"]
     )  # nothing is left: not a number
@@ -154,7 +154,7 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
         return loss
 
     optimizer.step(closure)
-    found = layer_moments(network, x, [y], largest=100)[0][0]
+    found = layer_moments(network, x, [y], largest=100).moments[0]
     spectra = weight_spectra(found, 3, eta)
     print(
         f"relative difference of W and -(1/eta) Ave delta h^T: {spectra['stationarity-by-layer']:.1e}"
@@ -163,7 +163,7 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
     one_each = [
         int(torch.nonzero(y == c)[0]) for c in range(C)
     ]  # one sample a class: the class part is all of it
-    alone = layer_moments(network, x[one_each], [y[one_each]], largest=100)[0][0]
+    alone = layer_moments(network, x[one_each], [y[one_each]], largest=100).moments[0]
     part = weight_spectra(alone, 3, eta)["weights-class"]
     torch.testing.assert_close(
         part, torch.linalg.svdvals(alone.gradient / eta), atol=1e-12, rtol=1e-9
@@ -172,8 +172,8 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
 
 def test_layers_that_are_too_wide_are_named():
     network, x, y = build("mlp")
-    layers, wide = layer_moments(network, x, [y], largest=5)
-    assert (wide, layers) == (["0", "3"], [])
+    layers = layer_moments(network, x, [y], largest=5)
+    assert (layers.wide, layers.moments) == (["0", "3"], [])
 
 
 def test_separated_classes_stand_out_and_permuted_ones_do_not():
@@ -183,10 +183,10 @@ def test_separated_classes_stand_out_and_permuted_ones_do_not():
         x = torch.randn(90, 8).double()
         x[torch.arange(90), y] += 20
         network = nn.Sequential(nn.Linear(8, C)).double()
-        found = layer_moments(network, x, [y, y[torch.randperm(90)]], largest=100)[0][0]
+        found = layer_moments(network, x, [y, y[torch.randperm(90)]], largest=100).moments[0]
     true, null = (
         feature_spectra(found, 8)["separation-features-by-layer"],
-        null_separations(found)["separation-features-null"],
+        null_draws(found)["separation-features"][0],
     )
     print(f"separation {true:.1f}, permuted {null:.2f}")
     assert true > 10

@@ -4,7 +4,7 @@
 import penchant
 import pytest
 import torch
-from penchant_class_structure._canonical_model import (
+from penchant_class_structure.numerics.canonical_model import (
     gauss_newton,
     mean_and_stderr,
     multiplicities,
@@ -65,11 +65,10 @@ def test_gauss_newton_is_that_of_the_network():
 
 
 @pytest.mark.parametrize(("C", "D"), [(4, 12), (6, 20)])
-def test_samples_agree_with_the_theorem(C, D, monkeypatch):
-    monkeypatch.delattr("penchant_class_structure.logistic_theory.plot")
+def test_samples_agree_with_the_theorem(C, D):
     options = {
         "classes": C,
-        "dimension": D,
+        "inputs": D,
         "separation": 2.0,
         "alpha": 0.2,
         "separations": [2.0],

@@ -5,6 +5,7 @@ import penchant
 import pytest
 from penchant import testing
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
+from torch import nn
 
 TINY = {
     "architecture": {"name": "import", "factory": testing.TINY},
@@ -23,20 +24,8 @@ def unbalanced(generator):
     return (inputs[kept], labels[kept]), test
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Numbers only: drawing takes longer than measuring."""
-    for module in ("cross_class", "hessian_spectrum", "layer_structure"):
-        monkeypatch.delattr(f"penchant_class_structure.{module}.plot")
-
-
 def measure(probe, **options):
     return penchant.measure(probe, executor="serial", training=TRAINING, **{**TINY, **options})
-
-
-@pytest.mark.parametrize("offer", testing.offers("penchant-class-structure"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
 
 
 @pytest.mark.parametrize(
@@ -69,34 +58,33 @@ def check_cross_class(result):
     means = sum(traces[name] for name in ("class", "cross", "diagonal"))
     assert arrays["eigenvalues-means"].sum() == pytest.approx(means, rel=1e-6)
     spacing = np.diff(arrays["density-grid"])[0]
-    for part in ("total", "without-mean", "without-class", "without-cross", "without-within"):
+    for part in (
+        "total",
+        "without-mean",
+        "without-class",
+        "without-cross",
+        "without-diagonal",
+        "without-within",
+    ):
         assert arrays[f"density-{part}"].sum() * spacing == pytest.approx(1, abs=1e-6)
     return total
 
 
-def test_cross_class_conforms(tmp_path):
-    result = testing.check_probe(
-        "cross-class",
-        tmp_path,
-        training=TRAINING,
-        fractions=[0.5],
-        sizes=[4, 8],
-        steps=20,
-        permutations=2,
-    )
+def test_panels_are_of_fractions_and_sizes():
+    options = {"fractions": [0.5], "sizes": [4, 8], "lanczos_steps": 20, "permutations": 2}
+    result = measure("cross-class", **options)
     total = check_cross_class(result)
     assert result.arrays["spectrum"].sum() == pytest.approx(total, rel=1e-6)
     assert (np.diff(result.arrays["spectrum"]) <= 0).all()
-    assert result.arrays["panel-size"].tolist() == [0, 0, 4, 4, 8, 8]
+    assert result.arrays["panel-sizes"].tolist() == [30, 30, 4, 4, 8, 8]
     assert result.arrays["panel-samples"].tolist() == [90] * 2 + [12] * 2 + [24] * 2
     assert result.quantities["class-share"].null is not None
-    assert list((tmp_path / "serial").glob("jobs/*/figures/panels.png"))
 
 
 @pytest.mark.parametrize("knockout", ["subtraction", "projection"])
-def test_without_a_matrix_the_numbers_are_the_same(knockout, undrawn):
+def test_without_a_matrix_the_numbers_are_the_same(knockout):
     exact, free = (
-        measure("cross-class", exact_limit=limit, knockout=knockout, steps=64, starts=2)
+        measure("cross-class", exact_limit=limit, knockout=knockout, lanczos_steps=64, starts=2)
         for limit in (8192, 0)
     )
     check_cross_class(free)
@@ -122,62 +110,145 @@ def test_without_a_matrix_the_numbers_are_the_same(knockout, undrawn):
     )
 
 
-def test_unbalanced_classes_and_test_samples_are_measured(undrawn):
+def test_unbalanced_classes_and_test_samples_are_measured():
     dataset = {"name": "import", "factory": unbalanced}
     result = measure("cross-class", dataset=dataset, permutations=0)
     check_cross_class(result)
     assert result.quantities["class-share"].null is None
-    check_cross_class(measure("cross-class", dataset=dataset, samples="test"))
+    check_cross_class(measure("cross-class", dataset=dataset, part="test"))
     assert measure("layer-structure", dataset=dataset).arrays["features"].shape[0] == 2
     assert np.isfinite(measure("hessian-spectrum", dataset=dataset).arrays["density-hessian"]).all()
 
 
-def test_hessian_spectrum_conforms(tmp_path):
-    result = testing.check_probe(
-        "hessian-spectrum",
-        tmp_path,
-        processes=False,
-        training=TRAINING,
-        exact_limit=0,
-        steps=16,
-        starts=3,
-    )
+def test_hessian_spectrum_gives_densities_of_mass_one():
+    result = measure("hessian-spectrum", exact_limit=0, lanczos_steps=16, starts=3)
     for prefix in ("", "test-"):
         spacing = np.diff(result.arrays[f"{prefix}density-grid"])[0]
         for name in ("hessian", "gauss-newton", "residual"):
-            assert result.arrays[f"{prefix}density-{name}"].sum() * spacing == pytest.approx(
-                1, abs=1e-6
-            )
-        assert len(result.arrays[f"{prefix}top-eigenvalues"]) == C
-        assert (
-            result.arrays[f"{prefix}top-residuals"]
-            <= 1e-3 * result.arrays[f"{prefix}top-eigenvalues"][0]
-        ).all()
-    assert {"trace-hessian", "trace-gauss-newton", "test-trace-hessian"} <= set(result.quantities)
+            mass = result.arrays[f"{prefix}density-{name}"].sum() * spacing
+            assert mass == pytest.approx(1, abs=1e-6)
+        top = result.arrays[f"{prefix}top-eigenvalues"]
+        assert len(top) == C
+        assert (result.arrays[f"{prefix}top-residuals"] <= 1e-3 * top[0]).all()
 
 
-def test_layer_structure_conforms(tmp_path):
-    result = testing.check_probe(
-        "layer-structure", tmp_path, processes=False, training=TRAINING, count=8, weights_count=5
+def test_only_the_matrices_that_are_asked_for_are_computed():
+    result = measure(
+        "hessian-spectrum", matrices=["hessian"], part="train", exact_limit=0, lanczos_steps=8
     )
+    assert {"density-hessian", "bulk-density-hessian", "top-eigenvalues"} <= set(result.arrays)
+    assert not [
+        name for name in result.arrays if "gauss-newton" in name or name.endswith("residual")
+    ]
+    assert "tail-exponent" not in result.quantities
+    assert result.quantities["trace-hessian"].over == "random vectors"
+
+
+def test_layers_have_names_and_rows():
+    result = measure("layer-structure", eigenvalues=8, singular_values=5)
     assert result.arrays["features"].shape == (2, 8)
     assert result.arrays["errors-class"].shape == (2, C)
     assert result.arrays["weights-without-class"].shape == (2, 5)
-    assert result.conventions["layers"] == "1, 3"
+    assert result.labels["layers"] == ("1", "3")
 
 
-LOGISTIC = {"train": 400, "test": 200, "separations": [1.0, 3.0], "training": {"epochs": 2}}
+class Grouped(nn.Module):
+    """A grouped convolution, then a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.grouped = nn.Conv1d(2, 4, 1, groups=2)
+        self.last = nn.Linear(8, C)
+
+    def forward(self, x):
+        return self.last(self.grouped(x.reshape(-1, 2, 2)).flatten(1).tanh())
 
 
-@pytest.mark.slow
-def test_logistic_theory_is_the_same_in_two_processes(tmp_path):
-    testing.check_probe("logistic-theory", tmp_path, **LOGISTIC)
+def grouped(shape, outputs):
+    return Grouped()
 
 
-def test_logistic_theory_conforms(tmp_path):
-    result = testing.check_probe("logistic-theory", tmp_path, processes=False, **LOGISTIC)
-    assert result.arrays["multiplicity"].tolist() == [4, 8, 24, 12]
-    assert result.arrays["separations"].tolist() == [1.0, 2.0, 3.0]
+def test_layers_that_are_left_out_are_named():
+    result = measure(
+        "layer-structure", architecture={"name": "import", "factory": grouped}, eigenvalues=8
+    )
+    assert result.labels["layers"] == ("last",)
+    (warning,) = [text for text in result.warnings if "left out" in text]
+    assert warning == "left out, because their gradient is not errors times inputs: grouped"
+
+
+def one_each(generator):
+    """One training sample of each of three classes."""
+    (inputs, labels), test = testing.tiny_samples(generator)
+    return (inputs[:C], labels[:C]), test
+
+
+def test_one_sample_a_class_is_measured():
+    result = measure(
+        "cross-class", dataset={"name": "import", "factory": one_each}, lanczos_steps=8
+    )
+    assert "outliers-to-bulk" not in result.quantities
+    assert any("nothing is within classes" in text for text in result.warnings)
+    assert result.quantities["class-share"].exact
+
+
+SQUARED = {**TRAINING, "loss": "squared-error"}
+
+
+@pytest.mark.parametrize("probe", ["cross-class", "layer-structure"])
+def test_probabilities_are_not_read_out_of_a_network_trained_with_squared_error(probe):
+    with pytest.raises(penchant.Error, match="found a training with squared-error"):
+        penchant.measure(probe, executor="serial", training=SQUARED, **TINY)
+    asked = penchant.measure(
+        probe, executor="serial", training=SQUARED, loss="cross-entropy", **TINY
+    )
+    assert asked.quantities["loss"].value > 0
+
+
+def test_the_hessian_is_that_of_the_loss_trained_with():
+    found = {}
+    for loss in ("training", "squared-error", "cross-entropy"):
+        found[loss] = penchant.measure(
+            "hessian-spectrum", executor="serial", training=SQUARED, part="train", loss=loss, **TINY
+        )
+    value = {loss: result.quantities["trace-hessian"].value for loss, result in found.items()}
+    assert value["training"] == value["squared-error"] != value["cross-entropy"]
+    assert found["training"].conventions["loss"].startswith("half the squared error")
+    assert (
+        found["training"].quantities["loss"].value
+        != found["cross-entropy"].quantities["loss"].value
+    )
+
+
+RATES = {"epochs": 4, "batch": 4, "learning_rates": [1e30, 0.2, 1e-6]}
+
+
+def test_other_sizes_are_trained_with_the_best_of_several_rates():
+    """The rate that diverges loses; the one that is far too small would leave the loss where it is."""
+    options = {"sizes": [8], "lanczos_steps": 8, "permutations": 0}
+    swept = penchant.measure("cross-class", executor="serial", training=RATES, **options, **TINY)
+    alone = penchant.measure(
+        "cross-class",
+        executor="serial",
+        training={**RATES, "learning_rates": [], "learning_rate": 0.2},
+        **options,
+        **TINY,
+    )
+    assert swept.conventions["learning rate"].startswith("0.2, smallest test error")
+    assert "1 of which diverged" in swept.conventions["learning rate"]
+    np.testing.assert_array_equal(swept.arrays["panel-top"], alone.arrays["panel-top"])
+
+
+def test_logistic_regression_takes_the_best_of_several_rates():
+    options = {"train": 400, "test": 200, "separations": [2.0], "executor": "serial"}
+    swept = penchant.measure(
+        "logistic-theory", training={"epochs": 2, "learning_rates": [0.1, 1e-9]}, **options
+    )
+    alone = penchant.measure(
+        "logistic-theory", training={"epochs": 2, "learning_rate": 0.1}, **options
+    )
+    assert swept.quantities["error-probability"] == alone.quantities["error-probability"]
+    assert swept.arrays["multiplicity"].tolist() == [4, 8, 24, 12]
 
 
 @pytest.mark.parametrize(
@@ -190,15 +261,15 @@ def test_logistic_theory_conforms(tmp_path):
         ),
         (
             "logistic-theory",
-            {"classes": 5, "dimension": 5},
-            "dimension must be more than the number of classes, 5, found 5",
+            {"classes": 5, "inputs": 5},
+            "inputs must be more than the number of classes, 5, found 5",
         ),
         (
             "logistic-theory",
             {"alpha": 0.9},
             "alpha must be at most 1 - 1 / classes = 0.75, found 0.9",
         ),
-        ("hessian-spectrum", {"steps": 1}, "steps must be at least 2, found 1"),
+        ("hessian-spectrum", {"lanczos_steps": 1}, "lanczos_steps must be at least 2, found 1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(probe, options, message):
@@ -215,13 +286,6 @@ def regression(generator):
 @pytest.mark.parametrize("probe", ["cross-class", "hessian-spectrum", "layer-structure"])
 def test_data_without_classes_are_refused(probe):
     training = {"epochs": 1, "loss": "squared-error"}
-    with pytest.raises(
-        penchant.Error,
-        match="class structure needs a dataset with classes, found numbers as labels",
-    ):
-        penchant.measure(
-            probe,
-            executor="serial",
-            training=training,
-            **{**TINY, "dataset": {"name": "import", "factory": regression}},
-        )
+    parts = {**TINY, "dataset": {"name": "import", "factory": regression}}
+    with pytest.raises(penchant.Error, match="classes"):
+        penchant.measure(probe, executor="serial", training=training, **parts)

@@ -6,7 +6,7 @@ import torch
 from penchant_numerics.knockouts import knock_out_matrix, range_basis
 from torch import Tensor
 
-from penchant_class_structure._layer_moments import ClassSums, LayerMoments
+from penchant_class_structure.numerics.layer_moments import ClassSums, LayerMoments
 
 _ZERO = 1e-10  # of the largest eigenvalue: smaller ones are rounding
 
@@ -33,33 +33,43 @@ def without(moment: Tensor, rows: Tensor) -> Tensor:
 
 def feature_rows(sums: ClassSums) -> Tensor:
     """Rows (C, d) of the class part of Ave h h^T: sqrt(n_c / N) h_c."""
-    return (sums.counts / sums.counts.sum()).sqrt()[:, None] * sums.feature_means()
+    shares = sums.counts / sums.counts.sum()
+    return shares.sqrt()[:, None] * sums.feature_means()
 
 
 def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
-    """Rows of the class part (C, o) and of the cross-class part (C (C - 1), o) of the errors' moment."""
+    """Rows of the class part (C, o) and of the cross-class part (C (C - 1), o) of the errors."""
     means, cross = sums.error_means()
-    C = len(means)
-    off = ~torch.eye(C, device="cpu", dtype=torch.bool)
+    off = ~torch.eye(len(means), device="cpu", dtype=torch.bool)
     class_weights = (sums.weights * off).sum(1)
     rows = sums.weights.sqrt()[:, :, None] * (cross - means[:, None])
     return class_weights.sqrt()[:, None] * means, rows[off]
 
 
 def separation(part: Tensor, left: Tensor) -> float:
-    """The smallest non-zero eigenvalue of a class part over the largest that its knockout leaves; NaN where that leaves nothing."""
-    positive = part[part > _ZERO * part.max()]
+    """The smallest non-zero eigenvalue of a class part over the largest that its knockout leaves.
+
+    NaN where that leaves nothing.
+    """
+    largest = part.max()
+    positive = part[part > _ZERO * largest]
     rest = float(left.max())
-    return float(positive.min()) / rest if rest > _ZERO * float(part.max()) else float("nan")
+    if rest <= _ZERO * float(largest):
+        return float("nan")
+    return float(positive.min()) / rest
 
 
 def whitening(part: Tensor) -> float:
-    """The second largest over the smallest non-zero eigenvalue of a class part; NaN with fewer than two."""
+    """The second largest over the smallest non-zero eigenvalue of a class part.
+
+    NaN with fewer than two.
+    """
     positive = part[part > _ZERO * part.max()]
     return float(positive[1] / positive[-1]) if len(positive) > 1 else float("nan")
 
 
 def feature_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
+    """Spectra of what a layer is given, `count` eigenvalues each."""
     rows = feature_rows(layer.sums[0])
     left = without(layer.features, rows)
     part = part_values(rows, len(rows))
@@ -75,9 +85,11 @@ def feature_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float
 
 
 def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
+    """Spectra of a layer's backpropagated errors, `count` eigenvalues each."""
     class_rows, cross_rows = error_rows(layer.sums[0])
     C = len(class_rows)
-    part, left = part_values(class_rows, C), without(layer.errors, class_rows)
+    part = part_values(class_rows, C)
+    left = without(layer.errors, class_rows)
     both = torch.cat([class_rows, cross_rows])
     mean = layer.sums[0].error_means()[0].mean(0, keepdim=True)
     return {
@@ -95,40 +107,40 @@ def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
 def weight_spectra(
     layer: LayerMoments, count: int, weight_decay: float
 ) -> dict[str, Tensor | float]:
-    """W = -(1 / eta) Ave delta h^T at a stationary point; its class part is that of the means of delta and h."""
-    sums, scale = layer.sums[0], -1 / weight_decay if weight_decay else -1.0
+    """Singular values of the weights, of their class part, and of what its knockout leaves.
+
+    W = -(1 / eta) Ave delta h^T at a stationary point; its class part is that of the means of delta
+    and h.
+    """
+    sums = layer.sums[0]
+    scale = -1 / weight_decay if weight_decay else -1.0
     shares = sums.counts / sums.counts.sum()
     errors = sums.own / sums.counts[:, None]
-    positions = float(
-        sums.weights.sum()
-    )  # the probabilities of a sample add up to one at each position
+    # the probabilities of a sample add up to one at each position
+    positions = float(sums.weights.sum())
     part = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
+    left = knock_out_matrix(layer.weight, part)
     found: dict[str, Tensor | float] = {
         "weights": descending(torch.linalg.svdvals(layer.weight), count),
         "weights-class": descending(torch.linalg.svdvals(part), len(shares)),
-        "weights-without-class": descending(
-            torch.linalg.svdvals(knock_out_matrix(layer.weight, part)), count
-        ),
+        "weights-without-class": descending(torch.linalg.svdvals(left), count),
     }
     if weight_decay:
-        found["stationarity-by-layer"] = float(
-            (layer.weight - scale * layer.gradient).norm() / layer.weight.norm()
-        )
+        difference = layer.weight - scale * layer.gradient
+        found["stationarity-by-layer"] = float(difference.norm() / layer.weight.norm())
     return found
 
 
-def null_separations(layer: LayerMoments) -> dict[str, float]:
-    """Separations of permuted classes, their mean over permutations."""
-    features, errors = [], []
-    for sums in layer.sums[1:]:
-        rows, (class_rows, _) = feature_rows(sums), error_rows(sums)
-        features.append(separation(part_values(rows, len(rows)), without(layer.features, rows)))
-        errors.append(
-            separation(part_values(class_rows, len(class_rows)), without(layer.errors, class_rows))
-        )
-    means = {"features": features, "errors": errors}
-    return {
-        f"separation-{name}-null": sum(values) / len(values)
-        for name, values in means.items()
-        if values
-    }
+def null_draws(layer: LayerMoments) -> dict[str, list[float]]:
+    """Separations and whitenings of permuted classes, one for each permutation."""
+    draws: dict[str, list[float]] = {}
+    for name, moment in (("features", layer.features), ("errors", layer.errors)):
+        separations, whitenings = [], []
+        for sums in layer.sums[1:]:
+            rows = feature_rows(sums) if name == "features" else error_rows(sums)[0]
+            part = part_values(rows, len(rows))
+            separations.append(separation(part, without(moment, rows)))
+            whitenings.append(whitening(part))
+        draws[f"separation-{name}"] = separations
+        draws[f"whitening-{name}"] = whitenings
+    return draws

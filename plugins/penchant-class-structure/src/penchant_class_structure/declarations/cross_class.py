@@ -1,0 +1,140 @@
+"""The components of the Gauss-Newton matrix, as data."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_class_structure.declarations.recipes import (
+    BATCH_NORM,
+    CIFAR,
+    KAPPA,
+    LOSS,
+    PER_CLASS,
+    QUICK,
+    RECIPE,
+    SIZES,
+    STARTS,
+)
+
+
+@attrs.frozen
+class CrossClass(penchant.Probe):
+    """Class and cross-class structure of G = G_class + G_cross + G_within + G_{c=c'}.
+
+    G, the Gauss-Newton matrix, is a weighted second moment of the gradients that each example would
+    have with each label; means over the examples of a class (and over the labels) make its
+    components. Knockouts tell which component makes which eigenvalues; the null are means of
+    permuted classes. Exact where samples x classes are few, else by Lanczos in sample space.
+    Classes may be unbalanced.
+
+    Every number is one of this network on these samples. Its standard error is what other samples
+    of the same classes would change, to first order; a count has none, and where G is known by
+    products only, the traces of components have none either.
+
+    Quick: `-a mlp:widths=[64,64],normalization=batch -d digits:per_class=20`.
+
+    Reference: Papyan, JMLR 2020, section 6, figures 5 and 6. G_cross is taken around g_c (the paper
+    prints g_c' once).
+    """
+
+    name = "cross-class"
+    target = "penchant_class_structure.probes.cross_class:run"
+    figures = "penchant_class_structure.figures.cross_class:draw"
+    needs = ("architecture", "dataset", "classes")
+    one_network = True
+    quantities = {
+        "trace-total": "trace of G",
+        "trace-class": "trace of G_class, of these samples; null: permuted classes",
+        "trace-cross": "trace of G_cross, of these samples; null: permuted classes",
+        "trace-within": "trace of G_within, of these samples; null: permuted classes",
+        "trace-diagonal": "trace of G_{c=c'}, of these samples; null: permuted classes",
+        "outliers": "eigenvalues of these samples' G in front of the largest gap, searched after 2 "
+        "to 2 C of them; C are expected",
+        "gap": "ratio of the eigenvalues on its two sides",
+        "gap-margin": "that ratio over the next largest in the window",
+        "outliers-cross": "eigenvalues of these samples' G in front of the largest gap after "
+        "2 C + 1 to 2 C^2 of them; C (C - 1) are expected",
+        "outliers-cross-gap": "ratio of the eigenvalues of these samples on its two sides",
+        "outliers-to-bulk": "mean eigenvalue of G_class over the mean of within-average, of these "
+        "samples; null: permuted classes",
+        "mini-bulk-to-bulk": "mean eigenvalue of G_cross over the mean of within-average, of these "
+        "samples; null: permuted classes",
+        "class-share": "share of the C leading eigenvectors of these samples' G in the span of the "
+        "class means; null: means of permuted classes",
+        "largest-gauss-newton": "largest eigenvalue of G",
+        "largest-without-class": "largest eigenvalue without G_class; null: without the means of "
+        "permuted classes",
+        "loss": "mean loss on these samples",
+        "{part}-accuracy": "accuracy of the network on the samples that are looked at",
+    }
+    arrays = {
+        "eigenvalues-class": "of G_class (C), descending",
+        "eigenvalues-cross": "of G_cross (C (C - 2))",
+        "eigenvalues-diagonal": "of G_{c=c'} (C)",
+        "eigenvalues-means": "of G_class + G_cross + G_{c=c'} (C (C - 1))",
+        "within-average": "Tr G_within,c / n_c, by class (C)",
+        "top-eigenvalues": "leading eigenvalues of G (2 C + 1)",
+        "top-residuals": "|K y - lambda y| of each, in sample space",
+        "spectrum": "all non-zero eigenvalues of G, descending, where exact",
+        "density-grid": "log(eigenvalue + epsilon) at which log densities are given",
+        "density-total": "of G",
+        "density-without-mean": "without the global mean of gradients",
+        "density-without-class": "without G_class",
+        "density-without-cross": "without G_cross",
+        "density-without-diagonal": "without G_{c=c'}",
+        "density-without-within": "without G_within",
+        "panel-sizes": "training samples of each class, for each panel",
+        "panel-samples": "samples looked at",
+        "panel-steps": "optimiser steps",
+        "panel-top": "leading eigenvalues of G (panels, C)",
+        "panel-means": "eigenvalues of class + cross + diagonal (panels, C (C - 1))",
+        "panel-within": "within-average (panels, C)",
+        "panel-grid": "log grid of each panel",
+        "panel-density": "log density of G of each panel",
+    }
+    presets = {
+        "quick": {"training": QUICK},
+        "fig-5": {"per_class": 136, "lanczos_steps": 2048, "starts": 1, "training": CIFAR},
+        "fig-6": {
+            "lanczos_steps": 2048,
+            "starts": 1,
+            "fractions": (0.0, 0.02, 0.1, 0.34, 0.67),
+            "sizes": SIZES,
+            "training": RECIPE,
+        },
+    }
+
+    part: str = penchant.option("train", "which samples", choices=("train", "test"))
+    per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    loss: str = penchant.option(
+        "training",
+        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever it was trained with",
+        choices=("training", "cross-entropy"),
+    )
+    knockout: str = penchant.option(
+        "subtraction",
+        "A - B, or A with the range of B taken out",
+        choices=("subtraction", "projection"),
+    )
+    exact_limit: int = penchant.option(
+        8192,
+        "samples x classes up to which the Gram matrix is made and the spectrum is exact",
+        at_least=0,
+    )
+    lanczos_steps: int = penchant.option(256, "Lanczos steps M of a density", at_least=2)
+    starts: int = penchant.option(2, STARTS, at_least=1)
+    grid_points: int = penchant.option(1024, "points K of a density", at_least=16)
+    kappa: float = penchant.option(3.0, KAPPA, above=1)
+    epsilon: float = penchant.option(1e-5, "added to eigenvalues before the logarithm", above=0)
+    products: int = penchant.option(
+        1000, "products of the search for leading eigenvalues, at most", at_least=1
+    )
+    permutations: int = penchant.option(5, "permutations of the labels for the null", at_least=0)
+    fractions: tuple[float, ...] = penchant.option(
+        (), "shares of the training at which to look besides its end", at_least=0, at_most=1
+    )
+    sizes: tuple[int, ...] = penchant.option(
+        (), "training samples of each class of further trainings", at_least=1
+    )
+    batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -1,0 +1,184 @@
+"""Spectra of the Hessian and of its parts, as data."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_class_structure.declarations.recipes import (
+    BATCH_NORM,
+    KAPPA,
+    LOSS,
+    PER_CLASS,
+    QUICK,
+    RECIPE,
+    STARTS,
+)
+
+MATRICES = ("hessian", "gauss-newton", "residual")
+
+_QUANTITIES = {
+    "trace-hessian": "trace of the Hessian of the mean loss, of these samples",
+    "trace-gauss-newton": "trace of G",
+    "largest": "largest eigenvalue of the Hessian of these samples",
+    "largest-gauss-newton": "largest eigenvalue of G",
+    "negative-mass": "share of eigenvalues of these samples' Hessian below minus the resolution",
+    "negative-mass-least": "what Lanczos proves that share to be at least, for its start vectors",
+    "negative-mass-most": "what Lanczos proves it to be at most, for its start vectors",
+    "resolution": "the smallest |eigenvalue| at which these two are as near as asked for; below it "
+    "signs are not known",
+    "tail-exponent": "slope of log density against log |eigenvalue| of these samples' E; null: a "
+    "semicircle of the same range",
+    "tail-fit": "R squared of that line",
+    "loss": "mean loss",
+}
+_ARRAYS = {
+    "density-grid": "eigenvalues at which densities are given",
+    "density-hessian": "of the Hessian's eigenvalues",
+    "density-gauss-newton": "of G's",
+    "density-residual": "of E's, E = Hess - G",
+    "density-undeflated": "of the Hessian's, without deflation",
+    "top-eigenvalues": "leading eigenvalues of the Hessian, descending",
+    "top-residuals": "|Hess x - lambda x| of each",
+    "top-eigenvalues-gauss-newton": "leading eigenvalues of G, descending",
+    "top-residuals-gauss-newton": "|G x - lambda x| of each",
+    "log-grid": "log(|eigenvalue| + epsilon) at which the log density of E is given",
+    "log-density-residual": "of E, in the logarithm of |eigenvalue|",
+    "log-density-positive": "the part of it that is of positive eigenvalues",
+    "log-density-negative": "the part of it that is of negative eigenvalues",
+    "tail-grid": "log |eigenvalue| in the middle of the bins that the power law is fitted to",
+    "tail-density": "density of |eigenvalue| of E in these bins",
+    "tail-line": "slope and intercept of the line through their logarithms",
+    "bulk-grid": "eigenvalues in the range of E, or of what is left without leading eigenvalues",
+    "bulk-density-hessian": "of the Hessian there",
+    "bulk-density-gauss-newton": "of G there",
+    "bulk-density-residual": "of E there",
+}
+
+
+def _also_on_test(names: dict[str, str]) -> dict[str, str]:
+    """Names of the training samples, and the same of test samples."""
+    return names | {f"test-{name}": f"{about}; on test samples" for name, about in names.items()}
+
+
+@attrs.frozen
+class HessianSpectrum(penchant.Probe):
+    """Spectra of the Hessian and of its parts: Hess = G + E, on training and test samples.
+
+    G is the Gauss-Newton matrix (true Fisher for cross-entropy), E = Hess - G. Leading eigenvalues
+    are found one by one and their mass in the density is exact; the rest comes from Lanczos.
+    Eigenvalues are exact where the network has few parameters. The tail of E is fitted with a power
+    law; beside it the same fit of a semicircle. Names are of the training samples, those of test
+    samples begin with `test-`.
+
+    Lanczos does not know the sign of eigenvalues that are nearly zero, and there are many: the
+    share of negative ones is that below minus a resolution, which is reported, with the bounds of
+    Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it.
+
+    Quick: `-a mlp:widths=[32],normalization=batch -d digits:per_class=30`.
+
+    Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
+    2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor
+    1/theta printed there is left out.
+    """
+
+    name = "hessian-spectrum"
+    target = "penchant_class_structure.probes.hessian_spectrum:run"
+    figures = "penchant_class_structure.figures.hessian_spectrum:draw"
+    needs = ("architecture", "dataset", "classes")
+    one_network = True
+    quantities = _also_on_test(_QUANTITIES)
+    arrays = _also_on_test(_ARRAYS)
+    presets = {
+        "quick": {"lanczos_steps": 48, "starts": 3, "training": QUICK},
+        "fig-3": {
+            "matrices": ("hessian",),
+            "lanczos_steps": 128,
+            "starts": 1,
+            "method": "subspace",
+            "training": RECIPE,
+        },
+        "fig-4": {
+            "part": "train",
+            "per_class": 5000,
+            "lanczos_steps": 256,
+            "starts": 1,
+            "method": "subspace",
+            "training": RECIPE,
+        },
+        "fig-14": {
+            "matrices": ("hessian",),
+            "lanczos_steps": 128,
+            "starts": 1,
+            "deflate": False,
+            "training": RECIPE,
+        },
+        "fig-16": {
+            "part": "test",
+            "matrices": ("residual",),
+            "lanczos_steps": 2048,
+            "starts": 1,
+            "training": RECIPE,
+        },
+        "fig-17": {
+            "part": "train",
+            "matrices": ("hessian",),
+            "undeflated": True,
+            "lanczos_steps": 128,
+            "starts": 1,
+            "method": "subspace",
+            "training": RECIPE,
+        },
+    }
+
+    part: str = penchant.option(
+        "both", "which samples; both: those of the test besides", choices=("train", "test", "both")
+    )
+    per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    matrices: tuple[str, ...] = penchant.option(
+        MATRICES, "whose spectra: each costs as much as the others", choices=MATRICES
+    )
+    loss: str = penchant.option(
+        "training", LOSS, choices=("training", "cross-entropy", "squared-error")
+    )
+    deflate: bool = penchant.option(
+        True, "find leading eigenvalues one by one and give them their exact mass"
+    )
+    undeflated: bool = penchant.option(
+        False, "the density of the Hessian without deflation, too (figure 17)"
+    )
+    leading: int | None = penchant.option(
+        None, "how many of them; None: one for each class", at_least=1
+    )
+    method: str = penchant.option(
+        "lanczos",
+        "how they are found; subspace: the paper's iteration",
+        choices=("lanczos", "subspace"),
+    )
+    iterations: int = penchant.option(
+        128, "iterations at most: of the subspace, or tens of products of Lanczos", at_least=1
+    )
+    lanczos_steps: int = penchant.option(128, "Lanczos steps M of a density", at_least=2)
+    starts: int = penchant.option(2, STARTS, at_least=1)
+    grid_points: int = penchant.option(1024, "points K of a density", at_least=16)
+    kappa: float = penchant.option(3.0, KAPPA, above=1)
+    epsilon: float = penchant.option(1e-5, "added to |eigenvalue| before the logarithm", above=0)
+    uncertain_mass: float = penchant.option(
+        0.1,
+        "how far bounds of the negative mass may be apart; the resolution follows from it",
+        above=0,
+        below=1,
+    )
+    tail_low: float = penchant.option(
+        0.01,
+        "the power law is fitted from this share of the largest |eigenvalue| of E, or from where "
+        "Lanczos resolves it",
+        above=0,
+        below=1,
+    )
+    tail_high: float = penchant.option(0.5, "to this share", above=0, at_most=1)
+    trace_samples: int = penchant.option(32, "random vectors of an estimated trace", at_least=2)
+    exact_limit: int = penchant.option(
+        1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0
+    )
+    batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

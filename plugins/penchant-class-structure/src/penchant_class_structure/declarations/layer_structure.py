@@ -1,0 +1,107 @@
+"""Class structure layer by layer, as data."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_class_structure.declarations.recipes import (
+    BATCH_NORM,
+    LOSS,
+    PER_CLASS,
+    PERCEPTRON,
+    QUICK,
+)
+
+
+@attrs.frozen
+class LayerStructure(penchant.Probe):
+    """Class structure of what a layer is given (features), of its errors and of its weights.
+
+    Eigenvalues of each second moment, of its class (and cross-class) part, and of what projection
+    knockouts leave; how far the class part stands out (separation) and how equal its eigenvalues
+    are (whitening), with depth. Linear layers, and convolutions with every position a sample;
+    other layers are named in a warning. Null: permuted classes.
+
+    All numbers are of this network and these samples: nothing about them is random but the null.
+
+    Quick: `-a mlp:widths=[128,128,128],normalization=batch -d digits:per_class=100`.
+
+    Reference: Papyan, JMLR 2020, section 7, figures 7 to 10 and 13.
+    """
+
+    name = "layer-structure"
+    target = "penchant_class_structure.probes.layer_structure:run"
+    figures = "penchant_class_structure.figures.layer_structure:draw"
+    needs = ("architecture", "dataset", "classes")
+    one_network = True
+    quantities = {
+        "separation-features": "last layer where defined: smallest eigenvalue of the class part "
+        "of these samples over the largest left by its knockout; null: permuted classes",
+        "separation-errors": "the same of backpropagated errors",
+        "whitening-features": "last layer where defined: second largest over smallest eigenvalue "
+        "of the class part of these samples; null: permuted classes",
+        "whitening-errors": "the same of backpropagated errors",
+        "separated-layers-features": "layers whose separation, on these samples, is above 1; null: "
+        "permuted classes",
+        "separated-layers-errors": "the same of backpropagated errors",
+        "stationarity": "largest relative difference of W and -(1 / weight decay) Ave delta h^T "
+        "over layers, on these samples; 0 at a stationary point",
+        "loss": "mean loss on these samples",
+    }
+    arrays = {
+        "features": "eigenvalues of Ave h h^T, a row a layer, descending, filled up with zeros",
+        "features-class": "of its class part (layers, C)",
+        "features-without-class": "with the class means projected out",
+        "features-without-mean": "with the global mean projected out",
+        "errors": "eigenvalues of the weighted second moment of backpropagated errors",
+        "errors-class": "of its class part (layers, C)",
+        "errors-means": "of its class and cross-class parts together (layers, C (C - 1))",
+        "errors-without-class": "with the class means projected out",
+        "errors-without-class-cross": "with class and cross-class means projected out",
+        "errors-without-mean": "with the global mean projected out",
+        "weights": "singular values of the weights",
+        "weights-class": "of -(1 / weight decay) Ave_c delta_c h_c^T (layers, C); without weight "
+        "decay without that factor",
+        "weights-without-class": "with the class part's singular vectors taken out on both sides",
+        "separation-features-by-layer": "smallest eigenvalue of the class part over the largest "
+        "left by its knockout; missing where that leaves nothing",
+        "separation-errors-by-layer": "the same of backpropagated errors",
+        "separation-features-null": "the same for permuted classes, mean over permutations",
+        "separation-errors-null": "the same for permuted classes, mean over permutations",
+        "whitening-features-by-layer": "second largest over smallest eigenvalue of the class part; "
+        "missing where that is zero",
+        "whitening-errors-by-layer": "the same of backpropagated errors",
+        "whitening-features-null": "the same for permuted classes, mean over permutations",
+        "whitening-errors-null": "the same for permuted classes, mean over permutations",
+        "stationarity-by-layer": "relative difference of W and -(1 / weight decay) Ave delta h^T",
+    }
+    presets = {
+        "quick": {"eigenvalues": 100, "singular_values": 64, "training": QUICK},
+        "fig-7": {"eigenvalues": 750, "training": PERCEPTRON},
+        "fig-8": {"eigenvalues": 750, "training": PERCEPTRON},
+        "fig-9": {"eigenvalues": 750, "training": PERCEPTRON},
+        "fig-10": {"eigenvalues": 750, "training": PERCEPTRON},
+        "fig-13": {"singular_values": 150, "training": PERCEPTRON},
+    }
+
+    part: str = penchant.option("train", "which samples", choices=("train", "test"))
+    per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    loss: str = penchant.option(
+        "training",
+        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever it was trained with",
+        choices=("training", "cross-entropy"),
+    )
+    eigenvalues: int = penchant.option(
+        750, "leading eigenvalues of features and errors that are kept", at_least=2
+    )
+    singular_values: int = penchant.option(
+        150, "leading singular values of weights that are kept", at_least=2
+    )
+    largest: int = penchant.option(
+        8192,
+        "inputs or outputs of a layer at most; larger layers are left out, with a warning",
+        at_least=1,
+    )
+    permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)
+    batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

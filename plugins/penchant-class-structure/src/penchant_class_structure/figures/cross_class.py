@@ -1,0 +1,159 @@
+"""Figures of the probe `cross-class`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import (
+    BLUE,
+    BROWN,
+    FAINT,
+    GREEN,
+    ORANGE,
+    RED,
+    TEAL,
+    captioned,
+    log_ticks,
+)
+
+PARTS = {
+    "total": "G",
+    "without-mean": "without the global mean",
+    "without-class": "without G_class",
+    "without-cross": "without G_cross",
+    "without-diagonal": "without G_{c=c'}",
+    "without-within": "without G_within",
+}
+COMPONENTS = (
+    ("class", ORANGE, "G_class"),
+    ("cross", GREEN, "G_cross"),
+    ("diagonal", TEAL, "G_{c=c'}"),
+)
+_DECADES = 1e-8  # of its maximum: where a density is cut off
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Leading eigenvalues, log spectra with knockouts (figure 5), components over panels (6)."""
+    drawn = {"eigenvalues": eigenvalues(result), "log-spectra": knockouts(result)}
+    if "panel-steps" in result.arrays:
+        drawn["panels"] = panels(result)
+    return drawn
+
+
+def knockouts(result: penchant.Result) -> Figure:
+    """Log spectra of G and of what is left of it, one under the other."""
+    grid = result.arrays["density-grid"]
+    shown = {part: title for part, title in PARTS.items() if f"density-{part}" in result.arrays}
+    figure = Figure(figsize=(6.4, 1.5 * len(shown) + 1.2))
+    axes = figure.subplots(len(shown), 1, sharex=True, sharey=True)
+    highest = max(result.arrays[f"density-{part}"].max() for part in shown)
+    for panel, (part, title) in zip(axes, shown.items()):
+        density = result.arrays[f"density-{part}"]
+        floor = highest * _DECADES
+        panel.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=1.2)
+        stderr = result.arrays.get(f"density-{part}-stderr")
+        if stderr is not None:
+            low = np.maximum(density - 2 * stderr, floor)
+            panel.fill_between(grid, low, np.maximum(density + 2 * stderr, floor), alpha=0.3)
+        panel.set(ylim=(floor, highest * 3), ylabel="density")
+        panel.set_title(title, fontsize=9)
+    log_ticks(*axes)
+    axes[-1].set_xlabel(_log_label(result))
+    return captioned(
+        figure,
+        "A bump that is missing in a panel is made by what is knocked out there.",
+        title="Log spectrum of G, and of what is left of it",
+    )
+
+
+def _log_label(result: penchant.Result) -> str:
+    return f"log(eigenvalue + {result.options.get('epsilon', 1e-5):g})"
+
+
+def eigenvalues(result: penchant.Result) -> Figure:
+    """Leading eigenvalues of G beside those of its components."""
+    figure = Figure(figsize=(6.8, 4.2))
+    axes = figure.subplots()
+    spectrum = result.arrays.get("spectrum", result.arrays["top-eigenvalues"])
+    classes = len(result.arrays["eigenvalues-class"])
+    shown = min(len(spectrum), 2 * classes**2)
+    places = np.arange(1, shown + 1)
+    axes.loglog(places, spectrum[:shown], ".-", color=BLUE, linewidth=0.8, label="G")
+    for name, colour, label in COMPONENTS:
+        values = result.arrays[f"eigenvalues-{name}"]
+        values = values[values > spectrum[0] * 1e-12]
+        places = np.arange(1, len(values) + 1)
+        axes.loglog(places, values, "o", markersize=4, color=colour, label=label)
+    within = result.arrays["within-average"]
+    last = np.full(len(within), shown)
+    axes.loglog(last, within, "_", markersize=10, color=RED, label="within-average")
+    position = result.quantities["outliers"].value
+    gap = f"largest gap: {position:.0f} (C = {classes})"
+    axes.axvline(position + 0.5, color=FAINT, linestyle=":", label=gap)
+    axes.set(xlabel="rank", ylabel="eigenvalue")
+    log_ticks(axes)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    return captioned(
+        figure,
+        f"C = {classes} eigenvalues should stand out, made by class means; "
+        f"C (C - 1) = {classes * (classes - 1)} before the next gap, made by cross-class means.",
+        title="Eigenvalues of G and of its components",
+    )
+
+
+def panels(result: penchant.Result) -> Figure:
+    """Log spectra with the eigenvalues of the means: steps downwards, sizes to the right."""
+    sizes, steps = result.arrays["panel-sizes"], result.arrays["panel-steps"]
+    samples = result.arrays["panel-samples"]
+    columns = sorted(set(zip(sizes.tolist(), samples.tolist())))
+    by_column = {column: [] for column in columns}
+    for number in np.argsort(steps, kind="stable"):
+        by_column[(sizes[number].item(), samples[number].item())].append(number)
+    depth = max(len(numbers) for numbers in by_column.values())
+    width = min(3.0 * len(columns) + 0.8, 40)
+    figure = Figure(figsize=(width, 2.0 * depth + 1.2))
+    axes = figure.subplots(depth, len(columns), squeeze=False)
+    for panel in axes.flat:
+        panel.set_visible(False)
+    for column, numbers in enumerate(by_column.values()):
+        for row, number in enumerate(numbers):
+            axes[row, column].set_visible(True)
+            _panel(axes[row, column], result, number)
+    figure.supxlabel(_log_label(result), fontsize=9)
+    figure.supylabel("density", fontsize=9)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    return captioned(
+        figure,
+        "Steps of the training go downwards, training samples a class to the right; points are "
+        "eigenvalues of the means.",
+        title="Components of G along training and over sample sizes",
+    )
+
+
+def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
+    """One log spectrum, and eigenvalues of its means in rows below it."""
+    arrays = result.arrays
+    grid, density = arrays["panel-grid"][number], arrays["panel-density"][number]
+    epsilon = result.options.get("epsilon", 1e-5)
+    floor = density.max() * _DECADES
+    axes.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=0.9, label="G")
+    classes = arrays["panel-top"].shape[1]
+    means = arrays["panel-means"][number]
+    groups = (
+        (arrays["panel-top"][number], BROWN, "C leading of G"),
+        (means[:classes], ORANGE, "class"),
+        (means[classes:], GREEN, "cross-class"),
+        (arrays["panel-within"][number], RED, "within-average"),
+    )
+    for height, (values, colour, label) in enumerate(groups):
+        places = np.log(values[values > 0] + epsilon)
+        level = np.full(len(places), floor * 10 ** (1 + 1.3 * height))
+        axes.plot(places, level, "o", markersize=3, color=colour, label=label)
+    axes.set_ylim(floor, density.max() * 3)
+    samples, step = int(arrays["panel-samples"][number]), int(arrays["panel-steps"][number])
+    axes.set_title(f"{samples} samples, step {step}", fontsize=8)
+    axes.tick_params(labelsize=7)
+    log_ticks(axes)

@@ -1,0 +1,84 @@
+"""Figures of the probe `logistic-theory`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, ORANGE, Curve, by_index, captioned
+
+_PAIRS = {
+    "probabilities set": ("spectrum", "theory"),
+    "trained classifier": ("trained-spectrum", "trained-theory"),
+}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Measured eigenvalues beside theory; what changes with the separation."""
+    return {"spectrum": spectra(result), "separation": sweep(result)}
+
+
+def spectra(result: penchant.Result) -> Figure:
+    """Eigenvalues of the sample's G, theory as steps: probabilities set, and trained."""
+    figure = Figure(figsize=(8.8, 3.8))
+    counts = result.arrays["multiplicity"].astype(int)
+    axes = figure.subplots(1, 2)
+    for panel, (title, (spectrum, expected)) in zip(axes, _PAIRS.items()):
+        values = result.arrays[spectrum]
+        steps = np.repeat(result.arrays[expected], counts)
+        places = np.arange(1, len(values) + 1)
+        panel.plot(places, values, ".", color=BLUE, label="sample")
+        panel.plot(places, steps, color=ORANGE, drawstyle="steps-mid", label="theorem 8.1")
+        panel.set(xlabel="rank", ylabel="eigenvalue of G", title=title)
+        panel.legend()
+    return captioned(
+        figure,
+        "Outliers, mini-bulk, bulk and zeros, as many as the theorem says; a trained classifier's "
+        "probabilities are not the symmetric ones it assumes.",
+        title="Logistic regression on a Gaussian mixture",
+    )
+
+
+def sweep(result: penchant.Result) -> Figure:
+    """Error and ratio of outliers to bulk against the separation."""
+    figure = Figure(figsize=(8.8, 3.8))
+    left, right = figure.subplots(1, 2)
+    arrays = result.arrays
+    errors = {
+        "error probability a": _curve(result, "sweep-error-probability"),
+        "test error": _curve(result, "sweep-test-error"),
+    }
+    ratios = {
+        "measured": _curve(result, "sweep-ratio"),
+        "theorem 8.1": Curve(arrays["sweep-ratio-theory"]),
+    }
+    chance = 1 - 1 / arrays["multiplicity"][0]
+    xlabel = "separation t"
+    places = arrays["separations"]
+    by_index(
+        places,
+        errors,
+        xlabel=xlabel,
+        ylabel="share",
+        level=chance,
+        level_label="guessing",
+        axes=left,
+    )
+    by_index(
+        places,
+        ratios,
+        xlabel=xlabel,
+        ylabel="outliers / bulk",
+        level=1.0,
+        axes=right,
+        level_label="classes in one place",
+    )
+    return captioned(
+        figure,
+        "The further apart the classes, the fewer errors, and the further outliers stand out.",
+        title="What the separation of classes changes",
+    )
+
+
+def _curve(result: penchant.Result, name: str) -> Curve:
+    return Curve(result.arrays[name], result.arrays.get(f"{name}-stderr"))

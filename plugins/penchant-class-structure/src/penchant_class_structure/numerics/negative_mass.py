@@ -1,0 +1,106 @@
+"""The share of negative eigenvalues, as far as Lanczos knows signs.
+
+m steps of Lanczos give a Gauss quadrature with nodes theta_j and weights w_j. For the spectral
+measure F of its start vector Chebyshev, Markov and Stieltjes proved
+
+    sum_{theta_j < theta_k} w_j <= F(theta_k -) <= F(theta_k) <= sum_{theta_j <= theta_k} w_j,
+
+so between two nodes F is known but for the weights of these two. Beside zero, where a network's
+Hessian has most of its eigenvalues, one node holds nearly all the weight, and the sign of that node
+is arbitrary. So the mass below -delta is given, for the smallest delta at which the two bounds are
+as near as asked for.
+
+Reference: Golub and Meurant, Matrices, Moments and Quadrature with Applications, 2010, section 6.1;
+Szego, Orthogonal Polynomials, section 3.41.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from penchant_numerics.spectral_density import Quadrature
+from torch import Tensor
+
+_ROUNDING = 1e-6  # of the largest |eigenvalue|: where all eigenvalues are known, nearer ones are 0
+
+
+class NegativeMass(NamedTuple):
+    """The share of eigenvalues below minus the resolution."""
+
+    value: float
+    stderr: float | None  # over start vectors and within the bounds; None where it is exact
+    least: float  # bounds, mean over start vectors
+    most: float
+    resolution: float
+    starts: int
+
+
+def negative_mass(measure: Quadrature, *, uncertain: float) -> NegativeMass:
+    """The mass below minus the resolution, and its bounds.
+
+    Args:
+        measure: The spectrum.
+        uncertain: How far the bounds may be apart; the resolution follows from it.
+
+    >>> from penchant_numerics.spectral_density import exact_quadrature
+    >>> values = torch.tensor([2.0, 1.0, 0.0, -1.0], device="cpu")
+    >>> found = negative_mass(exact_quadrature(values), uncertain=0.1)
+    >>> found.value, found.stderr
+    (0.25, None)
+    """
+    rounding = _ROUNDING * max(abs(end) for end in measure.bounds)
+    if measure.complete or measure.variant == "exact":
+        shares = [_below(each, -rounding)[1] for each in _starts(measure)]
+        share = float(torch.stack(shares).mean())
+        return NegativeMass(share, None, share, share, rounding, len(shares))
+
+    resolution = _resolution(measure, uncertain, rounding)
+    bounds = torch.stack([torch.stack(_below(each, -resolution)) for each in _starts(measure)])
+    least, _, most = bounds.mean(0).tolist()
+
+    # inside the bounds anything is possible: a uniform distribution has width / sqrt(12)
+    variance = (most - least) ** 2 / 12
+    middles = (bounds[:, 0] + bounds[:, 2]) / 2
+    if len(bounds) > 1:
+        variance += float(middles.var()) / len(bounds)
+    value = float(middles.mean())
+    return NegativeMass(value, math.sqrt(variance), least, most, resolution, len(bounds))
+
+
+def _starts(measure: Quadrature) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Nodes, ascending, with their weights, and whether each is an eigenvalue of known mass."""
+    found = []
+    for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
+        order = nodes.argsort()
+        found.append((nodes[order], weights[order], residuals[order] == 0))
+    return found
+
+
+def _below(start: tuple[Tensor, Tensor, Tensor], place: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The least, the likely and the largest mass below a place."""
+    nodes, weights, known = start
+    sure = weights[known & (nodes <= place)].sum()
+    theirs, rest = nodes[~known], weights[~known]
+    inside = int((theirs <= place).sum())
+    least = rest[: max(0, inside - 1)].sum()
+    likely = rest[:inside].sum()
+    most = rest[: inside + 1].sum()
+    return sure + least, sure + likely, sure + most
+
+
+def _resolution(measure: Quadrature, uncertain: float, rounding: float) -> float:
+    """The smallest distance from zero at which the bounds are near enough."""
+    starts = _starts(measure)
+    negative = torch.cat([-nodes[nodes < 0] for nodes, _, _ in starts]).sort().values
+    for place in [rounding, *negative.tolist()]:
+        # a little beyond a node, so that it lies above
+        beyond = max(rounding, place * (1 + 1e-9))
+        width = 0.0
+        for start in starts:
+            least, _, most = _below(start, -beyond)
+            width += float(most - least) / len(starts)
+        if width <= uncertain:
+            return beyond
+    return beyond

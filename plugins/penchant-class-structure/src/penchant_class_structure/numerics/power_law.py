@@ -1,0 +1,184 @@
+"""A power law fitted to the tail of a spectrum, and what the same fit says of a semicircle.
+
+M steps of Lanczos place M nodes over the range of the spectrum, about pi / M of half the range
+apart in its middle. Finer structure they do not see, and zero, where most eigenvalues are, is such
+structure: a node beside it stands for the whole peak. So the line is fitted above `RESOLVED` node
+distances only, whatever was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from penchant_numerics.spectral_density import Quadrature
+from penchant_numerics.statistics import jackknife
+from torch import Tensor
+
+BINS = 12
+RESOLVED = 2.0  # node distances from zero above which a density is believed
+
+
+class PowerLaw(NamedTuple):
+    """log density = slope * log |eigenvalue| + intercept, through the bins that are not empty."""
+
+    slope: float
+    intercept: float
+    fit: float  # R squared
+    places: Tensor  # (k,), log |eigenvalue| in the middle of a bin
+    density: Tensor  # (k,), of |eigenvalue|
+
+
+def resolved_from(measure: Quadrature) -> float:
+    """The share of the largest |eigenvalue| from which on a density is resolved; 0 where exact."""
+    if measure.complete or measure.variant == "exact":
+        return 0.0
+    return RESOLVED * math.pi / measure.steps
+
+
+def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | None:
+    """A line through the density of |eigenvalue|, both on log axes.
+
+    Args:
+        measure: The spectrum.
+        low: Where the line begins, as a share of the largest |eigenvalue|; later where the measure
+            does not resolve that.
+        high: Where it ends.
+
+    Returns:
+        The line through the mass in bins of equal width on the log axis, mean over start vectors;
+        None with fewer than three bins filled.
+
+    >>> from penchant_numerics.spectral_density import exact_quadrature
+    >>> ranks = torch.arange(1, 20001, device="cpu")
+    >>> pareto = ranks.div(20000.0).rsqrt()      # density ~ |eigenvalue|^-3
+    >>> round(power_law(exact_quadrature(pareto), low=0.01, high=0.5).slope, 1)
+    -3.0
+    """
+    largest = max(float(nodes.abs().max()) for nodes in measure.nodes)
+    low = max(low, resolved_from(measure))
+    if largest == 0 or low >= high:
+        return None
+    edges = torch.linspace(
+        math.log(low * largest),
+        math.log(high * largest),
+        _bins(measure, low, high) + 1,
+        device="cpu",
+        dtype=torch.float64,
+    )
+    density = _mass(measure, edges) / edges.exp().diff()
+    filled = density > 0
+    if int(filled.sum()) < 3:
+        return None
+    middles = (edges[1:] + edges[:-1]) / 2
+    return _line(middles[filled], density[filled])
+
+
+def _bins(measure: Quadrature, low: float, high: float) -> int:
+    """As many bins as have a node each, where bins are narrowest: at the low end."""
+    distance = resolved_from(measure) / RESOLVED
+    if not distance:
+        return BINS
+    narrowest = math.log1p(distance / low)
+    fitting = int(math.log(high / low) / narrowest)
+    return max(3, min(BINS, fitting))
+
+
+def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
+    """Mass of |eigenvalue| in bins on the log axis, mean over start vectors."""
+    count = len(edges) - 1
+    mass = torch.zeros(count, device="cpu", dtype=torch.float64)
+    for nodes, weights in zip(measure.nodes, measure.weights):
+        places = nodes.abs().clamp(min=1e-300).log()
+        bins = torch.bucketize(places, edges) - 1
+        inside = (bins >= 0) & (bins < count)
+        mass.index_add_(0, bins[inside], weights[inside] / len(measure.nodes))
+    return mass
+
+
+class LineErrors(NamedTuple):
+    """Standard errors of a line."""
+
+    slope: float
+    fit: float
+
+
+def line_errors(measure: Quadrature, *, low: float, high: float) -> LineErrors | None:
+    """Standard errors over start vectors and over where bins begin.
+
+    The first by the jackknife, which needs three start vectors; the second, because nodes and bins
+    have widths alike, by lines through bins that are shifted by quarters of their width.
+
+    Args:
+        measure: The spectrum.
+        low: Where the line begins, as for `power_law`.
+        high: Where it ends.
+
+    Returns:
+        The errors; None where no other line is defined.
+    """
+    shifted = _shifted_lines(measure, max(low, resolved_from(measure)), high)
+    if len(shifted) < 2:
+        return None
+    found = []
+    for name in ("slope", "fit"):
+        places = torch.tensor([getattr(line, name) for line in shifted], device="cpu").double()
+        variance = float(places.var())
+        starts = [getattr(line, name) for line in _lines_without_a_start(measure, low, high)]
+        variance += (jackknife(starts) or 0.0) ** 2 if starts else 0.0
+        found.append(math.sqrt(variance))
+    return LineErrors(*found)
+
+
+def _shifted_lines(measure: Quadrature, low: float, high: float) -> list[PowerLaw]:
+    """Lines through bins that begin up to a bin later, as they are where that is not possible."""
+    width = math.log(high / low) / _bins(measure, low, high)
+    lines = []
+    for quarter in range(4):
+        factor = math.exp(width * quarter / 4)
+        line = power_law(measure, low=low * factor, high=min(1.0, high * factor))
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def _lines_without_a_start(measure: Quadrature, low: float, high: float) -> list[PowerLaw]:
+    """Lines with each start vector left out once; none with fewer than three."""
+    count = len(measure.nodes)
+    lines = []
+    for number in range(count if count > 2 else 0):
+        line = power_law(_without_start(measure, number), low=low, high=high)
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def _without_start(measure: Quadrature, number: int) -> Quadrature:
+    parts = {}
+    for name in ("nodes", "weights", "residuals"):
+        every = list(getattr(measure, name))
+        parts[name] = tuple(every[:number] + every[number + 1 :])
+    return replace(measure, **parts)
+
+
+def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
+    """The slope that a semicircle, sqrt(1 - x^2), has in the same window: hardly any.
+
+    >>> round(semicircle_slope(low=0.01, high=0.1), 3)
+    -0.002
+    """
+    first, last = math.log(low), math.log(min(high, 0.999))
+    places = torch.linspace(first, last, points, device="cpu", dtype=torch.float64)
+    return _line(places, (1 - places.exp().square()).sqrt()).slope
+
+
+def _line(x: Tensor, density: Tensor) -> PowerLaw:
+    y = density.log()
+    away = x - x.mean()
+    slope = float((away * (y - y.mean())).sum() / away.square().sum())
+    intercept = float(y.mean()) - slope * float(x.mean())
+    spread = float((y - y.mean()).square().sum())
+    left = float((y - slope * x - intercept).square().sum())
+    return PowerLaw(slope, intercept, 1 - left / spread if spread > 0 else 1.0, x, density)

@@ -1,0 +1,123 @@
+"""The Gauss-Newton matrix G = V V^T seen from sample space: K = V^T V, with n C rows.
+
+K is a matrix where it fits, made layer by layer; else it is applied, by J forth and J^T back.
+Column (i, c') of V is sqrt(w_{i,c,c'}) (e_{c'} - p) pulled back: an extended gradient times the
+root of its weight, but for the sign.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+from penchant_numerics.determinism import check_deterministic
+from penchant_numerics.gauss_newton import GaussNewton, conventions
+from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.operators import Dense, Factor, Operator
+from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
+from penchant_numerics.trainer import outputs
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class SampleSpace:
+    """K of a network on samples."""
+
+    gram: Operator  # (n C, n C)
+    factor: Factor | None  # nothing where K is a matrix
+    outputs: Tensor  # (n, C)
+    traces: Tensor  # (n,), of each sample's part in n G
+    size: int  # parameters
+    notes: dict[str, str]
+
+    @property
+    def rows(self) -> int:
+        """Rows of K."""
+        return self.gram.size
+
+    @property
+    def exact(self) -> bool:
+        """Whether K is a matrix."""
+        return self.factor is None
+
+    @property
+    def matrix(self) -> Tensor:
+        """K as a matrix."""
+        assert isinstance(self.gram, Dense)
+        return self.gram.matrix
+
+    def inner(self, rows: Tensor) -> Tensor:
+        """U K u^T (k, k), in double precision, on the CPU, for rows u (k, n C)."""
+        if self.factor is None:
+            return (rows @ self.gram.rows(rows).T).double().cpu()
+        made = self.factor.apply(rows.to(self.gram.dtype))  # (k, parameters)
+        return inner_products(made, made)
+
+    def select(self, kept: Tensor) -> SampleSpace:
+        """The same of some samples only, by their numbers (m,); K must be a matrix."""
+        count, classes = self.outputs.shape
+        numbers = torch.arange(count * classes, device=kept.device).reshape(count, classes)
+        rows = numbers[kept].flatten()
+        scale = count / len(kept)  # weights are over the number of samples
+        return replace(
+            self,
+            gram=Dense(self.matrix[rows][:, rows] * scale),
+            outputs=self.outputs[kept],
+            traces=self.traces[kept.cpu()],
+        )
+
+
+def sample_space(
+    network: nn.Module, inputs: Tensor, *, exact_limit: int, batch: int | None = None
+) -> SampleSpace:
+    """K of a network on inputs.
+
+    Args:
+        network: A classifier in evaluation mode.
+        inputs: Inputs (n, ...).
+        exact_limit: Rows up to which K is a matrix, in double precision, because small eigenvalues
+            are below the rounding of single precision; beyond, products in the network's own.
+        batch: Samples a pass; None: by device.
+    """
+    with torch.no_grad():
+        classes = network(inputs[:1]).shape[1]
+    if len(inputs) * classes <= exact_limit:
+        wide = accumulation_dtype(inputs.device)
+        return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
+
+    G = GaussNewton(network, (inputs, None), batch=batch)
+    factor = G.factor()
+    traces = sample_traces(network, inputs, batch=batch)
+    route = G.route if G.route == "dual" else f"{G.route}, because of {G.reason}"
+    return SampleSpace(
+        gram=factor.gram(),
+        factor=factor,
+        outputs=outputs(network, inputs, chunk=batch or 1024),
+        traces=traces.double().cpu(),
+        size=G.size,
+        notes={"J v": route, **G.conventions},
+    )
+
+
+def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleSpace:
+    check_deterministic(network, inputs)
+    K = gauss_newton_gram(network, (inputs, None), batch=batch)
+    given = outputs(network, inputs, chunk=batch or 1024)
+    by_sample = K.diagonal().reshape(given.shape).sum(1)
+    return SampleSpace(
+        gram=Dense(K),
+        factor=None,
+        outputs=given,
+        traces=by_sample.double().cpu() * len(inputs),
+        size=sum(p.numel() for p in network.parameters()),
+        notes=conventions("cross-entropy", "mean"),
+    )
+
+
+def inner_products(left: Tensor, right: Tensor, block: int = 1 << 20) -> Tensor:
+    """Inner products (k, m) of rows, added up in double precision over blocks of columns."""
+    total = torch.zeros(len(left), len(right), device=left.device, dtype=torch.float64)
+    for a, b in zip(left.split(block, dim=1), right.split(block, dim=1)):
+        total += (a @ b.T).double()
+    return total.cpu()

@@ -1,0 +1,308 @@
+"""Numbers about the components of G, with errors over samples and nulls of permuted classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import penchant
+import torch
+from penchant_numerics.eigenpairs import (
+    DENSE_UP_TO,
+    Eigenpairs,
+    leading_pairs,
+    subspace_iteration,
+)
+from penchant_numerics.spectra import Gap, largest_gap, share_in_span
+from penchant_numerics.statistics import jackknife, null_of
+from torch import Tensor
+
+from penchant_class_structure.declarations.cross_class import CrossClass
+from penchant_class_structure.numerics import influence
+from penchant_class_structure.numerics.decomposition import Decomposition, knockout
+from penchant_class_structure.numerics.sample_space import SampleSpace
+from penchant_class_structure.probes.measured_network import permuted_labels
+
+PARTS = ("class", "cross", "within", "diagonal")
+GROUPS = 10  # of samples, left out one after another
+_ITERATIONS = 3  # of the subspace of all samples, once a group is left out
+_ROUNDING = 1e-12  # of the trace: less is nothing
+OVER = "samples"
+
+
+@dataclass(frozen=True)
+class Components:
+    """A decomposition with the inner products of its means."""
+
+    decomposition: Decomposition
+    M: Tensor  # (C^2, C^2)
+    images: Tensor | None = None  # K times the means, where K is a matrix
+
+    @classmethod
+    def of(cls, decomposition: Decomposition) -> Components:
+        """Those of a decomposition whose K is a matrix."""
+        images = decomposition.pair_images()
+        return cls(decomposition, decomposition.pair_products(images), images)
+
+    @property
+    def totals(self) -> Tensor:
+        """Traces (C,) of what the samples of each class put into G."""
+        traces = self.decomposition.space.traces
+        zeros = torch.zeros(self.decomposition.classes, device="cpu", dtype=torch.float64)
+        summed = zeros.index_add(0, self.decomposition.labels.cpu(), traces)
+        return summed / len(traces)
+
+    @property
+    def by_class(self) -> Tensor:
+        """Traces (C,) of what the samples of each class put into G_within."""
+        C = self.decomposition.classes
+        return self.totals - self.M.diagonal().reshape(C, C).sum(1)
+
+    @property
+    def within_average(self) -> Tensor:
+        """Tr G_within,c / n_c (C,)."""
+        return self.by_class / self.decomposition.weights.counts.cpu()
+
+    def trace(self, part: str) -> float:
+        """The trace of a component."""
+        if part == "within":
+            return float(self.by_class.sum())
+        C = self.decomposition.classes
+        count = C * (C - 2) if part == "cross" else C
+        values = self.decomposition.component_values(self.M, (part,), count)
+        return float(values.clamp(min=0).sum())
+
+    def ratio(self, part: str) -> float | None:
+        """The mean eigenvalue of a component over the bulk; None where one of them is nothing."""
+        C = self.decomposition.classes
+        count = C * (C - 2) if part == "cross" else C
+        within = float(self.by_class.sum())
+        total = float(self.decomposition.space.traces.mean())
+        if within <= _ROUNDING * total or not count:
+            return None
+        return self.trace(part) / count / float(self.within_average.mean())
+
+
+def component_quantities(
+    components: Components, options: CrossClass, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Traces of G and of its components, and how far they stand out of the bulk."""
+    space = components.decomposition.space
+    count = len(space.traces)
+    errors = _contributions(components)
+    nulls = _permuted(components, options, context)
+    total = penchant.Quantity(
+        float(components.totals.sum()),
+        stderr=influence.stderr_of(space.traces),
+        over=OVER,
+        count=count,
+    )
+    quantities = {"trace-total": total}
+    for part in PARTS:
+        null = [each.trace(part) for each in nulls]
+        quantities[f"trace-{part}"] = _quantity(
+            components.trace(part), errors.get(part), null, count
+        )
+    for name, part in (("outliers-to-bulk", "class"), ("mini-bulk-to-bulk", "cross")):
+        ratio = components.ratio(part)
+        if ratio is None:
+            continue
+        error = _ratio_contributions(components, errors, part) if errors else None
+        null = [each.ratio(part) for each in nulls]
+        known = [value for value in null if value is not None]
+        quantities[name] = _quantity(ratio, error, known, count)
+    if "outliers-to-bulk" not in quantities:
+        context.warn(
+            "nothing is within classes, which have too few samples: ratios to the bulk are left out"
+        )
+    return quantities
+
+
+def _quantity(
+    value: float, contributions: Tensor | None, null: list[float], count: int
+) -> penchant.Quantity:
+    """A number of these samples: with its error where contributions are known, else exact."""
+    nothing = null_of(null) if null else {}
+    stderr = None if contributions is None else influence.stderr_of(contributions)
+    if stderr is None:
+        return penchant.Quantity(value, exact=True, **nothing)
+    return penchant.Quantity(value, stderr=stderr, over=OVER, count=count, **nothing)
+
+
+def _contributions(components: Components) -> dict[str, Tensor]:
+    if components.images is None:
+        return {}
+    return influence.of_components(components.decomposition, components.images, components.M)
+
+
+def _ratio_contributions(components: Components, errors: dict[str, Tensor], part: str) -> Tensor:
+    """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
+    decomposition = components.decomposition
+    counts = decomposition.weights.counts.cpu().double()
+    C = decomposition.classes
+    bulk = errors["within"] / (counts[decomposition.labels.cpu()] * C)
+    above = errors[part] / (C * (C - 2) if part == "cross" else C)
+    return influence.of_ratio(above, bulk)
+
+
+def _permuted(
+    components: Components, options: CrossClass, context: penchant.Context
+) -> list[Components]:
+    """Components of permuted classes, where K is a matrix."""
+    if components.images is None:
+        return []
+    space = components.decomposition.space
+    found = []
+    for number in range(options.permutations):
+        labels = permuted_labels(components.decomposition.labels, number, context)
+        decomposition = Decomposition.of(space, labels)
+        found.append(Components(decomposition, decomposition.pair_products()))
+    return found
+
+
+def gap_quantities(
+    values: Tensor, leading: Eigenpairs, classes: int
+) -> dict[str, penchant.Quantity]:
+    """How many eigenvalues stand out, and how far.
+
+    Args:
+        values: Eigenvalues of G, descending, as many as are known.
+        leading: Its leading pairs, whose vectors tell what samples contribute.
+        classes: C.
+    """
+    C = classes
+    gap = largest_gap(values, first=min(2, len(values) - 1), last=2 * C)
+    count = leading.vectors.shape[0] // C
+    contributions = influence.of_eigenvalues(leading.values, leading.vectors, C)
+    ratio = _gap_contributions(contributions, gap.position)
+    margin = None
+    second = _second_gap(values, gap, C)
+    if ratio is not None and second is not None:
+        other = _gap_contributions(contributions, second)
+        margin = None if other is None else influence.of_ratio(ratio, other)
+    quantities = {
+        "outliers": penchant.Quantity(gap.position, exact=True),
+        "gap": _quantity(gap.ratio, ratio, [], count),
+        "gap-margin": _quantity(gap.margin, margin, [], count),
+    }
+    # the second gap is searched where all eigenvalues are known
+    if len(values) > max(2 * C + 2, len(leading.values)):
+        mini = largest_gap(values, first=2 * C + 1, last=2 * C**2)
+        quantities["outliers-cross"] = penchant.Quantity(mini.position, exact=True)
+        quantities["outliers-cross-gap"] = penchant.Quantity(mini.ratio, exact=True)
+    return quantities
+
+
+def _gap_contributions(contributions: Tensor, position: int) -> Tensor | None:
+    """Contributions (n,) to the ratio of neighbours; None where the pairs are not known."""
+    if position >= len(contributions):
+        return None
+    return influence.of_ratio(contributions[position - 1], contributions[position])
+
+
+def _second_gap(values: Tensor, gap: Gap, classes: int) -> int | None:
+    """The position of the next largest gap of the window."""
+    last = min(2 * classes, int((values > 0).sum()) - 1)
+    ratios = {}
+    for position in range(min(2, len(values) - 1), last + 1):
+        if position != gap.position:
+            ratios[position] = float(values[position - 1] / values[position])
+    return max(ratios, key=lambda position: ratios[position]) if ratios else None
+
+
+def largest_eigenvalue(
+    leading: Eigenpairs, classes: int, null: list[float] | None = None
+) -> penchant.Quantity:
+    """The largest eigenvalue, with its error over samples."""
+    contributions = influence.of_eigenvalues(leading.values, leading.vectors, classes)[0]
+    return _quantity(float(leading.values[0]), contributions, null or [], len(contributions))
+
+
+def attribution(
+    components: Components, leading: Eigenpairs, options: CrossClass, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Are the outliers made by class means? Beside them, what means of permuted classes do."""
+    decomposition = components.decomposition
+    space, C = decomposition.space, decomposition.classes
+    shares, largest = [], []
+    for number in range(options.permutations):
+        labels = permuted_labels(decomposition.labels, number, context)
+        permuted = Decomposition.of(space, labels)
+        shares.append(_class_share(permuted, leading))
+        largest.append(float(_without_class(permuted, options, context).values[0]))
+
+    share = _class_share(decomposition, leading)
+    nothing = null_of(shares) if shares else {}
+    stderr, groups = _share_stderr(decomposition, leading)
+    if stderr is None:
+        of_share = penchant.Quantity(share, exact=True, **nothing)
+    else:
+        over = f"{OVER} (jackknife)"
+        of_share = penchant.Quantity(share, stderr=stderr, over=over, count=groups, **nothing)
+    left = _without_class(decomposition, options, context)
+    return {
+        "class-share": of_share,
+        "largest-without-class": largest_eigenvalue(left, C, largest),
+    }
+
+
+def _class_share(decomposition: Decomposition, leading: Eigenpairs) -> float:
+    """The share of the C leading eigenvectors of G in the span of the class means."""
+    C = decomposition.classes
+    rows = decomposition.class_rows()
+    products = decomposition.space.inner(rows)
+    return share_in_span(leading.values[:C], leading.vectors.T[:C], rows, products)
+
+
+def _without_class(
+    decomposition: Decomposition, options: CrossClass, context: penchant.Context
+) -> Eigenpairs:
+    """The largest eigenvalue that is left without the class means."""
+    return leading_pairs(
+        knockout(decomposition, "class", options.knockout),
+        1,
+        generator=context.generator("knockout"),
+        products=options.products,
+        dense_up_to=DENSE_UP_TO if decomposition.space.exact else 0,
+    )
+
+
+def _share_stderr(decomposition: Decomposition, leading: Eigenpairs) -> tuple[float | None, int]:
+    """The jackknife over groups of samples, where K is a matrix; and how many groups."""
+    space, labels = decomposition.space, decomposition.labels
+    smallest = int(decomposition.weights.counts.min())
+    groups = min(GROUPS, smallest)
+    if not space.exact or groups < 2:
+        return None, 0
+    member = _members(labels, groups)
+    replicates = []
+    for group in range(groups):
+        kept = torch.nonzero(member != group)[:, 0]
+        replicates.append(_share_of(space, labels, kept, leading))
+    return jackknife(replicates), groups
+
+
+def _members(labels: Tensor, groups: int) -> Tensor:
+    """The group (n,) of each sample: classes are dealt out evenly."""
+    member = torch.zeros_like(labels)
+    for label in labels.unique():
+        own = labels == label
+        member[own] = torch.arange(int(own.sum()), device=labels.device) % groups
+    return member
+
+
+def _share_of(space: SampleSpace, labels: Tensor, kept: Tensor, leading: Eigenpairs) -> float:
+    """The share with some samples only; their subspace is not far from that of all."""
+    C = space.outputs.shape[1]
+    fewer = space.select(kept)
+    decomposition = Decomposition.of(fewer, labels[kept])
+    shape = (-1, C, leading.vectors.shape[1])
+    start = leading.vectors.reshape(shape)[kept].flatten(0, 1)
+    pairs = subspace_iteration(
+        fewer.gram,
+        min(C, fewer.rows),
+        generator=torch.Generator("cpu").manual_seed(0),
+        iterations=_ITERATIONS,
+        extra=max(2, start.shape[1] - C),
+        start=start,
+    )
+    return _class_share(decomposition, pairs)

@@ -1,0 +1,250 @@
+"""The probe `cross-class`: G, its four components, and its spectrum without each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
+from torch import Tensor, nn
+
+from penchant_class_structure.declarations.cross_class import CrossClass
+from penchant_class_structure.numerics.decomposition import (
+    Decomposition,
+    streamed_pair_products,
+)
+from penchant_class_structure.numerics.log_spectra import Smoothing, log_spectra, measure_of
+from penchant_class_structure.numerics.sample_space import sample_space
+from penchant_class_structure.probes.component_quantities import (
+    Components,
+    attribution,
+    component_quantities,
+    gap_quantities,
+    largest_eigenvalue,
+)
+from penchant_class_structure.probes.measured_network import (
+    accuracy_on,
+    check_cross_entropy,
+    chosen,
+    fractions_to_steps,
+    loss_on,
+    measured,
+)
+
+MEANS = ("class", "cross", "diagonal")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What one network shows on some samples."""
+
+    samples: Samples
+    components: Components
+    values: dict[str, Tensor]  # eigenvalues of components
+    leading: Eigenpairs  # 2 C + 1 pairs of G, as far as there are
+
+
+def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
+    """Measure along one training, then at other sample sizes; the end of the training in full."""
+    check_cross_entropy(options, context)
+    data = context.data
+    given = getattr(data, options.part)
+    samples = chosen(given, options.per_class, data.classes)
+    total = context.training.total_steps(len(data.train.inputs))
+    smallest = int(data.train.labels.bincount(minlength=data.classes).min())
+
+    panels: list[dict[str, Any]] = []
+    network = None
+    for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
+        network = measured(trained, options, context)
+        if options.fractions:
+            structure = _structure(network, samples, options, context)
+            panels.append({"sizes": smallest, "steps": step, **_panel(structure, context)})
+    assert network is not None
+    structure = _structure(network, samples, options, context)
+    quantities, arrays = _whole(structure, options, context)
+    quantities["loss"] = loss_on(network, samples, "cross-entropy")
+    quantities[f"{options.part}-accuracy"] = accuracy_on(network, samples)
+
+    for rows in context.map(size_panels, list(options.sizes)):
+        panels += _rows(rows)
+    if panels:
+        arrays |= {f"panel-{name}": array for name, array in _stacked(panels).items()}
+    return penchant.Result(quantities, arrays, conventions=_conventions(structure, options))
+
+
+def _structure(
+    network: nn.Module, samples: Samples, options: CrossClass, context: penchant.Context
+) -> Structure:
+    """The decomposition on the chosen samples."""
+    space = sample_space(network, samples.inputs, exact_limit=options.exact_limit)
+    decomposition = Decomposition.of(space, samples.labels)
+    if space.exact:
+        components = Components.of(decomposition)
+    else:
+        M = streamed_pair_products(network, samples.inputs, decomposition.weights)
+        components = Components(decomposition, M)
+    leading = leading_pairs(
+        space.gram,
+        2 * decomposition.classes + 1,
+        generator=context.generator("leading"),
+        products=options.products,
+        dense_up_to=DENSE_UP_TO if space.exact else 0,
+    )
+    if not bool(leading.converged.all()):
+        worst = float(leading.residuals.max())
+        context.warn(
+            f"leading eigenvalues of G did not converge in {options.products} products: "
+            f"residuals to {worst:.2g}"
+        )
+    return Structure(samples, components, _component_values(components), leading)
+
+
+def _component_values(components: Components) -> dict[str, Tensor]:
+    """Eigenvalues of each component, and of the sum of all means."""
+    decomposition, M = components.decomposition, components.M
+    C = decomposition.classes
+    counts = {"class": C, "cross": C * (C - 2), "diagonal": C}
+    values = {}
+    for part, count in counts.items():
+        values[part] = decomposition.component_values(M, (part,), count).clamp(min=0)
+    values["means"] = decomposition.component_values(M, MEANS, C * (C - 1)).clamp(min=0)
+    values["pairs"] = torch.linalg.eigvalsh(M).flip(0)
+    return values
+
+
+def _whole(
+    found: Structure, options: CrossClass, context: penchant.Context
+) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
+    """Everything about the network at the end of its training."""
+    decomposition = found.components.decomposition
+    space, C = decomposition.space, decomposition.classes
+    arrays: dict[str, Any] = {
+        f"eigenvalues-{name}": found.values[name] for name in (*MEANS, "means")
+    }
+    arrays["within-average"] = found.components.within_average
+    arrays["top-eigenvalues"] = found.leading.values
+    arrays["top-residuals"] = found.leading.residuals
+    spectrum = None
+    if space.exact:
+        spectrum = arrays["spectrum"] = _spectrum(space.matrix, space.size)
+    arrays |= _densities(found, spectrum, options, context)
+
+    values = found.leading.values if spectrum is None else spectrum
+    quantities = component_quantities(found.components, options, context)
+    quantities |= gap_quantities(values, found.leading, C)
+    quantities["largest-gauss-newton"] = largest_eigenvalue(found.leading, C)
+    quantities |= attribution(found.components, found.leading, options, context)
+    return quantities, arrays
+
+
+def _spectrum(K: Tensor, size: int) -> Tensor:
+    """All eigenvalues of G that are not zero to rounding, descending."""
+    values = torch.linalg.eigvalsh(K).flip(0).double().cpu()
+    rounding = torch.finfo(K.dtype).eps * len(K) * values[0]
+    return values[values > rounding][:size]
+
+
+def _smoothing(options: CrossClass) -> Smoothing:
+    return Smoothing(
+        steps=options.lanczos_steps,
+        starts=options.starts,
+        points=options.grid_points,
+        kappa=options.kappa,
+        epsilon=options.epsilon,
+    )
+
+
+def _densities(
+    found: Structure, spectrum: Tensor | None, options: CrossClass, context: penchant.Context
+) -> dict[str, Any]:
+    """Log spectra with and without each part, on one grid."""
+    densities = log_spectra(
+        found.components.decomposition,
+        spectrum=spectrum,
+        pair_values=found.values["pairs"],
+        how=options.knockout,
+        smoothing=_smoothing(options),
+        generators=context.generator,
+    )
+    total, left = densities["total"].variant, densities["without-class"].variant
+    context.conventions["Lanczos"] = f"densities: {total} ({left} for knockouts)"
+    arrays: dict[str, Any] = {"density-grid": densities["total"].grid}
+    for name, density in densities.items():
+        arrays[f"density-{name}"] = density.density
+        if density.stderr is not None:
+            arrays[f"density-{name}-stderr"] = density.stderr
+    return arrays
+
+
+def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
+    """What one panel of figure 6 shows."""
+    space = found.components.decomposition.space
+    C = found.components.decomposition.classes
+    smoothing = _smoothing(context.options)
+    generator = context.generator("density", "total")
+    density = smoothing.density(measure_of(space.gram, space.size, smoothing, generator))
+    top = torch.zeros(C, device="cpu", dtype=torch.float64)
+    top[: len(found.leading.values)] = found.leading.values[:C]
+    return {
+        "samples": len(found.samples.labels),
+        "top": top,
+        "means": found.values["means"],
+        "within": found.components.within_average,
+        "grid": density.grid,
+        "density": density.density,
+    }
+
+
+def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
+    """A training on the first `size` samples of each class, and its panels: a row for each step."""
+    options, data = context.options, context.data
+    samples = chosen(data.train, size, data.classes)
+    total = context.training.total_steps(len(samples.inputs))
+    steps = fractions_to_steps(options.fractions, total)
+    rows = []
+    training = context.train(context.network(), samples, size, steps=steps, test=data.test)
+    for step, trained in training:
+        network = measured(trained, options, context)
+        structure = _structure(network, samples, options, context)
+        rows.append({"sizes": size, "steps": step, **_panel(structure, context)})
+    return _stacked(rows)
+
+
+def _stacked(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Arrays with an entry for each row, by name."""
+    found = {}
+    for name in rows[0]:
+        found[name] = np.stack([np.asarray(row[name]) for row in rows])
+    return found
+
+
+def _rows(arrays: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that were stacked."""
+    found = []
+    for number in range(len(arrays["steps"])):
+        found.append({name: array[number] for name, array in arrays.items()})
+    return found
+
+
+def _conventions(found: Structure, options: CrossClass) -> dict[str, str]:
+    decomposition = found.components.decomposition
+    C = decomposition.classes
+    ratio = "largest ratio of neighbours after"
+    return {
+        **decomposition.space.notes,
+        "samples": f"{options.part}, {options.per_class or 'all'} of each class",
+        "density": f"of log(eigenvalue + {options.epsilon:g}), natural logarithm",
+        "knockouts": f"class, cross and diagonal by {options.knockout}, global mean by projection, "
+        "within by subtraction",
+        "within-average": "trace of the samples of a class in G_within, over their number",
+        "outliers": f"{ratio} 2 to {2 * C} eigenvalues; expected {C}",
+        "outliers-cross": f"{ratio} {2 * C + 1} to {2 * C**2} eigenvalues; expected {C * (C - 1)}",
+        "null": f"labels permuted {options.permutations} times",
+        "standard errors": "over samples of the same network, to first order; of class-share by "
+        "leaving out groups of samples",
+    }

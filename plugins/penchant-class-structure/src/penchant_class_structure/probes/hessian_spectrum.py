@@ -1,0 +1,364 @@
+"""The probe `hessian-spectrum`: spectra of the Hessian, of G, and of E = Hess - G."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.eigenpairs import (
+    Eigenpairs,
+    exact_pairs,
+    lanczos_eigenpairs,
+    subspace_iteration,
+)
+from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.operators import Dense, Operator
+from penchant_numerics.spectra import spanning_grid
+from penchant_numerics.spectral_density import (
+    Quadrature,
+    exact_quadrature,
+    quadrature,
+    spectral_density,
+)
+from penchant_numerics.tangent_kernels import sample_traces
+from torch import Tensor, nn
+
+from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
+from penchant_class_structure.numerics.influence import stderr_of
+from penchant_class_structure.numerics.negative_mass import negative_mass
+from penchant_class_structure.probes.measured_network import (
+    chosen,
+    loss_on,
+    measured,
+    measured_loss,
+)
+from penchant_class_structure.probes.residual_tail import residual_tail
+
+SUFFIXES = {"hessian": "", "gauss-newton": "-gauss-newton"}  # of the names of leading eigenvalues
+_KEPT = 2**29  # bytes of activations that the Hessian and G keep each
+
+
+class Measured(NamedTuple):
+    """A network on some samples, and the loss whose curvature is meant."""
+
+    network: nn.Module
+    samples: Samples
+    loss: str
+    part: str  # train or test
+
+
+class Spectrum(NamedTuple):
+    """What is known of one operator."""
+
+    operator: Operator
+    measure: Quadrature
+    leading: Eigenpairs | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether all eigenvalues are known."""
+        return isinstance(self.operator, Dense)
+
+
+def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
+    """Measure at the end of the training, on training samples, test samples, or both."""
+    *_, (_, network) = context.trained()
+    network = measured(network, options, context)
+    loss = measured_loss(options, context)
+    parts = {"": options.part}
+    if options.part == "both":
+        parts = {"": "train", "test-": "test"}
+    quantities: dict[str, penchant.Quantity] = {}
+    arrays: dict[str, Any] = {}
+    for prefix, part in parts.items():
+        given = getattr(context.data, part)
+        samples = chosen(given, options.per_class, context.data.classes)
+        numbers, pictures = _measure(Measured(network, samples, loss, part), options, context)
+        quantities |= {f"{prefix}{name}": value for name, value in numbers.items()}
+        arrays |= {f"{prefix}{name}": value for name, value in pictures.items()}
+    return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
+
+
+def _measure(
+    given: Measured, options: HessianSpectrum, context: penchant.Context
+) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
+    """Everything about one set of samples."""
+    spectra = {}
+    for name, operator in _operators(given, options).items():
+        spectra[name] = _spectrum(name, operator, given.part, options, context)
+    arrays = _densities(spectra, options)
+    if options.undeflated and "hessian" in spectra:
+        arrays |= _undeflated(spectra["hessian"], given.part, options, context)
+    for name, suffix in SUFFIXES.items():
+        pairs = spectra[name].leading if name in spectra else None
+        if pairs is not None:
+            arrays[f"top-eigenvalues{suffix}"] = pairs.values
+            arrays[f"top-residuals{suffix}"] = pairs.residuals
+
+    quantities = _traces(given, spectra, options, context)
+    quantities |= _largest(given, spectra)
+    if "hessian" in spectra:
+        quantities |= _negative(spectra["hessian"].measure, options)
+    if "residual" in spectra:
+        numbers, pictures = residual_tail(spectra["residual"].measure, options)
+        quantities |= numbers
+        arrays |= pictures
+    quantities["loss"] = loss_on(given.network, given.samples, given.loss)
+    variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
+    context.conventions[f"Lanczos ({given.part})"] = ", ".join(variants)
+    return quantities, arrays
+
+
+def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]:
+    """The matrices that are asked for: in double precision, as matrices, for small networks."""
+    asked = options.matrices
+    network, data = given.network, given.samples
+    size = sum(p.numel() for p in network.parameters())
+    small = size <= options.exact_limit
+    if small:
+        wide = accumulation_dtype(data.inputs.device)
+        network = copy.deepcopy(network).to(wide)
+        data = Samples(data.inputs.to(wide), data.labels)
+
+    made: dict[str, Operator] = {}
+    if "hessian" in asked or "residual" in asked:
+        made["hessian"] = Hessian(network, data, loss=given.loss, keep=_KEPT)
+    if "gauss-newton" in asked or "residual" in asked:
+        made["gauss-newton"] = GaussNewton(network, data, loss=given.loss, keep=_KEPT)
+    if small:
+        made = {name: Dense(operator.dense()) for name, operator in made.items()}
+    if "residual" in asked:
+        made["residual"] = _difference(made["hessian"], made["gauss-newton"])
+    return {name: operator for name, operator in made.items() if name in asked}
+
+
+def _difference(H: Operator, G: Operator) -> Operator:
+    if isinstance(H, Dense) and isinstance(G, Dense):
+        return Dense(H.matrix - G.matrix)
+    return H - G
+
+
+def _spectrum(
+    name: str, A: Operator, part: str, options: HessianSpectrum, context: penchant.Context
+) -> Spectrum:
+    """The spectral measure of an operator, its leading eigenvalues found one by one."""
+    classes = context.data.classes
+    if isinstance(A, Dense):
+        return _exact_spectrum(A, options, classes)
+    leading = None
+    if options.deflate and name != "residual":
+        leading = _leading(A, options, context.generator("leading", name, part), classes)
+        if not bool(leading.converged.all()):
+            left, worst = int((~leading.converged).sum()), float(leading.residuals.max())
+            context.warn(
+                f"{left} leading eigenvalues of {name} ({part}) did not converge in "
+                f"{leading.products} products: residuals to {worst:.2g}"
+            )
+    generator = context.generator("density", name, part)
+    return Spectrum(A, _quadrature(A, options, generator, leading), leading)
+
+
+def _quadrature(
+    A: Operator, options: HessianSpectrum, generator: torch.Generator, leading: Eigenpairs | None
+) -> Quadrature:
+    known = None if leading is None else (leading.values, leading.vectors)
+    return quadrature(
+        A, generator=generator, steps=options.lanczos_steps, starts=options.starts, known=known
+    )
+
+
+def _leading(
+    A: Operator, options: HessianSpectrum, generator: torch.Generator, classes: int
+) -> Eigenpairs:
+    count = min(options.leading or classes, A.size)
+    if options.method == "subspace":
+        return subspace_iteration(A, count, generator=generator, iterations=options.iterations)
+    return lanczos_eigenpairs(
+        A, count, generator=generator, products=10 * options.iterations, order="largest"
+    )
+
+
+def _exact_spectrum(A: Dense, options: HessianSpectrum, classes: int) -> Spectrum:
+    """All eigenvalues of a matrix; the leading ones count as found one by one."""
+    count = min(options.leading or classes, A.size)
+    pairs = exact_pairs(A.matrix, A.size, symmetrise=True)
+    known = count if options.deflate else 0
+    measure = exact_quadrature(pairs.values, steps=options.lanczos_steps, known=known)
+    if not options.deflate:
+        return Spectrum(A, measure, None)
+    leading = Eigenpairs(
+        values=pairs.values[:count],
+        vectors=pairs.vectors[:, :count],
+        residuals=pairs.residuals[:count],
+        converged=pairs.converged[:count],
+        products=0,
+    )
+    return Spectrum(A, measure, leading)
+
+
+def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[str, Any]:
+    """Densities on one grid, and again where the bulk is."""
+    own = []
+    for spectrum in spectra.values():
+        density = spectral_density(
+            spectrum.measure, points=options.grid_points, kappa=options.kappa
+        )
+        own.append(density.grid)
+    arrays: dict[str, Any] = {"density-grid": spanning_grid(own)}
+    arrays["bulk-grid"] = own[-1] if "residual" in spectra else _bulk_grid(spectra, options)
+    for name, spectrum in spectra.items():
+        for prefix, grid in (("", "density-grid"), ("bulk-", "bulk-grid")):
+            density = spectral_density(spectrum.measure, kappa=options.kappa, grid=arrays[grid])
+            arrays[f"{prefix}density-{name}"] = density.density
+            if density.stderr is not None:
+                arrays[f"{prefix}density-{name}-stderr"] = density.stderr
+    return arrays
+
+
+def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor:
+    """Without E: the range of what is left without leading eigenvalues."""
+    bulks = [spectrum.measure.bulk for spectrum in spectra.values()]
+    low, high = min(low for low, _ in bulks), max(high for _, high in bulks)
+    return torch.linspace(low, high, options.grid_points, device="cpu", dtype=torch.float64)
+
+
+def _undeflated(
+    spectrum: Spectrum, part: str, options: HessianSpectrum, context: penchant.Context
+) -> dict[str, Any]:
+    """The density that the same steps give where no eigenvalue is known (figure 17)."""
+    measure = spectrum.measure
+    if spectrum.exact:
+        measure = replace(measure, bulk=measure.bounds)
+    elif spectrum.leading is not None:
+        generator = context.generator("density", "undeflated", part)
+        measure = _quadrature(spectrum.operator, options, generator, None)
+    deflated = spectral_density(spectrum.measure, points=options.grid_points, kappa=options.kappa)
+    density = spectral_density(measure, kappa=options.kappa, grid=deflated.grid)
+    arrays = {"density-undeflated": density.density}
+    if density.stderr is not None:
+        arrays["density-undeflated-stderr"] = density.stderr
+    return arrays
+
+
+def _traces(
+    given: Measured,
+    spectra: dict[str, Spectrum],
+    options: HessianSpectrum,
+    context: penchant.Context,
+) -> dict[str, penchant.Quantity]:
+    """Tr G from its samples; Tr Hess = Tr G + Tr E with random vectors for E, which is small."""
+    found: dict[str, penchant.Quantity] = {}
+    of_samples = None
+    if "gauss-newton" in spectra:
+        traces = sample_traces(given.network, given.samples.inputs, loss=given.loss).double()
+        of_samples = float(traces.mean())
+        found["trace-gauss-newton"] = penchant.Quantity(
+            of_samples, stderr=stderr_of(traces), over="samples", count=len(traces)
+        )
+    if "hessian" not in spectra:
+        return found
+
+    generator = context.generator("trace", given.part)
+    H = spectra["hessian"].operator
+    exact = H.exact_trace()
+    if exact is not None:
+        found["trace-hessian"] = penchant.Quantity(exact, exact=True)
+    else:
+        both = of_samples is not None and "residual" in spectra
+        drawn = spectra["residual"].operator if both else H
+        estimate = drawn.trace(generator=generator, samples=options.trace_samples)
+        found["trace-hessian"] = penchant.Quantity(
+            of_samples + estimate.value if both else estimate.value,
+            stderr=estimate.stderr,
+            over="random vectors",
+            count=estimate.samples,
+        )
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchant.Quantity]:
+    """The largest eigenvalues of the Hessian and of G."""
+    found = {}
+    for name, suffix in SUFFIXES.items():
+        if name not in spectra:
+            continue
+        spectrum = spectra[name]
+        value = max(float(nodes.max()) for nodes in spectrum.measure.nodes)
+        if name == "gauss-newton" and spectrum.leading is not None:
+            stderr = _stderr_over_samples(given, spectrum.leading)
+            quantity = penchant.Quantity(
+                value, stderr=stderr, over="samples", count=len(given.samples.labels)
+            )
+        elif spectrum.exact:
+            quantity = penchant.Quantity(value, exact=True)
+        else:
+            bound = _residual_of_largest(spectrum)
+            quantity = penchant.Quantity(value, stderr=bound, over="Lanczos (its residual)")
+        found[f"largest{suffix}"] = quantity
+    return found
+
+
+def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
+    """What other samples would change in the largest eigenvalue, to first order: x^T G_i x."""
+    inputs = given.samples.inputs
+    G = GaussNewton(given.network, (inputs, None), loss=given.loss, keep=0, check=False)
+    first = leading.vectors[:, :1].T.to(G.dtype)  # (1, size)
+    products = G.factor().adjoint(first).double()
+    by_sample = products.reshape(len(inputs), -1).square().sum(1)
+    return stderr_of(by_sample * len(inputs))
+
+
+def _residual_of_largest(spectrum: Spectrum) -> float:
+    """The bound that the residual puts on the error of the largest eigenvalue."""
+    if spectrum.leading is not None:
+        return float(spectrum.leading.residuals[spectrum.leading.values.argmax()])
+    measure = spectrum.measure
+    largest = [float(nodes.max()) for nodes in measure.nodes]
+    start = largest.index(max(largest))
+    return float(measure.residuals[start][measure.nodes[start].argmax()])
+
+
+def _negative(measure: Quadrature, options: HessianSpectrum) -> dict[str, penchant.Quantity]:
+    """The share of negative eigenvalues, as far as signs are known."""
+    found = negative_mass(measure, uncertain=options.uncertain_mass)
+    if found.stderr is None:
+        value = penchant.Quantity(found.value, exact=True)
+    else:
+        value = penchant.Quantity(
+            found.value,
+            stderr=found.stderr,
+            over="start vectors and Lanczos bounds",
+            count=found.starts,
+        )
+    return {
+        "negative-mass": value,
+        "negative-mass-least": penchant.Quantity(found.least, exact=True),
+        "negative-mass-most": penchant.Quantity(found.most, exact=True),
+        "resolution": penchant.Quantity(found.resolution, exact=True),
+    }
+
+
+def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> dict[str, str]:
+    leading = "not deflated"
+    if options.deflate:
+        leading = f"leading eigenvalues by {options.method}, with their exact mass"
+    named = [f"{prefix or 'plain'} names: {part}" for prefix, part in parts.items()]
+    names = {"cross-entropy": "softmax cross-entropy", "squared-error": "half the squared error"}
+    fisher = "; G is the true Fisher" if loss == "cross-entropy" else ""
+    return {
+        "loss": f"{names[loss]}, mean over samples{fisher}",
+        "samples": "; ".join(named),
+        "density": f"{leading}; Gaussian bumps at Ritz values, "
+        f"{options.lanczos_steps} Lanczos steps",
+        "log density": f"of log(|eigenvalue| + {options.epsilon:g}), natural logarithm, without "
+        "the factor 1/|eigenvalue|",
+        "tail": f"density of |eigenvalue| of E from {options.tail_low:g} to {options.tail_high:g} "
+        "of the largest, in bins of equal width on the log axis; from where Lanczos resolves it, "
+        "where that is later",
+    }

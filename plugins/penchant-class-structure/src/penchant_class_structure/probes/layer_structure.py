@@ -1,0 +1,133 @@
+"""The probe `layer-structure`: class structure of features, errors and weights, layer by layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+from penchant_numerics.statistics import null_of
+
+from penchant_class_structure.declarations.layer_structure import LayerStructure
+from penchant_class_structure.numerics.layer_moments import LayerMoments, Layers, layer_moments
+from penchant_class_structure.numerics.layer_spectra import (
+    error_spectra,
+    feature_spectra,
+    null_draws,
+    weight_spectra,
+)
+from penchant_class_structure.probes.measured_network import (
+    check_cross_entropy,
+    chosen,
+    loss_on,
+    measured,
+    permuted_labels,
+)
+
+KINDS = ("features", "errors")
+Draws = dict[str, np.ndarray]  # (layers, permutations)
+
+
+def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
+    """Measure at the end of the training."""
+    check_cross_entropy(options, context)
+    data = context.data
+    *_, (_, network) = context.trained()
+    network = measured(network, options, context)
+    samples = chosen(getattr(data, options.part), options.per_class, data.classes)
+    labellings = [samples.labels]
+    for number in range(options.permutations):
+        labellings.append(permuted_labels(samples.labels, number, context))
+    layers = layer_moments(network, samples.inputs, labellings, largest=options.largest)
+    _name_left_out(layers, options, context)
+    if not layers.moments:
+        raise penchant.Error("no linear layer or convolution to look at")
+
+    decay = context.training.weight_decay
+    rows = [_row(layer, options, decay) for layer in layers.moments]
+    arrays = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+    draws = _draws(layers.moments)
+    if options.permutations:
+        for name, values in draws.items():
+            arrays[f"{name}-null"] = values.mean(1)
+    quantities = _quantities(arrays, draws)
+    quantities["loss"] = loss_on(network, samples, "cross-entropy")
+    missing = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    names = [layer.name or "(the network)" for layer in layers.moments]
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options, decay),
+        missing=tuple(missing),
+        labels={"layers": tuple(names)},
+    )
+
+
+def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Context) -> None:
+    """Say which layers are not looked at."""
+    if layers.wide:
+        names = ", ".join(layers.wide)
+        context.warn(f"left out, with more than {options.largest} inputs or outputs: {names}")
+    if layers.unlike:
+        names = ", ".join(name or "(the network)" for name in layers.unlike)
+        context.warn(f"left out, because their gradient is not errors times inputs: {names}")
+
+
+def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> dict[str, Any]:
+    """Everything about one layer."""
+    return {
+        **feature_spectra(layer, options.eigenvalues),
+        **error_spectra(layer, options.eigenvalues),
+        **weight_spectra(layer, options.singular_values, decay),
+    }
+
+
+def _draws(layers: list[LayerMoments]) -> Draws:
+    """Separations and whitenings of permuted classes, a row a layer."""
+    each = [null_draws(layer) for layer in layers]
+    return {name: np.array([draws[name] for draws in each]) for name in each[0]}
+
+
+def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, penchant.Quantity]:
+    """Numbers of the last layer that has them, and how many layers are separated."""
+    found = {}
+    for kind in KINDS:
+        for statistic in ("separation", "whitening"):
+            name = f"{statistic}-{kind}"
+            values = arrays[f"{name}-by-layer"]
+            defined = np.nonzero(np.isfinite(values))[0]
+            if len(defined):
+                last = defined[-1]
+                null = _null(draws[name][last])
+                found[name] = penchant.Quantity(values[last], exact=True, **null)
+        separations = arrays[f"separation-{kind}-by-layer"]
+        count = (separations > 1).sum()
+        null = _null((draws[f"separation-{kind}"] > 1).sum(0))
+        found[f"separated-layers-{kind}"] = penchant.Quantity(count, exact=True, **null)
+    if "stationarity-by-layer" in arrays:
+        largest = arrays["stationarity-by-layer"].max()
+        found["stationarity"] = penchant.Quantity(largest, exact=True)
+    return found
+
+
+def _null(draws: np.ndarray) -> dict[str, float | None]:
+    """The null of permutations, where it is defined."""
+    known = draws[np.isfinite(draws)]
+    return null_of(known) if len(known) else {}
+
+
+def _conventions(options: LayerStructure, decay: float) -> dict[str, str]:
+    weights = f"weight decay {decay:g}"
+    if not decay:
+        weights = "no weight decay: the class part is known up to a factor"
+    return {
+        "features": "what a layer is given, uncentred, mean over samples and positions; without "
+        "the constant of a bias",
+        "errors": "derivatives of the loss in what a layer gives, weighted by probabilities, "
+        "summed over positions",
+        "samples": f"{options.part}, {options.per_class or 'all'} of each class",
+        "separation": "smallest non-zero eigenvalue of the class part / largest after its "
+        "projection knockout; last layer where defined",
+        "weights": weights,
+        "null": f"labels permuted {options.permutations} times",
+    }

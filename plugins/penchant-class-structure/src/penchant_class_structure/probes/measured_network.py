@@ -1,0 +1,87 @@
+"""Which samples the probes of this plugin look at, and the network as they measure it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.safety import safe
+from penchant_numerics.statistics import accuracy
+from penchant_numerics.trainer import evaluate, loss_function, outputs
+from torch import Tensor, nn
+
+
+class Options(Protocol):
+    """What the probes' options have in common."""
+
+    per_class: int | None
+    batch_norm: str
+    loss: str
+
+
+def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
+    """The first `per_class` samples of each class, in their order; None: all."""
+    counts = samples.labels.bincount(minlength=classes)
+    if int(counts.min()) == 0:
+        empty = int(counts.argmin())
+        raise penchant.Error(f"every class needs a sample, found none of class {empty}")
+    return samples if per_class is None else samples.first_of_each_class(per_class)
+
+
+def measured(network: nn.Module, options: Options, context: penchant.Context) -> nn.Module:
+    """A copy in evaluation mode that can be differentiated; batch-norm as the options say."""
+    context.conventions["batch-norm"] = f"{options.batch_norm} statistics, evaluation mode"
+    return safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
+
+
+def measured_loss(options: Options, context: penchant.Context) -> str:
+    """The loss whose curvature is meant: the training's, unless another was asked for."""
+    assert context.training is not None
+    return context.training.loss if options.loss == "training" else options.loss
+
+
+def check_cross_entropy(options: Options, context: penchant.Context) -> None:
+    """Components are weighted by probabilities, which only cross-entropy has."""
+    loss = measured_loss(options, context)
+    if loss != "cross-entropy":
+        who = context.options.name
+        raise penchant.Error(
+            f"{who} takes the curvature of softmax cross-entropy apart, found a training with "
+            f'{loss}; loss = "cross-entropy" looks at it with that loss nevertheless'
+        )
+
+
+def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantity:
+    """The mean loss with its standard error over samples."""
+    value, _ = evaluate(network, samples, loss=loss)
+    given = outputs(network, samples.inputs)
+    mean_loss = loss_function(loss)
+    of_sample = torch.vmap(lambda row, label: mean_loss(row[None], label[None]))
+    each = of_sample(given, samples.labels).double()
+    count = len(each)
+    stderr = float(each.std()) / count**0.5 if count > 1 else None
+    return penchant.Quantity(value, stderr=stderr, over="samples", count=count)
+
+
+def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
+    """The accuracy with its standard error over samples; null: the most frequent class."""
+    _, right = evaluate(network, samples)
+    value, stderr = accuracy([right], len(samples.labels))
+    chance = float(samples.labels.bincount().max()) / len(samples.labels)
+    return penchant.Quantity(
+        value, stderr=stderr, over="samples", count=len(samples.labels), null=chance
+    )
+
+
+def permuted_labels(labels: Tensor, number: int, context: penchant.Context) -> Tensor:
+    """Permutation `number` of the labels."""
+    generator = context.generator("permutation", number)
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    return labels[order.to(labels.device)]
+
+
+def fractions_to_steps(fractions: tuple[float, ...], total: int) -> list[int]:
+    """Optimiser steps at fractions of a training, ascending; the end is always one of them."""
+    return sorted({round(fraction * total) for fraction in (*fractions, 1.0)})

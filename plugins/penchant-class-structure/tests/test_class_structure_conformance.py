@@ -1,0 +1,34 @@
+"""Every probe, small, by the kit; all of a probe's runs together show everything it declares."""
+
+from penchant import testing
+
+# Networks as they are drawn: trainings are what the other tests are about.
+DRAWN = {"steps": 0, "weight_decay": 1e-3}
+FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
+PRODUCTS = {**FEW, "exact_limit": 0}
+LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
+
+# Autograd learns of a device before its first backward pass, or never.
+with testing.emulated_device():
+    pass
+
+test_conforms = testing.conformance(
+    "penchant-class-structure",
+    small={
+        "cross-class": [
+            {**FEW, "fractions": [0.5], "sizes": [2], "permutations": 2},
+            {**PRODUCTS, "per_class": 2, "part": "test", "permutations": 1, "products": 40},
+        ],
+        "hessian-spectrum": [
+            {**FEW, "undeflated": True},
+            {**PRODUCTS, "part": "train", "starts": 2, "iterations": 2, "trace_samples": 2},
+        ],
+        "layer-structure": {
+            "eigenvalues": 8,
+            "singular_values": 5,
+            "per_class": 4,
+            "training": DRAWN,
+        },
+        "logistic-theory": LOGISTIC,
+    },
+)

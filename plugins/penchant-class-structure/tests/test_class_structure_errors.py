@@ -1,0 +1,87 @@
+"""Standard errors over samples: against the jackknife by brute force, and against fresh samples."""
+
+import pytest
+import torch
+from penchant_class_structure.numerics import influence
+from penchant_class_structure.numerics.decomposition import Decomposition, WithoutPart
+from penchant_class_structure.numerics.sample_space import sample_space
+from penchant_class_structure.probes.component_quantities import Components
+from penchant_numerics.eigenpairs import exact_pairs
+from penchant_numerics.statistics import jackknife
+from torch import nn
+
+C, EACH = 3, 25
+
+
+@pytest.fixture(scope="module")
+def network():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, C)).double()
+
+
+def drawn(seed, each=EACH):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(C * each) % C
+    inputs = torch.randn(len(labels), 5, generator=generator, dtype=torch.float64)
+    inputs[torch.arange(len(labels)), labels] += 2
+    return inputs, labels
+
+
+def statistics(space, labels):
+    """Every number that has contributions: their values, and the contributions."""
+    decomposition = Decomposition.of(space, labels)
+    components = Components.of(decomposition)
+    parts = influence.of_components(decomposition, components.images, components.M)
+    values = {part: components.trace(part) for part in ("class", "cross", "within", "diagonal")}
+    for name, K in (
+        ("largest", space.matrix),
+        ("left", WithoutPart(decomposition, "class").dense()),
+    ):
+        pairs = exact_pairs(K, 2, symmetrise=True)
+        values[name] = float(pairs.values[0])
+        parts[name] = influence.of_eigenvalues(pairs.values, pairs.vectors, C)[0]
+        if name == "largest":
+            both = influence.of_eigenvalues(pairs.values, pairs.vectors, C)
+            values["gap"] = float(pairs.values[0] / pairs.values[1])
+            parts["gap"] = influence.of_ratio(both[0], both[1])
+    return values, parts
+
+
+def test_contributions_have_the_value_as_mean_and_the_jackknife_error(network):
+    inputs, labels = drawn(0)
+    space = sample_space(network, inputs, exact_limit=10**6)
+    values, parts = statistics(space, labels)
+    replicates = {name: [] for name in values}
+    for left_out in range(len(labels)):
+        kept = torch.cat([torch.arange(left_out), torch.arange(left_out + 1, len(labels))])
+        for name, value in statistics(space.select(kept), labels[kept])[0].items():
+            replicates[name].append(value)
+    for name, value in values.items():
+        assert float(parts[name].mean()) == pytest.approx(value, rel=1e-9), name
+        expected = jackknife(replicates[name])
+        assert influence.stderr_of(parts[name]) == pytest.approx(expected, rel=0.15), name
+
+
+def test_errors_are_those_of_fresh_samples(network):
+    """Over 40 sets of samples the spread is what each set claims, within the spread's own error."""
+    found, claimed = {}, {}
+    for seed in range(40):
+        inputs, labels = drawn(seed + 1)
+        values, parts = statistics(sample_space(network, inputs, exact_limit=10**6), labels)
+        for name, value in values.items():
+            found.setdefault(name, []).append(value)
+            claimed.setdefault(name, []).append(influence.stderr_of(parts[name]))
+    for name in found:
+        spread = float(torch.tensor(found[name]).std())
+        mean = float(torch.tensor(claimed[name]).mean())
+        assert 0.6 < mean / spread < 1.7, (name, mean, spread)
+
+
+def test_a_selection_is_the_space_of_fewer_samples(network):
+    inputs, _ = drawn(0, each=5)
+    kept = torch.tensor([0, 3, 4, 7, 8])
+    some = sample_space(network, inputs, exact_limit=10**6).select(kept)
+    alone = sample_space(network, inputs[kept], exact_limit=10**6)
+    torch.testing.assert_close(some.matrix, alone.matrix)
+    torch.testing.assert_close(some.traces, alone.traces)

@@ -1,0 +1,98 @@
+"""The experiments in `examples/class_structure`: every preset has one, and all of them run small."""
+
+import os
+import tomllib
+from pathlib import Path
+
+import penchant
+import pytest
+from penchant import testing
+
+FOLDER = Path(__file__).parents[3] / "examples" / "class_structure"
+FILES = sorted(FOLDER.glob("*.toml"))
+SMALL = {
+    "hessian-spectrum": {"lanczos_steps": 4, "starts": 1, "iterations": 2, "trace_samples": 2},
+    "cross-class": {
+        "lanczos_steps": 4,
+        "products": 20,
+        "permutations": 0,
+        "exact_limit": 0,
+        "fractions": [0.0],
+        "sizes": [1],
+    },
+    "layer-structure": {"permutations": 1, "eigenvalues": 12},
+    "logistic-theory": {"train": 40, "test": 20, "separations": [1.0]},
+    "curvature-proxies": {"permutations": 1},
+}
+SEVERAL = ("fig_3", "fig_6")  # the others have the same probe for each dataset: one shows it
+
+pytestmark = pytest.mark.skipif(not FILES, reason="the examples are not beside this plugin")
+
+
+def read(path):
+    return tomllib.loads(path.read_text())
+
+
+def presets(probe):
+    (offer,) = [
+        each for each in testing.offers("penchant-class-structure") if each.component.name == probe
+    ]
+    return set(offer.component.presets)
+
+
+def test_every_preset_has_an_example():
+    used = {}
+    for path in FILES:
+        for entry in read(path)["probes"]:
+            used.setdefault(entry["name"], set()).add(entry.get("preset"))
+    for probe in ("hessian-spectrum", "cross-class", "layer-structure", "logistic-theory"):
+        assert presets(probe) - {"quick"} <= used[probe]
+
+
+def reduced(raw):
+    """The same experiment with small networks, few samples and two steps of training."""
+    for entry in raw["probes"]:
+        entry.update(SMALL[entry["name"]])
+        entry["training"] = {"steps": 2, "learning_rates": [0.01]}
+        if entry["name"] in ("hessian-spectrum", "cross-class", "curvature-proxies"):
+            entry["per_class"] = 2
+    for architecture in raw.get("architectures", []):
+        name = architecture["name"]
+        normalization = architecture.get("normalization", "none")
+        # the largest networks are replaced: a small one shows as well what the probes do
+        architecture.clear()
+        architecture.update(name="mlp", label=name, widths=[6], normalization=normalization)
+    for dataset in raw.get("datasets", []):
+        dataset.update(per_class=4, test_per_class=4)
+    return {**raw, "executor": "serial", "figures": False}
+
+
+def with_data_that_are_here(raw):
+    """The experiment without the datasets, and their probes, whose files are not here."""
+    root = Path(os.environ.get("PENCHANT_DATA", "nowhere"))
+    here = [entry for entry in raw.get("datasets", []) if (root / entry["name"]).is_dir()]
+    names = {entry["name"] for entry in here}
+    if raw.get("datasets"):
+        raw["datasets"] = here
+        raw["probes"] = [
+            {**entry, "datasets": kept}
+            for entry in raw["probes"]
+            if (kept := [name for name in entry.get("datasets", names) if name in names])
+        ]
+    return raw
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_example_runs_small(path, tmp_path):
+    raw = with_data_that_are_here(read(path))
+    if not raw["probes"]:
+        pytest.skip("PENCHANT_DATA names no folder with one of its datasets")
+    if path.stem not in SEVERAL and len(raw.get("datasets", [])) > 1:
+        raw["datasets"] = raw["datasets"][:1]
+        raw["probes"] = [{**raw["probes"][0], "datasets": [raw["datasets"][0]["name"]]}]
+    expected = len(raw.get("datasets", raw["probes"]))
+    if path.stem == "mnist_small":
+        raw["architectures"] = raw["architectures"][:1]
+    run = penchant.run(reduced(raw), out=tmp_path)
+    found = [(result.status, result.error) for result in run.results()]
+    assert found == [("done", None)] * expected
