@@ -133,8 +133,9 @@ def _signs(axes: Axes, result: penchant.Result, prefix: str) -> None:
     for name, colour in (("positive", GREEN), ("negative", RED)):
         density = result.arrays[f"{prefix}log-density-{name}"]
         shown = (values > 0) & (density > whole.max() * 1e-6)
-        places = values[shown]
-        axes.loglog(places, density[shown] / places, color=colour, linewidth=0.9, label=name)
+        # gaps between bumps stay gaps
+        places = np.where(shown, values, np.nan)
+        axes.loglog(places, density / places, color=colour, linewidth=0.9, label=name)
 
 
 def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
