@@ -1,6 +1,7 @@
-"""Mutual information: stacked repeats against a plain loop, one run after another; neighbour counts by trees and by blocks.
+"""Mutual information: stacked trainings against a plain loop; neighbours by trees and by blocks.
 
-Ratios are measured side by side in one run, and the fastest of several rounds counts, because machines are shared.
+Ratios are measured side by side in one run, and the fastest of several rounds counts, because
+machines are shared.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import time
 from collections.abc import Callable
 
 import torch
-from penchant_mine import _kraskov
-from penchant_mine._bounds import DonskerVaradhan
-from penchant_mine._stacked_training import Pairing, Recipe, split, train
-from penchant_mine._statistics_stack import StatisticsStack
-from penchant_mine.statistics_networks import bind
+from penchant import testing
+from penchant_mine.numerics.information import kraskov as neighbours_of
+from penchant_mine.numerics.information.bounds import DonskerVaradhan
+from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.numerics.information.statistics_stack import StatisticsStack
 from penchant_numerics import ensembles
 from torch import Tensor, nn
 
-REPEATS, BATCH, WIDTH = 4, 256, 128
+TRAININGS, BATCH, WIDTH = 4, 256, 128
 
 
 def pairs(samples: int, dimension: int) -> tuple[Tensor, Tensor]:
@@ -55,8 +56,8 @@ def stacked(x: Tensor, z: Tensor, steps: int, networks: int) -> None:
         steps=steps, batch=BATCH, learning_rate=1e-3, shifts=1, check_every=50, patience=10**9, average=0.99, held_out=0.2, stopping=0.1,
         marginals=16,
     )  # fmt: skip
-    architecture = bind(
-        "statistics-perceptron:widths=[128,128]", (x.shape[1] + z.shape[1],), seed=0
+    architecture = testing.architecture(
+        "statistics-perceptron:widths=[128,128]", shape=(x.shape[1] + z.shape[1],)
     )
     generator = torch.Generator(device="cpu").manual_seed(0)
     order = torch.randperm(len(x), generator=generator, device="cpu")
@@ -82,9 +83,9 @@ def compare(rounds: int, steps: int) -> None:
     x, z = pairs(10000, 20)
     found: dict[str, list[float]] = {"plain": [], "stacked": [], "with null": []}
     for _ in range(rounds):
-        found["plain"].append(seconds(lambda: [plain(x, z, steps) for _ in range(REPEATS)]))
-        found["stacked"].append(seconds(lambda: stacked(x, z, steps, REPEATS)))
-        found["with null"].append(seconds(lambda: stacked(x, z, steps, REPEATS + 2)))
+        found["plain"].append(seconds(lambda: [plain(x, z, steps) for _ in range(TRAININGS)]))
+        found["stacked"].append(seconds(lambda: stacked(x, z, steps, TRAININGS)))
+        found["with null"].append(seconds(lambda: stacked(x, z, steps, TRAININGS + 2)))
     best = {name: min(values) for name, values in found.items()}
     print(
         f"mine, d = 20, 10000 samples, {steps} steps of {BATCH}, 128-128, one thread, CPU seconds (fastest of {rounds})"
@@ -102,14 +103,14 @@ def neighbours() -> None:
     print("ksg, 3 neighbours, one thread, CPU seconds")
     for samples, dimension in ((10000, 1), (10000, 3), (3000, 4), (3000, 20)):
         x, z = (each.double() for each in pairs(samples, dimension))
-        trees = seconds(lambda: _kraskov.counts_by_trees(x, z, 3))  # noqa: B023
-        blocks = seconds(lambda: _kraskov.counts_by_blocks(x, z, 3))  # noqa: B023
+        trees = seconds(lambda: neighbours_of.counts_by_trees(x, z, 3))  # noqa: B023
+        blocks = seconds(lambda: neighbours_of.counts_by_blocks(x, z, 3))  # noqa: B023
         print(
             f"  {samples:6} samples, {dimension:2} + {dimension:2} dimensions   trees {trees:6.2f}   blocks {blocks:6.2f}"
         )
     x, z = pairs(10000, 20)
     print(
-        f"   10000 samples, 20 + 20 dimensions   as chosen {seconds(lambda: _kraskov.kraskov(x, z, 3)):6.2f}   (aim: under 30)"
+        f"   10000 samples, 20 + 20 dimensions   as chosen {seconds(lambda: neighbours_of.kraskov(x, z, 3)):6.2f}   (aim: under 30)"
     )
 
 

@@ -1,30 +1,31 @@
 """Parts of the applications: clipping, modes, reconstructions, bottlenecks, MS-SSIM."""
 
 import math
-import os
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
-import penchant
 import pytest
 import torch
-from penchant_mine import _adversaries as adversaries
-from penchant_mine import celeba
-from penchant_mine._adaptive_clip import adaptively_clipped, norm
-from penchant_mine._bidirectional import AliRecipe, Batch, Model, train_model
-from penchant_mine._bottleneck import (
+from penchant import testing
+from penchant_mine.numerics.generative import networks as adversaries
+from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
+from penchant_mine.numerics.generative.bidirectional import AliRecipe, Batch, Model, train_model
+from penchant_mine.numerics.generative.bottleneck import (
     ROWS,
     BottleneckRecipe,
     Classifier,
     error_rate,
     information_from_density,
+    information_upper_bound,
 )
-from penchant_mine._gan import GanRecipe, Players, train_gan
-from penchant_mine._modes import coverage, digit_judge, normal_judge
-from penchant_mine._msssim import ms_ssim, scales_for
-from penchant_mine.datasets import load_spiral, load_twenty_five_gaussians
-from penchant_mine.stacked_mnist import load, read, stack
+from penchant_mine.numerics.generative.gan import GanRecipe, Players, train_gan
+from penchant_mine.numerics.generative.modes import (
+    coverage,
+    digit_judge,
+    normal_judge,
+    train_digit_network,
+)
+from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
+from penchant_numerics.ensembles import constructed
 
 
 def generator(seed=0):
@@ -60,18 +61,30 @@ def test_norm_is_over_the_whole_generator_not_layer_by_layer():
 
 def test_modes_and_kl_by_hand():
     share = torch.full((4,), 0.25, device="cpu", dtype=torch.float64)
-    found = coverage(torch.tensor([0, 0, 1, 1, -1, -1, -1, -1], device="cpu"), 4, share)
-    assert found == {"modes": 2.0, "kl": pytest.approx(math.log(2)), "quality": 0.5}
-    assert coverage(torch.full((5,), -1, device="cpu"), 4, share)["kl"] == pytest.approx(
-        math.log(4)
-    )
-    assert coverage(torch.arange(4, device="cpu"), 4, share)["kl"] == pytest.approx(0)
+    half = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1], device="cpu")
+    assert coverage(half, share, captured=0.25) == {
+        "modes": 2.0,
+        "modes-seen": 2.0,
+        "kl": pytest.approx(math.log(2)),
+        "quality": 0.5,
+    }
+    none = torch.full((5,), -1, device="cpu")
+    assert coverage(none, share, captured=0.25)["kl"] == pytest.approx(math.log(4))
+    all_four = coverage(torch.arange(4, device="cpu"), share, captured=1.0)
+    assert all_four["kl"] == pytest.approx(0) and all_four["modes"] == 4
+
+
+def test_a_cloud_that_touches_every_mode_captures_none():
+    share = torch.full((25,), 0.04, device="cpu", dtype=torch.float64)
+    touched = torch.full((2000,), -1, device="cpu")
+    touched[:250] = torch.arange(250, device="cpu") % 25  # 10 of the 80 that are due
+    found = coverage(touched, share, captured=0.25)
+    assert found["modes-seen"] == 25 and found["modes"] == 0
+    assert found["kl"] == pytest.approx(0) and found["quality"] == 0.125
 
 
 def test_twenty_five_gaussians_are_all_found_and_what_lies_between_is_not():
-    data = load_twenty_five_gaussians(
-        SimpleNamespace(samples=5000, sigma=0.05, spacing=1.0), generator()
-    )
+    data = testing.dataset("twenty-five-gaussians:train=5000")
     judge = normal_judge(data.train.inputs, data.train.labels, 25)
     found = judge(data.test.inputs)
     inside = found >= 0
@@ -80,7 +93,7 @@ def test_twenty_five_gaussians_are_all_found_and_what_lies_between_is_not():
 
 
 def test_spiral_lies_on_its_arm():
-    data = load_spiral(SimpleNamespace(samples=400, sigma=0.0, turns=1.5), generator())
+    data = testing.dataset("spiral:train=400,noise_std=0.0")
     along = data.train.labels[:, 0]
     assert torch.allclose(data.train.inputs.norm(dim=1), 2 * along, atol=1e-5)
     assert data.classes == 0
@@ -88,19 +101,21 @@ def test_spiral_lies_on_its_arm():
 
 def test_gan_learns_one_blob_and_only_its_generator_hears_of_information():
     recipe = GanRecipe(
-        steps=150, batch=64, learning_rate=2e-3, beta=1.0, noise=1, code=1, prior="normal", ema=0.05
+        steps=150,
+        batch=64,
+        learning_rate=2e-3,
+        beta=1.0,
+        noise_inputs=1,
+        code=1,
+        prior="normal",
+        ema=0.05,
     )
     makers = (
         lambda: adversaries.perceptron([2, 32, 2], batch_norm=True),
         lambda: adversaries.perceptron([2, 32, 1]),
         lambda: adversaries.Joined([3, 32, 1]),
     )
-    players = Players(
-        *(
-            adversaries.seeded(number, make, torch.device("cpu"))
-            for number, make in enumerate(makers)
-        )
-    )
+    players = Players(*(constructed(make, number) for number, make in enumerate(makers)))
     data = torch.randn(500, 2, generator=generator(), device="cpu") * 0.5 + 1
     before = torch.random.get_rng_state()
     information = train_gan(players, data, recipe, generator(1))
@@ -124,8 +139,7 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         torch.randn(6, 2, generator=generator(), device="cpu"),
         torch.randn(6, 1, generator=generator(1), device="cpu"),
     )
-    inferred, again = model.reconstruct(x, generator(2), 1)
-    batch = Batch(x, z, inferred, model.decoder(z), again)
+    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
     score = model.statistics(*batch.informed(side)).sum()
     moved = {
         name: any(
@@ -137,7 +151,8 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         for name, network in (("encoder", model.encoder), ("decoder", model.decoder))
     }
     assert moved == {"encoder": side == "encoder", "decoder": side == "decoder"}
-    assert not any(each.requires_grad for each in vars(batch.detached()).values())
+    kept = [each for each in vars(batch.detached()).values() if each is not None]
+    assert len(kept) == 4 and not any(each.requires_grad for each in kept)
 
 
 def test_the_weight_of_the_information_changes_what_the_encoder_learns():
@@ -148,20 +163,15 @@ def test_the_weight_of_the_information_changes_what_the_encoder_learns():
         beta=1.0,
         weight=1.0,
         latent=1,
-        noise=1,
+        noise_inputs=1,
         ema=0.1,
-        informed="encoder",
+        information_of="encoder",
     )
     networks = (lambda: adversaries.Joined([3, 8, 1]), lambda: adversaries.perceptron([1, 8, 2]))
     data = torch.randn(100, 2, generator=generator(), device="cpu")
     trained = {}
     for beta in (0.0, 1.0):
-        model = Model(
-            *(
-                adversaries.seeded(number, networks[number == 1], torch.device("cpu"))
-                for number in range(4)
-            )
-        )
+        model = Model(*(constructed(networks[number == 1], number) for number in range(4)))
         train_model(model, "mine", data, replace(recipe, beta=beta), generator(5))
         trained[beta] = model.encoder.layers[0].weight.detach()
     assert not torch.equal(trained[0.0], trained[1.0])
@@ -233,17 +243,43 @@ def test_information_from_density_of_a_normal_channel():
     value, error = information_from_density(z, x, sigma)
     assert abs(value - 0.5 * math.log(1 + 1 / 0.49)) < 4 * error + 0.01
     apart = torch.linspace(-1, 1, 2000, device="cpu", dtype=torch.float64)[:, None]
-    certain, _ = information_from_density(apart, apart, torch.full_like(apart, 1e-6))
+    certain, error = information_from_density(apart, apart, torch.full_like(apart, 1e-6))
     assert certain == pytest.approx(math.log(2000), abs=1e-3)
+    assert error > 1e-4  # at its ceiling, too, it is not known to the last digit
+
+
+def test_upper_bound_of_a_normal_channel_is_its_information_and_else_above_it():
+    x = torch.randn(4000, 2, generator=generator(), device="cpu", dtype=torch.float64)
+    sigma = torch.full_like(x, 0.7)
+    truth = math.log(1 + 1 / 0.49)  # of two channels
+    value, error = information_upper_bound(x, sigma)
+    assert abs(value - truth) < 4 * error
+    signs = x.sign()  # a mixture of normals, whose information is at most log 4
+    bound, _ = information_upper_bound(signs, torch.full_like(signs, 0.1))
+    noise = torch.randn(4000, 2, generator=generator(1), device="cpu", dtype=torch.float64)
+    exact, _ = information_from_density(signs + 0.1 * noise, signs, torch.full_like(signs, 0.1))
+    assert exact == pytest.approx(math.log(4), abs=0.01) and bound > 2 * exact
+
+
+def test_classifier_of_stacked_digits_counts_them():
+    images = torch.zeros(400, 2, 8, 8, device="cpu")
+    digits = torch.randint(10, (400, 2), generator=generator(), device="cpu")
+    for number, pair in enumerate(digits.tolist()):
+        for channel, digit in enumerate(pair):
+            images[number, channel, :, digit % 8] = 1.0 if digit < 8 else -1.0
+    labels = digits[:, 0] * 10 + digits[:, 1]
+    network, accuracy = train_digit_network(
+        images, labels, steps=60, channels=(8, 8), generator=generator(1)
+    )
+    assert accuracy > 0.9
+    assert (digit_judge(network)(images) == labels).double().mean() > 0.9
 
 
 @pytest.mark.parametrize("name", list(ROWS))
 def test_every_encoder_draws_as_it_says(name):
     recipe = BottleneckRecipe(1, 10, 1e-3, 1.0, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.3, 0.01)
     row = ROWS[name]
-    classifier = adversaries.seeded(
-        0, lambda: Classifier(row, 6, (8,), 3, 4, extra=2), torch.device("cpu")
-    )
+    classifier = constructed(lambda: Classifier(row, 6, (8,), 3, 4, propagated=2), 0)
     x = torch.randn(5, 6, generator=generator(), device="cpu")
     draws = [classifier.encode(x, recipe, generator(seed))[0] for seed in (1, 2)]
     noisy = row.encoder != "plain"
@@ -253,74 +289,3 @@ def test_every_encoder_draws_as_it_says(name):
     labels = classifier.decoder(draws[0]).argmax(1)
     if not noisy:
         assert error_rate(classifier, x, labels, recipe, 1, generator()) == 0
-
-
-def idx(folder, name, values):
-    head = bytes((0, 0, 8, values.ndim)) + b"".join(int(n).to_bytes(4, "big") for n in values.shape)
-    (folder / name).write_bytes(head + values.numpy().tobytes())
-
-
-def test_stacked_mnist_from_files(tmp_path):
-    folder = tmp_path / "mnist"
-    folder.mkdir()
-    digits = torch.arange(20, device="cpu", dtype=torch.uint8) % 10
-    images = digits[:, None, None].expand(20, 28, 28).contiguous() * 20
-    for part in ("train", "t10k"):
-        idx(folder, f"{part}-images-idx3-ubyte", images)
-        idx(folder, f"{part}-labels-idx1-ubyte", digits)
-    data = load(SimpleNamespace(root=str(tmp_path), samples=30, test=10), generator())
-    assert data.train.inputs.shape == (30, 3, 28, 28) and data.classes == 1000
-    seen = (data.train.inputs[:, :, 0, 0] * 255 / 20).round().long()
-    assert torch.equal(data.train.labels, seen[:, 0] * 100 + seen[:, 1] * 10 + seen[:, 2])
-    (folder / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + b"\0" * 12 + b"extra")
-    with pytest.raises(penchant.Error, match="found 5 values, expected 0"):
-        read(folder / "train-images-idx3-ubyte", axes=3)
-    with pytest.raises(penchant.Error, match="is not there; looked for"):
-        load(SimpleNamespace(root=str(tmp_path / "nowhere"), samples=3, test=3), generator())
-
-
-def test_celeba_from_files(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    folder = tmp_path / "celeba" / "img_align_celeba"
-    folder.mkdir(parents=True)
-    for number in range(4):
-        picture = image.new("RGB", (178, 218), (0, 0, 255))
-        picture.paste((255, 0, 0), (0, 20, 178, 198))  # the middle square
-        picture.save(folder / f"{number}.png")
-    (folder.parent / "list_eval_partition.txt").write_text("0.png 0\n1.png 0\n2.png 1\n3.png 2\n")
-    (folder.parent / "list_attr_celeba.txt").write_text(
-        "4\nBald Male\n0.png -1 1\n1.png -1 -1\n2.png 1 1\n3.png 1 -1\n"
-    )
-    options = SimpleNamespace(root=str(tmp_path), attribute="Male", side=16, samples=9, test=9)
-    data = celeba.load(options, generator())
-    assert (
-        data.train.inputs.shape == (2, 3, 16, 16)
-        and data.train.labels.tolist() == [1, 0]
-        and data.test.labels.tolist() == [0]
-    )
-    assert torch.allclose(
-        data.train.inputs,
-        torch.tensor([1.0, 0.0, 0.0], device="cpu")[:, None, None].expand(3, 16, 16),
-        atol=1e-6,
-    )
-    with pytest.raises(penchant.Error, match="no attribute 'Hat'.*there are Bald, Male"):
-        celeba.load(SimpleNamespace(**{**vars(options), "attribute": "Hat"}), generator())
-    (folder / "3.png").unlink()
-    with pytest.raises(penchant.Error, match="3.png cannot be read"):
-        celeba.load(options, generator())
-
-
-@pytest.mark.skipif(
-    not Path(os.environ.get("PENCHANT_DATA", ""), "mnist").is_dir(),
-    reason="PENCHANT_DATA names no folder with mnist",
-)
-def test_classifier_of_stacked_digits_learns_real_ones():
-    data = load(SimpleNamespace(root=None, samples=2000, test=200), generator())
-    inputs, test = 2 * data.train.inputs - 1, 2 * data.test.inputs - 1
-    judge, accuracy = digit_judge(
-        inputs, data.train.labels, steps=60, channels=(8, 16), generator=generator(1)
-    )
-    assert accuracy > 0.5 and float((judge(test) == data.test.labels).double().mean()) > 0.5
-    assert stack(
-        torch.zeros(3, 28, 28, device="cpu"), torch.arange(3, device="cpu"), 2, generator()
-    ).inputs.shape == (2, 3, 28, 28)

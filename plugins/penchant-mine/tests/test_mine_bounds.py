@@ -5,11 +5,20 @@ import math
 import pytest
 import torch
 from penchant import testing
-from penchant_mine._bounds import DonskerVaradhan, FDivergence, InfoNce, Smile, both_roles
-from penchant_mine._known_information import correlated_gaussians
-from penchant_mine._stacked_training import Pairing, Recipe, split, train
-from penchant_mine._statistics_stack import StatisticsStack, held_out_scores, plain_layers
-from penchant_mine.statistics_networks import bind
+from penchant_mine.numerics.information.bounds import (
+    DonskerVaradhan,
+    FDivergence,
+    InfoNce,
+    Smile,
+    both_roles,
+)
+from penchant_mine.numerics.information.known_information import correlated_gaussians
+from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.numerics.information.statistics_stack import (
+    StatisticsStack,
+    held_out_scores,
+    plain_layers,
+)
 from penchant_numerics import ensembles
 from torch import nn
 
@@ -173,7 +182,7 @@ class Wrapped(nn.Module):
 )
 def test_stacked_scores_are_those_of_single_networks(network):
     size_x, size_z = 36, 3
-    architecture = bind(network, (size_x + size_z,), seed=5)
+    architecture = testing.architecture(network, shape=(size_x + size_z,), seed=5)
     with testing.strict_devices():
         stack = StatisticsStack(ensembles.draw(architecture, range(3)))
     x = torch.randn(3, 11, size_x, generator=generator(1), device="cpu")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_mine import _known_information as known
-from penchant_mine._families import FAMILIES, MAPS, Setting
+from penchant_mine.numerics.information import known_information as known
+from penchant_mine.numerics.information.families import FAMILIES, MAPS, Setting
 from scipy import integrate, stats
 
 

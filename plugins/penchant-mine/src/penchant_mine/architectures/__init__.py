@@ -1,0 +1,1 @@
+"""Architectures: statistics networks."""

@@ -1,0 +1,22 @@
+"""A perceptron over the flattened pair: the architecture `statistics-perceptron`."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from penchant_mine.declarations.estimators import StatisticsPerceptron
+from penchant_mine.numerics.information.conditioned_convolutions import ACTIVATIONS
+
+
+def build(options: StatisticsPerceptron, shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """Target of the architecture `statistics-perceptron`."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    size = math.prod(shape)
+    for width in options.widths:
+        layers.append(nn.Linear(size, width))
+        layers.append(ACTIVATIONS[options.activation]())
+        size = width
+    layers.append(nn.Linear(size, outputs))
+    return nn.Sequential(*layers)

@@ -1,0 +1,1 @@
+"""Datasets: pairs with known information, shapes in the plane."""

@@ -1,0 +1,21 @@
+"""Normal pairs with correlation rho: the dataset `correlated-gaussians`."""
+
+from __future__ import annotations
+
+from penchant_numerics.data import Data
+from torch import Generator, Tensor
+
+from penchant_mine.datasets.parts import train_and_test
+from penchant_mine.declarations.datasets import CorrelatedGaussians
+from penchant_mine.numerics.information.families import Setting, correlated
+
+
+def load(options: CorrelatedGaussians, generator: Generator) -> Data:
+    """Target of the dataset `correlated-gaussians`."""
+    setting = Setting(options.inputs, options.inputs)
+
+    def draw(count: int, stream: Generator) -> tuple[Tensor, Tensor]:
+        return correlated(setting, options.rho, count, stream)
+
+    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
+    return Data(train, test, classes=0)

@@ -1,0 +1,22 @@
+"""Train and test samples of datasets that are drawn, each part from a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penchant_numerics.data import Samples, streams
+from torch import Generator, Tensor
+
+TRAIN_FOR_A_TEST = 4  # training samples for each test sample, where nobody says how many
+
+Draw = Callable[[int, Generator], tuple[Tensor, Tensor]]
+
+
+def train_and_test(
+    draw: Draw, generator: Generator, *, train: int, test: int | None
+) -> tuple[Samples, Samples]:
+    """Both parts; how many are drawn for one changes nothing in the other."""
+    if test is None:
+        test = max(1, train // TRAIN_FOR_A_TEST)
+    for_train, for_test = streams(generator, 2)
+    return Samples(*draw(train, for_train)), Samples(*draw(test, for_test))

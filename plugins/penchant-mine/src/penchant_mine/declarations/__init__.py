@@ -1,0 +1,1 @@
+"""Every component as data, without any of the code behind it."""

@@ -1,0 +1,357 @@
+"""Probes that use information: generative models and the information bottleneck."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_mine.declarations.estimators import ACTIVATIONS
+
+PLANE = {
+    "steps": 5000,
+    "batch": 100,
+    "learning_rate": 1e-4,
+    "trainings": 5,
+    "samples": 10000,
+}
+STACKED = {
+    "noise_inputs": 50,
+    "code": 50,
+    "prior": "uniform",
+    "steps": 64000,
+    "batch": 100,
+    "samples": 26000,
+    "classifier_steps": 4000,
+    "trainings": 5,
+}
+
+
+@attrs.frozen
+class GanModes(penchant.Probe):
+    """Modes of the data that a GAN captures, with and without a term for information.
+
+    The generator's input is [noise, code]; with MINE it also maximises I(sample; code), its
+    gradient clipped to the length of the adversarial one. Points are judged by one normal a mode,
+    stacked digits by a classifier trained in the run. A mode is captured if it has a share
+    `captured` of the samples it should have: a diffuse cloud touches every mode. The null is test
+    data. With the thesis's rate of 1e-4, 5000 steps leave three quarters of the samples of 25
+    Gaussians between the modes, with and without information; a rate of 1e-3 does not. Reduced:
+    networks a quarter as wide and fewer steps than published. Published scale: `-p fig-5-4`;
+    stacked MNIST wants a GPU.
+
+    Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: section
+    5.1, appendix C.1).
+
+    Quick: `-d twenty-five-gaussians` or `-d spiral`.
+    """
+
+    name = "gan-modes"
+    target = "penchant_mine.probes.gan_modes:run"
+    figures = "penchant_mine.figures.gan_modes:draw"
+    needs = ("dataset",)
+    quantities = {
+        "modes-gan": "modes with their share of the GAN's samples; null: of as many test data",
+        "modes-mine": "the same with the term for information",
+        "modes-seen-gan": "modes with at least one of the GAN's samples; null: of test data",
+        "modes-seen-mine": "the same with the term for information",
+        "kl-gan": "KL of the modes of samples near one to the data's; null: of test data",
+        "kl-mine": "the same with the term for information",
+        "quality-gan": "share of samples near a mode, for points; null: of test data",
+        "quality-mine": "the same with the term for information",
+        "information-mine": "I(sample; code) at the end of training, on training batches",
+    }
+    arrays = {
+        "samples-data": "test data",
+        "samples-gan": "samples of the first training",
+        "samples-mine": "the same with the term for information",
+        "modes-by-training-gan": "modes with their share of samples, by training",
+        "modes-by-training-mine": "the same with the term for information",
+        "kl-by-training-gan": "KL, by training",
+        "kl-by-training-mine": "the same with the term for information",
+        "quoted": "modes and KL of other methods, quoted, for stacked MNIST",
+    }
+    presets = {
+        "quick": {
+            "steps": 1000,
+            "generator": (128, 128),
+            "discriminator": (128, 128, 128),
+            "learning_rate": 1e-3,
+            "trainings": 2,
+            "samples": 2000,
+            "channels": (8, 16, 32, 64),
+            "hidden": 64,
+        },
+        "fig-5-3": PLANE,
+        "fig-5-4": PLANE,
+        "fig-5-5": STACKED,
+        "table-5-1": STACKED,
+    }
+
+    beta: float = penchant.option(1.0, "weight of the information", at_least=0)
+    steps: int = penchant.option(5000, "training steps", at_least=1)
+    batch: int = penchant.option(100, "samples a step", at_least=2)
+    learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
+    generator: tuple[int, ...] = penchant.option(
+        (500, 500), "hidden layers of the generator of points, batch-normalised", at_least=1
+    )
+    discriminator: tuple[int, ...] = penchant.option(
+        (400, 400, 400), "hidden layers of discriminator and statistics network", at_least=1
+    )
+    channels: tuple[int, ...] = penchant.option(
+        (64, 128, 256, 512), "feature maps for images, as the discriminator meets them", at_least=1
+    )
+    hidden: int | None = penchant.option(
+        1024, "linear layer of the statistics network for images; none: no such layer", at_least=1
+    )
+    noise_inputs: int = penchant.option(2, "components of the noise", at_least=1)
+    code: int = penchant.option(2, "components of the code", at_least=1)
+    prior: str = penchant.option("normal", "of noise and code", choices=("normal", "uniform"))
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
+    trainings: int = penchant.option(5, "independent trainings of each variant", at_least=1)
+    samples: int = penchant.option(10000, "samples judged", at_least=10)
+    captured: float = penchant.option(
+        0.25, "share of its due samples from which on a mode counts as captured", above=0, at_most=1
+    )
+    segments: int = penchant.option(
+        20, "modes that unlabelled data (spiral) is cut into along its label", at_least=2
+    )
+    classifier_steps: int = penchant.option(
+        500, "training steps of the classifier for images", at_least=1
+    )
+
+
+ROWS = (
+    "baseline",
+    "dropout",
+    "confidence-penalty",
+    "label-smoothing",
+    "variational",
+    "variational-noise",
+    "mine-gaussian",
+    "mine-propagated",
+    "mine-additive",
+)
+JUDGE = {"name": "mine", "scaling": "whole"}
+
+
+@attrs.frozen
+class InformationBottleneck(penchant.Probe):
+    """Classification with a representation Z that keeps little information about X.
+
+    Nine ways to regularise, side by side. `mine-*` add beta I(X; Z), estimated by a statistics
+    network that is trained along, for three noisy encoders; the others are no regulariser, dropout,
+    confidence penalty, label smoothing, and the variational bottleneck without and with noise on
+    the input. I(X; Z) of what was learnt is measured afterwards on test samples. A lower bound that
+    is minimised only has to be fooled, so the number of a row is an upper bound: the mean KL of the
+    Gaussian encoder's density to one normal; what an estimator finds stands beside it as lower
+    bound, and the exact information over the test inputs, which cannot exceed the log of their
+    number. Reduced (samples, width, epochs; errors are larger than published). Published scale:
+    `-p table-5-3 -d mnist`, on a GPU.
+
+    Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018; Alemi et al. 2017
+    (thesis: table 5.3).
+
+    Quick: `-d digits` or `-d mnist:per_class=200,test_per_class=100`.
+    """
+
+    name = "information-bottleneck"
+    target = "penchant_mine.probes.information_bottleneck:run"
+    figures = "penchant_mine.figures.information_bottleneck:draw"
+    needs = ("dataset", "classes")
+    roles = {"mutual-information": "mine"}
+    quantities = {
+        "error-{rows}": "misclassified share of test samples; null: always the commonest class",
+        "information-{rows}": (
+            "upper bound of I(X; Z), from the density of a Gaussian encoder: KL to one normal"
+        ),
+        "information-density-{rows}": (
+            "I(X; Z) over the test inputs alone, from the density; at most the log of their number"
+        ),
+        "information-lower-{rows}": (
+            "lower bound of I(X; Z) by the chosen estimator, of noisy encoders; null: shuffled"
+        ),
+    }
+    arrays = {
+        "betas": "weights of the information in the sweep",
+        "information-by-beta": "upper bound of I(X; Z) of the Gaussian encoder",
+        "density-by-beta": "I(X; Z) over the test inputs alone",
+        "lower-by-beta": "lower bound by the chosen estimator",
+        "error-by-beta": "misclassified share",
+    }
+    presets = {
+        "quick": {
+            "widths": (128, 128),
+            "code": 16,
+            "statistics_width": 128,
+            "epochs": 10,
+            "learning_rate": 1e-3,
+            "trainings": 2,
+            "betas": (0.0, 0.1, 1.0, 3.0),
+            "estimators": {
+                "mutual-information": {
+                    **JUDGE,
+                    "steps": 300,
+                    "batch": 128,
+                    "trainings": 2,
+                    "null_trainings": 1,
+                }
+            },
+        },
+        "table-5-3": {"trainings": 10, "estimators": {"mutual-information": JUDGE}},
+    }
+
+    rows: tuple[str, ...] = penchant.option(ROWS, "which rows of the table", choices=ROWS)
+    betas: tuple[float, ...] | None = penchant.option(
+        None,
+        "weights of the information to try with the Gaussian encoder; none: no sweep",
+        at_least=0,
+    )
+    beta_mine: float = penchant.option(1e-3, "weight of the information", at_least=0)
+    beta_variational: float = penchant.option(
+        1e-3, "weight of the KL of the variational bottleneck", at_least=0
+    )
+    beta_confidence: float = penchant.option(0.1, "weight of the confidence penalty", at_least=0)
+    smoothing: float = penchant.option(0.1, "label smoothing", at_least=0, below=1)
+    dropout: float = penchant.option(0.5, "share of hidden units dropped", at_least=0, below=1)
+    noise_std: float = penchant.option(
+        0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
+    )
+    propagated_inputs: int = penchant.option(
+        64, "components of the noise that the propagated encoder is given", at_least=1
+    )
+    widths: tuple[int, ...] = penchant.option(
+        (1024, 1024), "hidden layers of the encoder", at_least=1
+    )
+    code: int = penchant.option(256, "components of the representation", at_least=1)
+    statistics_width: int = penchant.option(
+        512, "units of the statistics network's two layers", at_least=1
+    )
+    epochs: int = penchant.option(200, "passes over the training samples", at_least=0)
+    batch: int = penchant.option(100, "samples a step", at_least=2)
+    learning_rate: float = penchant.option(1e-4, "of Adam", above=0)
+    decay: float = penchant.option(
+        0.97, "factor of the learning rate every two epochs", above=0, at_most=1
+    )
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
+    code_draws: int = penchant.option(
+        12, "draws of the representation that class probabilities are averaged over", at_least=1
+    )
+    trainings: int = penchant.option(10, "independent trainings", at_least=1)
+
+
+VARIANTS = ("ali", "alice-l2", "alice-adversarial", "mine")
+
+
+@attrs.frozen
+class BidirectionalReconstruction(penchant.Probe):
+    """Reconstructions by models that infer and generate: ALI, ALICE, and ALI with information.
+
+    ALICE comes with an l2 and with an adversarial term. Measured on test samples: squared and plain
+    distance to the reconstruction, whether a classifier trained in the run still sees the label,
+    and MS-SSIM for images (with as many scales as fit). The null pairs reconstructions with other
+    samples; a variant that does no better has learnt nothing, and says so. On MNIST ALI needs
+    thousands of steps for that. Published scale: `-p fig-5-6 -d twenty-five-gaussians`, and on a
+    GPU `-p table-5-2 -d mnist` and `-p table-5-2-celeba -d celeba`.
+
+    Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: table
+    5.2, figures 5.6 and C.1).
+
+    Quick: `-d twenty-five-gaussians`.
+    """
+
+    name = "bidirectional-reconstruction"
+    target = "penchant_mine.probes.bidirectional_reconstruction:run"
+    figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
+    needs = ("dataset",)
+    quantities = {
+        "reconstruction-error-{variants}": (
+            "squared distance to the reconstruction; null: to that of another sample"
+        ),
+        "reconstruction-distance-{variants}": (
+            "Euclidean distance to the reconstruction, as the thesis has it; null: as above"
+        ),
+        "reconstruction-accuracy-{variants}": (
+            "share of reconstructions with the label of their sample; null: of another sample"
+        ),
+        "ms-ssim-{variants}": (
+            "structural similarity of image and reconstruction; null: with another sample"
+        ),
+    }
+    arrays = {
+        "samples-data": "test data",
+        "labels": "their labels",
+        "samples-{variants}": "what the decoder makes of the prior, first training",
+        "reconstructions-{variants}": "of the test data, first training",
+        "embeddings-{variants}": "first two components of z of the test data, first training",
+    }
+    presets = {
+        "quick": {
+            "steps": 600,
+            "generator": (128, 128),
+            "discriminator": (128, 128, 128),
+            "learning_rate": 1e-3,
+            "trainings": 2,
+            "samples": 1000,
+            "channels": (8, 16, 32),
+            "statistics_channels": (8, 16, 32),
+            "hidden": 64,
+            "classifier_steps": 300,
+        },
+        "fig-5-6": {},
+        "fig-c-1": {},
+        "table-5-2": {"latent": 128, "noise_inputs": 128, "steps": 50000, "classifier_steps": 5000},
+        "table-5-2-celeba": {
+            "channels": (64, 128, 256, 512),
+            "statistics_channels": (16, 32, 64, 128),
+            "statistics_activation": "elu",
+            "latent": 256,
+            "noise_inputs": 256,
+            "steps": 35000,
+            "classifier_steps": 5000,
+        },
+    }
+
+    variants: tuple[str, ...] = penchant.option(VARIANTS, "which models", choices=VARIANTS)
+    beta: float = penchant.option(1.0, "weight of the information", at_least=0)
+    information_of: str = penchant.option(
+        "encoder",
+        "whose pairs (x, z) have their information raised",
+        choices=("encoder", "decoder"),
+    )
+    weight: float = penchant.option(1.0, "weight of the reconstruction terms of ALICE", at_least=0)
+    steps: int = penchant.option(5000, "training steps", at_least=1)
+    batch: int = penchant.option(100, "samples a step", at_least=2)
+    learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
+    latent: int | None = penchant.option(
+        None, "components of z; none: 2 for points, 32 for images", at_least=1
+    )
+    noise_inputs: int = penchant.option(2, "components of the encoder's noise", at_least=1)
+    generator: tuple[int, ...] = penchant.option(
+        (500, 500), "hidden layers of encoder and decoder of points", at_least=1
+    )
+    discriminator: tuple[int, ...] = penchant.option(
+        (400, 400, 400), "hidden layers of the networks that judge points", at_least=1
+    )
+    channels: tuple[int, ...] = penchant.option(
+        (64, 128, 256), "feature maps for images, as the discriminator meets them", at_least=1
+    )
+    hidden: int = penchant.option(1024, "linear layer of discriminators of images", at_least=1)
+    statistics_channels: tuple[int, ...] = penchant.option(
+        (64, 128, 256), "feature maps of the statistics network for images", at_least=1
+    )
+    statistics_activation: str = penchant.option(
+        "leaky-relu", "its activation", choices=ACTIVATIONS
+    )
+    ema: float = penchant.option(
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
+    trainings: int = penchant.option(3, "independent trainings of each model", at_least=1)
+    samples: int = penchant.option(10000, "test samples judged, at most", at_least=2)
+    classifier_steps: int = penchant.option(1000, "training steps of the classifier", at_least=1)
+
+
+GENERATIVE_PROBES = [GanModes, InformationBottleneck, BidirectionalReconstruction]

@@ -1,0 +1,156 @@
+"""Probes that measure information, and how well it is measured."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+RHOS = (-0.99, -0.9, -0.7, -0.5, -0.3, 0.0, 0.3, 0.5, 0.7, 0.9, 0.99)
+SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+MAPS = ("identity", "cube", "sine")
+
+
+@attrs.frozen
+class MutualInformation(penchant.Probe):
+    """Mutual information between two variables: input, label, or a layer with declared noise.
+
+    `first` and `second` are `input`, `label` or `layer:NAME`. A layer of a network is a function of
+    the input, so their information is infinite unless noise is added: `noise_std` says how much.
+    With an architecture, `at_steps` follows the information along its training. Several estimators
+    may be given side by side. The null is the estimate for shuffled pairs. All samples are used
+    unless `samples` says otherwise.
+
+    Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
+
+    Quick: `-d correlated-gaussians`, or `-a mlp -d digits -o first=layer:1 -o second=label`.
+    """
+
+    name = "mutual-information"
+    target = "penchant_mine.probes.mutual_information:run"
+    figures = "penchant_mine.figures.mutual_information:draw"
+    needs = ("dataset",)
+    accepts = ("architecture",)
+    one_network = True
+    roles = {"mutual-information": ("mine", "ksg")}
+    quantities = {
+        "{mutual-information}": (
+            "held-out mutual information at the last step; null: shuffled pairs"
+        ),
+        "{mutual-information}-train": ("the same on the samples that the estimator was trained on"),
+        "{mutual-information}-bias": (
+            "with calibrate: its error for normal pairs of as many samples and dimensions"
+        ),
+    }
+    arrays = {
+        "steps": "training steps at which information was measured",
+        "information-{mutual-information}": "held-out value at every step",
+        "null-{mutual-information}": "for shuffled pairs, at every step",
+    }
+    presets = {"quick": {"training": {"epochs": 5, "learning_rate": 0.1}}}
+
+    first: str = penchant.option("input", "first variable: input, label or layer:NAME")
+    second: str = penchant.option("label", "second variable: input, label or layer:NAME")
+    noise_std: float = penchant.option(
+        0.1,
+        "standard deviation of normal noise on a layer, in units of that of its activations",
+        at_least=0,
+    )
+    samples: int | None = penchant.option(None, "pairs used, the first ones; none: all", at_least=2)
+    part: str | None = penchant.option(
+        None,
+        "which samples of the dataset; none: train where a layer is asked for, else both",
+        choices=("train", "test", "both"),
+    )
+    at_steps: tuple[int, ...] | None = penchant.option(
+        None, "training steps at which to measure; none: the end", at_least=0
+    )
+    calibrate: bool = penchant.option(
+        False,
+        "measure each estimator's error for normal pairs with as much information, samples and "
+        "dimensions",
+    )
+
+
+@attrs.frozen
+class InformationBenchmark(penchant.Probe):
+    """Estimators of mutual information against the truth: bias, spread, coverage.
+
+    Coverage is how often two standard errors cover the truth. Families: `gaussian` (parameter rho),
+    `nonlinear` (x uniform, z = f(x) + sigma e; parameter sigma), `mixture` (one sign, two noises;
+    sigma), `student` (degrees of freedom), `discrete` (sign and sign plus noise; sigma), `spiral`
+    (turned normals; rho). Give your own `inputs` and `samples`, or a dataset, whose numbers are
+    then used with normal pairs: that is the bias to expect of an estimate on it. Equal noise does
+    not mean equal information (f = x, x^3, sin x differ): truth is integrated.
+
+    Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018, figures 1 and 2
+    (thesis: 5.1 and 5.2).
+
+    Quick: no architecture, no dataset.
+    """
+
+    name = "information-benchmark"
+    target = "penchant_mine.probes.information_benchmark:run"
+    figures = "penchant_mine.figures.information_benchmark:draw"
+    accepts = ("dataset",)
+    roles = {"mutual-information": ("mine", "mine-f", "ksg", "gaussian")}
+    quantities = {
+        "bias-{mutual-information}": "estimate minus truth, mean over the grid; null: 0",
+        "spread-{mutual-information}": (
+            "standard deviation of estimates over independent samples, mean over the grid"
+        ),
+        "coverage-{mutual-information}": (
+            "how often two standard errors cover the truth; null: 0.954 for normal errors"
+        ),
+        "warned-{mutual-information}": "share of estimates that came with a warning",
+    }
+    arrays = {
+        "parameters": "the grid: rho, sigma or degrees of freedom, once for every map",
+        "maps": "number of the map of every value of the grid",
+        "truth": "mutual information in nats",
+        "estimate-{mutual-information}": (
+            "mean estimate over independent samples; its error is at least the stated one"
+        ),
+        "train-{mutual-information}": "mean value on training samples",
+        "error-{mutual-information}": "what the estimator states as its standard error, mean",
+        "warned-{mutual-information}": "share of estimates that came with a warning",
+    }
+    presets = {
+        "quick": {
+            "grid": (0.0, 0.5, 0.9),
+            "samples": 2000,
+            "repeats": 2,
+            "estimators": {"mutual-information": ("mine", "ksg", "gaussian")},
+        },
+        "fig-5-1": {"grid": RHOS, "inputs": 20, "samples": 100000, "repeats": 5},
+        "fig-5-2": {
+            "family": "nonlinear",
+            "maps": MAPS,
+            "inputs": 2,
+            "grid": SIGMAS,
+            "samples": 100000,
+            "repeats": 5,
+        },
+    }
+
+    family: str = penchant.option(
+        "gaussian",
+        "pairs of variables",
+        choices=("gaussian", "nonlinear", "mixture", "student", "discrete", "spiral"),
+    )
+    inputs: int = penchant.option(1, "components of x", at_least=1)
+    inputs_z: int | None = penchant.option(
+        None, "components of z, for normal pairs; none: as many as x", at_least=1
+    )
+    grid: tuple[float, ...] = penchant.option(RHOS, "values of the family's parameter")
+    maps: tuple[str, ...] = penchant.option(
+        ("identity",), "functions f of the family nonlinear, each with the whole grid", choices=MAPS
+    )
+    rho: float = penchant.option(0.5, "correlation for the family student", above=-1, below=1)
+    turns: float = penchant.option(
+        1.0, "half turns a unit of length, for the family spiral", at_least=0
+    )
+    samples: int = penchant.option(10000, "pairs", at_least=10)
+    repeats: int = penchant.option(5, "independent samples", at_least=1)
+
+
+INFORMATION_PROBES = [MutualInformation, InformationBenchmark]

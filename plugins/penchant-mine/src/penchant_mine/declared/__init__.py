@@ -1,1 +1,0 @@
-"""Declarations: what this plugin offers, without any of the code behind it."""

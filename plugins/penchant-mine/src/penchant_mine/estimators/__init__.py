@@ -1,0 +1,1 @@
+"""Estimators of the role `mutual-information`, one a file."""

@@ -1,0 +1,68 @@
+"""Information of binned variables: the estimator `binned`."""
+
+from __future__ import annotations
+
+import math
+
+import penchant
+from penchant_numerics.answers import Information
+from torch import Tensor
+
+from penchant_mine.declarations.estimators import Binned
+from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
+from penchant_mine.numerics.information.binning import binned_information, cells
+from penchant_mine.numerics.information.pairs import Pairs
+
+SAMPLES_A_CELL = 5  # fewer, and the correction for counting does not hold
+HIDDEN = 0.5  # of what twice as many bins showed, that still finer bins may show
+
+
+def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `binned`.
+
+    The standard error has a part for what is finer than bins: half of what these bins show beyond
+    half as many, or half as many and one, whichever is less: an odd number of bins has one in the
+    middle, where a sign is lost.
+    """
+    pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
+    if pairs.empty:
+        return nothing(pairs)
+    bins = options.bins or max(2, round(len(pairs.x) ** (1 / 3)))
+    in_x, in_z = cells(pairs.x, bins), cells(pairs.z, bins)
+    contributions, correction, joint = binned_information(in_x, in_z)
+    value = float(contributions.mean()) - correction
+    sampling = float(contributions.std()) / math.sqrt(len(in_x))
+    half = max(2, bins // 2)
+    coarse = min(_coarse(pairs, half), _coarse(pairs, half + 1))
+    warnings = []
+    if joint > len(in_x) / SAMPLES_A_CELL:
+        warnings.append(
+            f"{joint} of the cells are filled by {len(in_x)} samples, too few a cell: take fewer "
+            "bins or dimensions"
+        )
+    elif value - coarse > sampling:
+        warnings.append(
+            f"half as many bins give {coarse:.3g}: what is finer than bins is missing from the "
+            "value"
+        )
+
+    def with_order(order: Tensor) -> float:
+        found, offset, _ = binned_information(in_x, in_z[order])
+        return float(found.mean()) - offset
+
+    nulls = shuffled(with_order, pairs, options.shuffles, context.generator("binned"))
+    return answer(
+        pairs,
+        value,
+        math.hypot(sampling, HIDDEN * max(0.0, value - coarse)),
+        nulls,
+        warnings=warnings,
+        over="samples, and what half as many bins do not show",
+        count=len(in_x),
+    )
+
+
+def _coarse(pairs: Pairs, bins: int) -> float:
+    contributions, correction, _ = binned_information(cells(pairs.x, bins), cells(pairs.z, bins))
+    return float(contributions.mean()) - correction

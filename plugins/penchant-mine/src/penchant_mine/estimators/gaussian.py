@@ -1,0 +1,49 @@
+"""Information of normal variables: the estimator `gaussian`."""
+
+from __future__ import annotations
+
+import penchant
+from penchant_numerics.answers import Information
+from torch import Tensor
+
+from penchant_mine.declarations.estimators import GaussianInformation
+from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
+from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
+
+CERTAIN = 1 - 1e-7  # a correlation above it leaves nothing over
+
+
+def estimate(
+    options: GaussianInformation, context: penchant.Context, x: Tensor, z: Tensor
+) -> Information:
+    """Target of the estimator `gaussian`."""
+    pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
+    if pairs.empty:
+        return nothing(pairs)
+    try:
+        value, stderr, correlations = gaussian_information(pairs.x, pairs.z)
+    except ValueError as error:
+        raise penchant.Error(f"gaussian: {error}") from None
+    warnings = []
+    if far_from_normal(pairs.x, pairs.z):
+        warnings.append(
+            "the samples are not normal, so this is the information of normal variables with "
+            "their correlations"
+        )
+    if float(correlations.max()) > CERTAIN:
+        warnings.append("a linear map leaves nothing over: the true value is infinite")
+
+    def with_order(order: Tensor) -> float:
+        return gaussian_information(pairs.x, pairs.z[order])[0]
+
+    nulls = shuffled(with_order, pairs, options.shuffles, context.generator("gaussian"))
+    return answer(
+        pairs,
+        value,
+        stderr,
+        nulls,
+        warnings=warnings,
+        over="samples (delta method)",
+        count=len(pairs.x),
+    )

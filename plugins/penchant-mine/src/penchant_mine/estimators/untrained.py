@@ -1,0 +1,57 @@
+"""What estimators that train nothing have in common: their null, their doubts, their answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from penchant_numerics.answers import Information
+from penchant_numerics.statistics import null_of
+from torch import Generator, Tensor
+
+from penchant_mine.numerics.information.pairs import Pairs
+
+FEWEST = 5  # pairs
+FEW = 100  # pairs, below which an estimate says that there are few
+
+
+def shuffled(
+    value: Callable[[Tensor], float], pairs: Pairs, shuffles: int, generator: Generator
+) -> list[float]:
+    """The estimate for z in random order, which `value` takes."""
+    values = []
+    for _ in range(shuffles):
+        order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
+        values.append(value(order.to(pairs.x.device)))
+    return values
+
+
+def answer(
+    pairs: Pairs,
+    value: float,
+    stderr: float,
+    nulls: Sequence[float],
+    *,
+    warnings: Sequence[str],
+    over: str,
+    count: int,
+) -> Information:
+    """The answer, with doubts that every such estimator has."""
+    doubts = [*pairs.warnings, *warnings]
+    samples = len(pairs.x)
+    if samples < FEW:
+        doubts.append(f"only {samples} pairs")
+    if value > math.log(samples) - 1:
+        doubts.append(f"the value is near log({samples}), the most that so many samples can show")
+    null = null_of(nulls) if nulls else {}
+    return Information(
+        value=value,
+        training=value,
+        stderr=stderr,
+        **null,
+        warnings=tuple(doubts),
+        over=over,
+        count=count,
+        details={"training_stderr": stderr},
+    )

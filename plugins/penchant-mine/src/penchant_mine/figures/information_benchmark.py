@@ -1,0 +1,98 @@
+"""Figures of the probe `information-benchmark`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import COLOURS, FAINT, captioned, heat_map
+
+FORMULAS = {"identity": "x", "cube": "x³", "sine": "sin x"}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Estimates over the grid against the truth; for several maps also heat maps."""
+    family = result.options["family"]
+    figures = {}
+    if len(np.unique(result.arrays["maps"])) > 1:
+        figures["maps"] = captioned(
+            _maps(result),
+            "Rows would be equal if equal noise meant equal information; estimates follow truth.",
+            title="Information of z = f(x) + noise, by f and noise",
+        )
+    figures["information"] = captioned(
+        _curves(result),
+        "Estimates with two standard errors over independent samples, against the known truth.",
+        title=f"Estimators against known information ({family} pairs)",
+    )
+    return figures
+
+
+def labels_in(result: penchant.Result) -> list[str]:
+    """Labels of the estimators, in their order."""
+    names = [name for name in result.arrays if name.startswith("estimate-")]
+    return [name.removeprefix("estimate-") for name in names if not name.endswith("-stderr")]
+
+
+def _curves(result: penchant.Result) -> Figure:
+    """Truth and estimates over the grid, and below it the errors, a column a map."""
+    maps = result.arrays["maps"]
+    chosen = np.unique(maps)
+    names = result.labels["maps"]
+    figure = Figure(figsize=(2.6 + 3.6 * len(chosen), 5.2))
+    panels = figure.subplots(2, len(chosen), sharex="col", height_ratios=(2, 1), squeeze=False)
+    for column, number in enumerate(chosen):
+        above, below = panels[:, column]
+        _column(result, above, below, maps == number)
+        below.set_xlabel(result.conventions["parameter"])
+        if len(chosen) > 1:
+            above.set_title(f"f = {FORMULAS[names[number]]}")
+    panels[0, 0].set_ylabel("mutual information, nats")
+    panels[1, 0].set_ylabel("estimate - truth, nats")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    return figure
+
+
+def _column(result: penchant.Result, above, below, own: np.ndarray) -> None:
+    grid = result.arrays["parameters"][own]
+    truth = result.arrays["truth"][own]
+    order = np.argsort(grid)
+    above.plot(grid[order], truth[order], color="black", linewidth=1.2, label="truth")
+    for number, label in enumerate(labels_in(result)):
+        values = result.arrays[f"estimate-{label}"][own]
+        errors = 2 * result.arrays[f"estimate-{label}-stderr"][own]
+        style = {"fmt": "o-", "color": COLOURS[number % len(COLOURS)], "linewidth": 0.9}
+        above.errorbar(grid[order], values[order], errors[order], label=label, **style)
+        below.errorbar(grid[order], (values - truth)[order], errors[order], **style)
+    below.axhline(0, color=FAINT, linewidth=0.8)
+
+
+def _maps(result: penchant.Result) -> Figure:
+    """One heat map over f and noise for the truth, and one for every estimator (figure 5.2)."""
+    labels = labels_in(result)
+    chosen, counts = np.unique(result.arrays["maps"], return_counts=True)
+    shape = (len(chosen), counts[0])
+    columns = result.arrays["parameters"].reshape(shape)[0]
+    names = [FORMULAS[result.labels["maps"][number]] for number in chosen]
+    shown = {"truth": result.arrays["truth"]}
+    for label in labels:
+        shown[label] = result.arrays[f"estimate-{label}"]
+    most = max(float(values.max()) for values in shown.values())
+    figure = Figure(figsize=(7.2, 1.5 * len(shown) + 0.8))
+    panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, values) in zip(panels, shown.items()):
+        heat_map(
+            values.reshape(shape),
+            columns=columns,
+            rows=range(len(chosen)),
+            xlabel="",
+            ylabel="f",
+            label="nats",
+            limits=(0, most),
+            axes=axes,
+        )
+        axes.set_yticks(range(len(chosen)), names)
+        axes.set_title(label)
+    panels[-1].set_xlabel(result.conventions["parameter"])
+    return figure

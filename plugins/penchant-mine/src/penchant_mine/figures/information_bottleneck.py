@@ -1,0 +1,88 @@
+"""Figures of the probe `information-bottleneck`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, RED, captioned
+
+PUBLISHED = {  # per cent, table 5.3: 60000 samples, 200 epochs
+    "baseline": 1.38,
+    "dropout": 1.34,
+    "confidence-penalty": 1.36,
+    "label-smoothing": 1.40,
+    "variational": 1.13,
+    "variational-noise": 1.06,
+    "mine-gaussian": 1.11,
+    "mine-propagated": 1.10,
+    "mine-additive": 1.01,
+}
+BOUNDS = {
+    "information-by-beta": ("upper bound (density)", RED),
+    "density-by-beta": ("over the test inputs alone", GREEN),
+    "lower-by-beta": ("lower bound (estimated)", BLUE),
+}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Errors of the rows; information and error against beta."""
+    figures = {
+        "errors": captioned(
+            _errors(result),
+            "Misclassified test samples with two standard errors; bars: published at full scale.",
+            title="Errors of regularised classifiers",
+        )
+    }
+    if "betas" in result.arrays:
+        figures["beta"] = captioned(
+            _sweep(result),
+            "Does the upper bound fall with beta, or is information only hidden from the "
+            "estimator?",
+            title="Information and error of the Gaussian encoder",
+        )
+    return figures
+
+
+def _errors(result: penchant.Result) -> Figure:
+    names = list(result.options["rows"])
+    figure = Figure(figsize=(6.4, 0.38 * len(names) + 1.6))
+    axes = figure.subplots()
+    places = np.arange(len(names))
+    found = [result.quantities[f"error-{name}"] for name in names]
+    values = [100 * quantity.value for quantity in found]
+    errors = [200 * quantity.stderr for quantity in found]
+    axes.errorbar(values, places, xerr=errors, fmt="o", color=BLUE, capsize=3)
+    published = [PUBLISHED[name] for name in names]
+    axes.plot(published, places, "|", color=ORANGE, markersize=10, label="published (full scale)")
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    chance = 100 * found[0].null
+    axes.set(xlabel=f"misclassified, % (the commonest class: {chance:.0f})", xlim=(0, None))
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _sweep(result: penchant.Result) -> Figure:
+    betas = result.arrays["betas"]
+    figure = Figure(figsize=(7.2, 3.8))
+    left, right = figure.subplots(1, 2)
+    for name, (label, colour) in BOUNDS.items():
+        errors = 2 * result.arrays[f"{name}-stderr"]
+        left.errorbar(betas, result.arrays[name], errors, fmt="o-", color=colour, label=label)
+    right.errorbar(
+        betas,
+        100 * result.arrays["error-by-beta"],
+        200 * result.arrays["error-by-beta-stderr"],
+        fmt="o-",
+        color=RED,
+    )
+    positive = betas[betas > 0]
+    for axes in (left, right):
+        axes.set_xscale("symlog", linthresh=float(positive.min()) if len(positive) else 1.0)
+        axes.set_xlabel("beta")
+    left.axhline(0, color=FAINT, linewidth=0.8)
+    left.set_ylabel("I(X; Z), nats")
+    right.set_ylabel("misclassified, %")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure

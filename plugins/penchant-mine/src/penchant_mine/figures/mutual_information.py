@@ -1,0 +1,56 @@
+"""Figures of the probe `mutual-information`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import COLOURS, FAINT, Curve, by_index, captioned
+
+CAPTION = "Held-out mutual information with two standard errors; dashed: shuffled pairs."
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Information along training; where there is one step only, one point an estimator."""
+    variables = f"I({result.options['first']}; {result.options['second']})"
+    labels = labels_in(result)
+    if len(result.arrays["steps"]) > 1:
+        figure = _along_training(result, labels, f"{variables}, nats")
+    else:
+        figure = _side_by_side(result, labels, f"{variables}, nats")
+    return {"information": captioned(figure, CAPTION, title=f"Mutual information {variables}")}
+
+
+def labels_in(result: penchant.Result) -> list[str]:
+    """Labels of the estimators, in their order."""
+    names = [name for name in result.arrays if name.startswith("information-")]
+    return [name.removeprefix("information-") for name in names if not name.endswith("-stderr")]
+
+
+def _along_training(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
+    curves = {}
+    for label in labels:
+        curves[label] = Curve(
+            result.arrays[f"information-{label}"],
+            stderr=2 * result.arrays[f"information-{label}-stderr"],
+            null=result.arrays.get(f"null-{label}"),
+        )
+    steps = result.arrays["steps"]
+    return by_index(steps, curves, xlabel="training step", ylabel=ylabel, level=0, level_label="0")
+
+
+def _side_by_side(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
+    figure = Figure(figsize=(1.4 * len(labels) + 2.2, 3.6))
+    axes: Axes = figure.subplots()
+    for place, label in enumerate(labels):
+        colour = COLOURS[place % len(COLOURS)]
+        values = result.arrays[f"information-{label}"]
+        errors = 2 * result.arrays[f"information-{label}-stderr"]
+        axes.errorbar([place], values, errors, fmt="o", color=colour, capsize=4)
+        null = result.arrays.get(f"null-{label}")
+        if null is not None:
+            axes.hlines(null, place - 0.2, place + 0.2, color=colour, linestyle="--")
+    axes.axhline(0, color=FAINT, linewidth=0.8)
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set(xlabel="estimator", ylabel=ylabel, xlim=(-0.6, len(labels) - 0.4))
+    return figure

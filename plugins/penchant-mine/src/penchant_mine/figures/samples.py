@@ -1,0 +1,44 @@
+"""Samples side by side: points in the plane, or sheets of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE
+
+A_ROW = 8  # pictures
+
+
+def samples(shown: Mapping[str, np.ndarray]) -> Figure:
+    """One panel for each title: points (count, 2), or pictures (count, channels, height, width)."""
+    figure = Figure(figsize=(3.1 * len(shown), 3.5))
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    reach = [float(np.quantile(np.abs(values), 0.999)) for values in shown.values()]
+    limit = 1.15 * max(reach)
+    for number, (axes, (title, values)) in enumerate(zip(panels, shown.items())):
+        axes.set_title(title)
+        if values.ndim == 4:
+            axes.imshow(sheet(values), cmap="gray", vmin=0, vmax=1)
+            axes.axis("off")
+            continue
+        second = values[:, 1] if values.shape[1] > 1 else np.zeros(len(values))
+        axes.scatter(values[:, 0], second, s=2, color=BLUE, alpha=0.4, linewidths=0)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xlabel="x 1")
+        if not number:
+            axes.set_ylabel("x 2")
+    return figure
+
+
+def sheet(pictures: np.ndarray) -> np.ndarray:
+    """Pictures in [-1, 1] (count, channels, height, width) as one, eight a row."""
+    columns = min(A_ROW, len(pictures))
+    rows = len(pictures) // columns
+    _, channels, height, width = pictures.shape
+    grid = pictures[: rows * columns].reshape(rows, columns, channels, height, width)
+    page = grid.transpose(0, 3, 1, 4, 2).reshape(rows * height, columns * width, channels)
+    page = np.clip((page + 1) / 2, 0, 1)
+    if channels == 3:
+        return page
+    return page[:, :, 0]

@@ -1,0 +1,37 @@
+"""A table as a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import penchant
+from matplotlib.figure import Figure
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
+    """Columns are as wide as what they hold."""
+    letters = []
+    for column in zip(head, *rows):
+        letters.append(4 + max(map(len, column)))
+    total = sum(letters)
+    figure = Figure(figsize=(0.085 * total + 0.4, 0.32 * len(rows) + 1.0))
+    axes = figure.subplots()
+    axes.axis("off")
+    drawn = axes.table(
+        cellText=[list(row) for row in rows],
+        colLabels=list(head),
+        colWidths=[count / total for count in letters],
+        loc="center",
+        cellLoc="left",
+    )
+    drawn.auto_set_font_size(False)
+    drawn.set_fontsize(9)
+    drawn.scale(1, 1.3)
+    return figure
+
+
+def text(quantity: penchant.Quantity) -> str:
+    """Value and error in few digits."""
+    if quantity.stderr is None:
+        return f"{quantity.value:.3g}"
+    return f"{quantity.value:.3g} ± {quantity.stderr:.2g}"

@@ -1,0 +1,198 @@
+"""Adversarially learned inference: encoder and decoder with joints that cannot be told apart.
+
+The encoder's pairs are (x, F(x, e)), the decoder's (G(z), z). Variants add to it: `alice-l2` the
+squared error of reconstructions, `alice-adversarial` a second discriminator that tells (x, x) from
+(x, reconstruction), `mine` the information between x and z, with adaptive clipping. With q the
+encoder's joint, reconstruction error <= KL of the joints - I_q(x, z) + H_q(x), and H_q(x) is that
+of the data (the thesis writes H_q(z)): so it is the encoder's information that helps; the decoder's
+can be chosen, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+
+from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped
+from penchant_mine.numerics.generative.gan import (
+    BETAS,
+    adam,
+    draw_rows,
+    fake_loss,
+    real_loss,
+    scores_of,
+    update,
+)
+from penchant_mine.numerics.information.bounds import DonskerVaradhan
+
+RECONSTRUCTING = ("alice-l2", "alice-adversarial")  # variants that learn from reconstructions
+
+
+@dataclass(frozen=True)
+class AliRecipe:
+    """How a model is trained; `beta` weighs the information, `weight` the terms of ALICE."""
+
+    steps: int
+    batch: int
+    learning_rate: float
+    beta: float
+    weight: float
+    latent: int
+    noise_inputs: int
+    ema: float
+    information_of: str  # whose pairs (x, z): encoder or decoder
+
+
+@dataclass
+class Model:
+    """The networks of one model; the last two only where the variant has them."""
+
+    encoder: nn.Module
+    decoder: nn.Module
+    discriminator: nn.Module
+    statistics: nn.Module | None = None
+    pair_discriminator: nn.Module | None = None
+
+    def infer(self, x: Tensor, generator: Generator, noise_inputs: int) -> Tensor:
+        """A draw of z for each x."""
+        noise = normal(len(x), noise_inputs, generator, x.device)
+        return self.encoder(x, noise)
+
+    def networks(self) -> list[nn.Module]:
+        """Those that are there."""
+        return [network for network in vars(self).values() if network is not None]
+
+
+def normal(count: int, size: int, generator: Generator, device: torch.device) -> Tensor:
+    """Standard normal rows."""
+    return torch.randn(count, size, generator=generator, device="cpu").to(device)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step learns from.
+
+    Data x and prior z; what the encoder infers from x, the decoder makes of z, and, for variants
+    that need it, makes again of what was inferred.
+    """
+
+    x: Tensor
+    z: Tensor
+    inferred: Tensor
+    made: Tensor
+    again: Tensor | None = None
+
+    def detached(self) -> Batch:
+        """The same numbers, through which nothing is learnt by those who made them."""
+        again = None if self.again is None else self.again.detach()
+        return Batch(
+            self.x.detach(), self.z.detach(), self.inferred.detach(), self.made.detach(), again
+        )
+
+    def informed(self, side: str) -> tuple[Tensor, Tensor]:
+        """The pairs (x, z) of the encoder or the decoder."""
+        return (self.x, self.inferred) if side == "encoder" else (self.made, self.z)
+
+    def real_pairs(self) -> Tensor:
+        """(x, x)."""
+        return torch.cat([self.x, self.x], 1)
+
+    def reconstructed_pairs(self) -> Tensor:
+        """(x, reconstruction)."""
+        assert self.again is not None
+        return torch.cat([self.x, self.again], 1)
+
+
+def train_model(
+    model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator
+) -> None:
+    """Train in place.
+
+    Args:
+        model: The networks.
+        variant: `ali`, `alice-l2`, `alice-adversarial` or `mine`.
+        data: Real samples.
+        recipe: How they are trained.
+        generator: For batches, noise and prior.
+    """
+    parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
+    both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=BETAS)
+    judges = _Judges(model, recipe)
+    for _ in range(recipe.steps):
+        x = draw_rows(data, recipe.batch, generator)
+        z = normal(recipe.batch, recipe.latent, generator, data.device)
+        inferred = model.infer(x, generator, recipe.noise_inputs)
+        again = model.decoder(inferred) if variant in RECONSTRUCTING else None
+        made = model.decoder(z)
+        batch = Batch(x, z, inferred, made, again)
+        judges.learn(batch.detached())
+        _train_both(model, both, parameters, recipe, batch)
+
+
+class _Judges:
+    """Discriminators and statistics network, an optimiser and a loss each."""
+
+    def __init__(self, model: Model, recipe: AliRecipe) -> None:
+        self._model = model
+        self._side = recipe.information_of
+        self._bound = DonskerVaradhan(recipe.ema)
+        self._optimizers = {}
+        for name in ("discriminator", "statistics", "pair_discriminator"):
+            network = getattr(model, name)
+            if network is not None:
+                self._optimizers[name] = adam(network, recipe.learning_rate)
+
+    def learn(self, batch: Batch) -> None:
+        """One step of each."""
+        model = self._model
+        loss = real_loss(model.discriminator(batch.x, batch.inferred))
+        loss = loss + fake_loss(model.discriminator(batch.made, batch.z))
+        update(self._optimizers["discriminator"], loss)
+        if model.statistics is not None:
+            joint, marginal = scores_of(model.statistics, *batch.informed(self._side))
+            update(self._optimizers["statistics"], self._bound.loss(joint, marginal).sum())
+        if model.pair_discriminator is not None:
+            loss = real_loss(model.pair_discriminator(batch.real_pairs()))
+            loss = loss + fake_loss(model.pair_discriminator(batch.reconstructed_pairs()))
+            update(self._optimizers["pair_discriminator"], loss)
+
+
+def _train_both(
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    parameters: Sequence[nn.Parameter],
+    recipe: AliRecipe,
+    batch: Batch,
+) -> None:
+    """Encoder and decoder: swap the discriminator's answers, plus the term of the variant."""
+    loss = fake_loss(model.discriminator(batch.x, batch.inferred))
+    loss = loss + real_loss(model.discriminator(batch.made, batch.z))
+    if model.pair_discriminator is not None:
+        fooled = real_loss(model.pair_discriminator(batch.reconstructed_pairs()))
+        loss = loss + recipe.weight * fooled
+    elif batch.again is not None:
+        squares = (batch.again - batch.x).square().flatten(1).sum(1)
+        loss = loss + recipe.weight * squares.mean()
+    statistics = model.statistics
+    gradients = list(torch.autograd.grad(loss, parameters, retain_graph=statistics is not None))
+    if statistics is not None:
+        joint, marginal = scores_of(statistics, *batch.informed(recipe.information_of))
+        information = DonskerVaradhan(1.0).value(joint, marginal).sum()
+        informative = _gradients(-information, parameters)
+        clipped = adaptively_clipped(gradients, informative)
+        gradients = [g + recipe.beta * extra for g, extra in zip(gradients, clipped)]
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+def _gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Gradients, 0 for parameters that the loss does not depend on."""
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    gradients = []
+    for parameter, gradient in zip(parameters, found):
+        gradients.append(torch.zeros_like(parameter) if gradient is None else gradient)
+    return gradients

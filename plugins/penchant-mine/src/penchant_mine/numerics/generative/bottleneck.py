@@ -1,0 +1,259 @@
+"""Classifiers with a noisy representation, and what keeps the representation small.
+
+Encoders: `plain` z = enc(x); `gaussian` z = mu(x) + sigma(x) e; `additive` z = enc(x + s e);
+`propagated` z = enc([x, e]).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from penchant_mine.numerics.generative.gan import adam, update
+from penchant_mine.numerics.information.bounds import DonskerVaradhan
+
+NARROW = 5.0  # sigma = softplus(output - 5): a young encoder is nearly without noise (Alemi et al.)
+SMALLEST = 1e-6  # of sigma
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: the encoder, and what regularises it."""
+
+    encoder: str = "plain"
+    regulariser: str = ""
+    input_noise: bool = False
+
+
+ROWS = {
+    "baseline": Row(),
+    "dropout": Row(regulariser="dropout"),
+    "confidence-penalty": Row(regulariser="confidence"),
+    "label-smoothing": Row(regulariser="smoothing"),
+    "variational": Row("gaussian", "variational"),
+    "variational-noise": Row("gaussian", "variational", input_noise=True),
+    "mine-gaussian": Row("gaussian", "mine"),
+    "mine-propagated": Row("propagated", "mine"),
+    "mine-additive": Row("additive", "mine", input_noise=True),
+}
+
+
+@dataclass(frozen=True)
+class BottleneckRecipe:
+    """How a row is trained; betas by regulariser."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    decay: float
+    beta_mine: float
+    beta_variational: float
+    beta_confidence: float
+    smoothing: float
+    dropout: float
+    noise_std: float
+    ema: float
+
+
+def noise_like(values: Tensor, generator: Generator) -> Tensor:
+    """Standard normal numbers in the shape of these, from a CPU generator."""
+    return torch.randn(values.shape, generator=generator, device="cpu").to(values)
+
+
+class Classifier(nn.Module):
+    """Encoder and linear decoder."""
+
+    def __init__(
+        self,
+        row: Row,
+        size: int,
+        widths: Sequence[int],
+        code: int,
+        classes: int,
+        *,
+        propagated: int,
+    ) -> None:
+        super().__init__()
+        self.row = row
+        self.code = code
+        self.propagated = propagated if row.encoder == "propagated" else 0
+        numbers = 2 * code if row.encoder == "gaussian" else code
+        sizes = [size + self.propagated, *widths, numbers]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.decoder = nn.Linear(code, classes)
+
+    def encode(
+        self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A draw of z, and the mean and standard deviation of a Gaussian encoder.
+
+        For other encoders these are z itself and zeros.
+        """
+        x = self._with_noise(x, recipe, generator)
+        drops = training and self.row.regulariser == "dropout"
+        last = len(self.layers) - 1
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if number == last:
+                break
+            x = functional.relu(x)
+            if drops:
+                chance = torch.rand(x.shape, generator=generator, device="cpu").to(x)
+                x = x * (chance >= recipe.dropout) / (1 - recipe.dropout)
+        if self.row.encoder != "gaussian":
+            return x, x, torch.zeros_like(x)
+        mean = x[:, : self.code]
+        sigma = functional.softplus(x[:, self.code :] - NARROW) + SMALLEST
+        return mean + sigma * noise_like(mean, generator), mean, sigma
+
+    def _with_noise(self, x: Tensor, recipe: BottleneckRecipe, generator: Generator) -> Tensor:
+        if self.row.input_noise:
+            x = x + recipe.noise_std * noise_like(x, generator)
+        if self.propagated:
+            noise = torch.randn(len(x), self.propagated, generator=generator, device="cpu")
+            x = torch.cat([x, noise.to(x)], 1)
+        return x
+
+
+class NoisyStatistics(nn.Module):
+    """Statistics network with noise before every layer (table C.12)."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        sizes = [size, width, width, 1]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.deviations = (0.3, 0.5, 0.5)
+
+    def forward(self, x: Tensor, z: Tensor, generator: Generator) -> Tensor:
+        """Scores (1, samples)."""
+        hidden = torch.cat([x, z], 1)
+        for number, (layer, deviation) in enumerate(zip(self.layers, self.deviations)):
+            hidden = layer(hidden + deviation * noise_like(hidden, generator))
+            hidden = functional.elu(hidden) if number < 2 else hidden
+        return hidden.reshape(1, -1)
+
+    def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Joint (1, samples) and marginal scores (1, 1, samples)."""
+        return self(x, z, generator), self(x, z.roll(1, 0), generator)[:, None]
+
+
+def train_row(
+    classifier: Classifier,
+    statistics: NoisyStatistics | None,
+    x: Tensor,
+    labels: Tensor,
+    recipe: BottleneckRecipe,
+    generator: Generator,
+) -> None:
+    """Train in place. The statistics network has its own optimiser and its own loss.
+
+    Args:
+        classifier: Encoder and decoder.
+        statistics: What the information is estimated with; None: it is not.
+        x: Inputs (samples, size).
+        labels: Classes (samples,).
+        recipe: How they are trained.
+        generator: For batches and all noise.
+    """
+    optimizer = adam(classifier, recipe.learning_rate)
+    judge = None if statistics is None else adam(statistics, recipe.learning_rate)
+    bound = DonskerVaradhan(recipe.ema)
+    for epoch in range(recipe.epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * recipe.decay ** (epoch // 2)
+        order = torch.randperm(len(x), generator=generator, device="cpu").to(x.device)
+        for rows in order.split(recipe.batch):
+            inputs = x[rows]
+            z, mean, sigma = classifier.encode(inputs, recipe, generator, training=True)
+            informed = statistics is not None and len(rows) > 1
+            if informed:
+                joint, marginal = statistics.scores(inputs, z.detach(), generator)
+                update(judge, bound.loss(joint, marginal).sum())
+            loss = _supervised(classifier.decoder(z), labels[rows], classifier.row, recipe)
+            if classifier.row.regulariser == "variational":
+                loss = loss + recipe.beta_variational * _kl_to_standard(mean, sigma)
+            if informed:
+                joint, marginal = statistics.scores(inputs, z, generator)
+                information = DonskerVaradhan(1.0).value(joint, marginal).sum()
+                loss = loss + recipe.beta_mine * information
+            update(optimizer, loss)
+
+
+def _supervised(logits: Tensor, labels: Tensor, row: Row, recipe: BottleneckRecipe) -> Tensor:
+    smoothing = recipe.smoothing if row.regulariser == "smoothing" else 0.0
+    loss = functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+    if row.regulariser == "confidence":
+        log_p = logits.log_softmax(1)
+        negative_entropy = (log_p.exp() * log_p).sum(1).mean()
+        loss = loss + recipe.beta_confidence * negative_entropy
+    return loss
+
+
+def _kl_to_standard(mean: Tensor, sigma: Tensor) -> Tensor:
+    """KL of N(mean, sigma^2) to N(0, 1), summed over components."""
+    pointwise = mean.square() + sigma.square() - 1 - 2 * sigma.log()
+    return 0.5 * pointwise.sum(1).mean()
+
+
+@torch.no_grad()
+def error_rate(
+    classifier: Classifier,
+    x: Tensor,
+    labels: Tensor,
+    recipe: BottleneckRecipe,
+    draws: int,
+    generator: Generator,
+) -> float:
+    """Misclassified share; class probabilities are averaged over draws of the representation."""
+    probabilities = 0
+    for _ in range(draws):
+        z, _, _ = classifier.encode(x, recipe, generator)
+        probabilities = probabilities + classifier.decoder(z).softmax(1)
+    return float((probabilities.argmax(1) != labels).double().mean())
+
+
+@torch.no_grad()
+def information_from_density(z: Tensor, mean: Tensor, sigma: Tensor) -> tuple[float, float]:
+    """I(X; Z) of a Gaussian encoder over these very inputs, and its standard error.
+
+    The mean of log p(z|x) - log mean_j p(z|x_j): between 0 and log(samples), exact for X uniform on
+    the inputs, up to the draw of z. Where every draw tells its input from all others, the error is
+    that of one draw in all which two inputs share.
+    """
+    z, mean, sigma = (each.to(torch.float64) for each in (z, mean, sigma))
+    inverse = 1 / sigma.square()
+    constant = -(sigma.log().sum(1)) - 0.5 * (mean.square() * inverse).sum(1)
+    # Without what cancels, (draws, inputs).
+    log_p = constant + z @ (mean * inverse).T - 0.5 * z.square() @ inverse.T
+    pointwise = log_p.diagonal() - torch.logsumexp(log_p, 1) + math.log(len(z))
+    stderr = float(pointwise.std()) / math.sqrt(len(z))
+    return float(pointwise.mean()), max(stderr, math.log(2) / len(z))
+
+
+@torch.no_grad()
+def information_upper_bound(mean: Tensor, sigma: Tensor) -> tuple[float, float]:
+    """Mean KL of a Gaussian encoder's density to one normal: never below I(X; Z).
+
+    I(X; Z) = E KL(p(z|x) | p(z)) <= E KL(p(z|x) | r(z)) for every r. Here r has the mean and the
+    variances of all z, which is the best normal with independent components. With noise on the
+    input, mean and sigma belong to the noisy input, and I(X; Z) is at most its information.
+
+    Args:
+        mean: Means (samples, components) of the encoder.
+        sigma: Its standard deviations.
+
+    Returns:
+        The bound and its standard error over samples.
+    """
+    mean, sigma = mean.to(torch.float64), sigma.to(torch.float64)
+    centre = mean.mean(0)
+    variance = (mean - centre).square().mean(0) + sigma.square().mean(0)
+    ratio = sigma.square() / variance
+    away = (mean - centre).square() / variance
+    pointwise = 0.5 * (ratio + away - 1 - ratio.log()).sum(1)
+    return float(pointwise.mean()), float(pointwise.std()) / math.sqrt(len(mean))

@@ -1,0 +1,177 @@
+"""A generative adversarial network, with the information between samples and code as second aim.
+
+Discriminator, statistics network and generator have an optimiser each; the statistics network
+learns from its own loss only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.trainer import outputs
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped
+from penchant_mine.numerics.information.bounds import DonskerVaradhan
+
+BETAS = (0.5, 0.999)  # of Adam, as published
+LAST = 0.9  # the information is that of the steps after this share of all
+CHUNK = 1000  # samples made at once
+
+
+@dataclass(frozen=True)
+class GanRecipe:
+    """How a GAN is trained; `beta` is the weight of the information (0: an ordinary GAN)."""
+
+    steps: int
+    batch: int
+    learning_rate: float
+    beta: float
+    noise_inputs: int
+    code: int
+    prior: str
+    ema: float
+
+
+@dataclass
+class Players:
+    """The three networks; `statistics` scores (sample, code)."""
+
+    generator: nn.Module
+    discriminator: nn.Module
+    statistics: nn.Module | None
+
+
+def draw_prior(
+    count: int, size: int, prior: str, generator: Generator, device: torch.device
+) -> Tensor:
+    """Standard normal, or uniform on [-1, 1]."""
+    if prior == "normal":
+        drawn = torch.randn(count, size, generator=generator, device="cpu")
+    else:
+        drawn = 2 * torch.rand(count, size, generator=generator, device="cpu") - 1
+    return drawn.to(device)
+
+
+def draw_rows(data: Tensor, count: int, generator: Generator) -> Tensor:
+    """Rows of the data, drawn with replacement."""
+    rows = torch.randint(len(data), (count,), generator=generator, device="cpu")
+    return data[rows.to(data.device)]
+
+
+def real_loss(logits: Tensor) -> Tensor:
+    """Cross-entropy of "this is real"."""
+    return functional.softplus(-logits).mean()
+
+
+def fake_loss(logits: Tensor) -> Tensor:
+    """Cross-entropy of "this is not real"."""
+    return functional.softplus(logits).mean()
+
+
+def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
+    """Joint (1, samples) and marginal scores (1, 1, samples).
+
+    The batch was drawn at random, so one shift is a derangement.
+    """
+    joint = statistics(samples, code).reshape(1, -1)
+    marginal = statistics(samples, code.roll(1, 0)).reshape(1, 1, -1)
+    return joint, marginal
+
+
+def adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
+    """The optimiser of every player."""
+    return torch.optim.Adam(network.parameters(), lr=learning_rate, betas=BETAS)
+
+
+def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step down a loss."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+
+
+def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Generator) -> float:
+    """Train in place.
+
+    Args:
+        players: The networks.
+        data: Real samples.
+        recipe: How they are trained.
+        generator: For batches and latent vectors.
+
+    Returns:
+        The mean information over the last tenth of the steps, in nats on training batches; 0
+        without a statistics network.
+    """
+    of_generator = adam(players.generator, recipe.learning_rate)
+    of_discriminator = adam(players.discriminator, recipe.learning_rate)
+    informant = None
+    if players.statistics is not None:
+        informant = _Informant(players.statistics, recipe)
+    latent_size = recipe.noise_inputs + recipe.code
+    for step in range(recipe.steps):
+        real = draw_rows(data, recipe.batch, generator)
+        latent = draw_prior(recipe.batch, latent_size, recipe.prior, generator, data.device)
+        fake = players.generator(latent)
+        code = latent[:, recipe.noise_inputs :]
+        loss = real_loss(players.discriminator(real))
+        loss = loss + fake_loss(players.discriminator(fake.detach()))
+        update(of_discriminator, loss)
+        if informant is not None:
+            informant.learn(fake.detach(), code, seen=step >= LAST * recipe.steps)
+        _update_generator(of_generator, players, fake, code, recipe.beta)
+    return informant.mean() if informant is not None else 0.0
+
+
+class _Informant:
+    """The statistics network with its own optimiser, and what it saw at the end."""
+
+    def __init__(self, network: nn.Module, recipe: GanRecipe) -> None:
+        self._network = network
+        self._optimizer = adam(network, recipe.learning_rate)
+        self._bound = DonskerVaradhan(recipe.ema)
+        self._seen: list[Tensor] = []
+
+    def learn(self, samples: Tensor, code: Tensor, *, seen: bool) -> None:
+        joint, marginal = scores_of(self._network, samples, code)
+        update(self._optimizer, self._bound.loss(joint, marginal).sum())
+        if seen:
+            self._seen.append(self._bound.value(joint.detach(), marginal.detach()))
+
+    def mean(self) -> float:
+        return float(torch.cat(self._seen).mean()) if self._seen else 0.0
+
+
+def _update_generator(
+    optimizer: torch.optim.Optimizer, players: Players, fake: Tensor, code: Tensor, beta: float
+) -> None:
+    """Both gradients of the whole generator first, then the clip, then one step."""
+    parameters = list(players.generator.parameters())
+    statistics = players.statistics
+    loss = real_loss(players.discriminator(fake))
+    gradients = list(torch.autograd.grad(loss, parameters, retain_graph=statistics is not None))
+    if statistics is not None:
+        joint, marginal = scores_of(statistics, fake, code)
+        information = DonskerVaradhan(1.0).value(joint, marginal).sum()
+        informative = torch.autograd.grad(-information, parameters)
+        clipped = adaptively_clipped(gradients, informative)
+        gradients = [g + beta * extra for g, extra in zip(gradients, clipped)]
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+@torch.no_grad()
+def generate(
+    network: nn.Module, count: int, recipe: GanRecipe, generator: Generator, device: torch.device
+) -> Tensor:
+    """Samples in evaluation mode (running batch-norm statistics)."""
+    latent_size = recipe.noise_inputs + recipe.code
+    latent = draw_prior(count, latent_size, recipe.prior, generator, device)
+    network.eval()
+    samples = outputs(network, latent, chunk=CHUNK)
+    network.train()
+    return samples

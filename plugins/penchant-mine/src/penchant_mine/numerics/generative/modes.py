@@ -1,0 +1,148 @@
+"""Which modes of the data are among generated samples.
+
+Points are judged by one normal a mode, stacked digits by a classifier of single channels that is
+trained on the data in the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from penchant_numerics.ensembles import constructed
+from penchant_numerics.trainer import outputs
+from torch import Generator, Tensor, nn
+
+from penchant_mine.numerics.generative.classifiers import train_classifier
+from penchant_mine.numerics.generative.networks import Downwards
+
+FARTHEST = 4.0  # standard deviations of a mode beyond which a point belongs to none
+DIGITS = 10
+BATCH = 64
+LEARNING_RATE = 1e-3
+CHUNK = 500  # images judged at once
+
+Judge = Callable[[Tensor], Tensor]  # samples -> mode of each, -1 for none
+
+
+def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
+    """For points: within four standard deviations of the likeliest mode, a point belongs to it."""
+    flat = inputs.flatten(1).to(torch.float64)
+    size = flat.shape[1]
+    identity = torch.eye(size, device=flat.device, dtype=flat.dtype)
+    means, roots, log_dets = [], [], []
+    for mode in range(modes):
+        own = flat[labels == mode]
+        covariance = torch.cov(own.T).reshape(size, size) + 1e-9 * identity
+        factor = torch.linalg.cholesky(covariance)
+        means.append(own.mean(0))
+        roots.append(torch.linalg.solve_triangular(factor, identity, upper=False))
+        log_dets.append(factor.diagonal().log().sum())
+    mean = torch.stack(means)
+    root = torch.stack(roots)
+    log_det = torch.stack(log_dets)
+
+    def judge(samples: Tensor) -> Tensor:
+        away = samples.flatten(1).to(torch.float64)[:, None] - mean  # (samples, modes, size)
+        squared = torch.einsum("mij,smj->smi", root, away).square().sum(2)
+        nearest = (squared / 2 + log_det).argmin(1)
+        inside = squared.gather(1, nearest[:, None])[:, 0] <= FARTHEST**2
+        return torch.where(inside, nearest, -1)
+
+    return judge
+
+
+def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
+    """A small convolutional classifier of single channels, height x width."""
+    return Downwards((1, *size), channels, DIGITS)
+
+
+def train_digit_network(
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    steps: int,
+    channels: Sequence[int],
+    generator: Generator,
+) -> tuple[nn.Module, float]:
+    """Train it on stacked digits.
+
+    Args:
+        inputs: Images (samples, channels, height, width).
+        labels: Digits of the channels read as a number, first channel first.
+        steps: Training steps.
+        channels: Feature maps of the network.
+        generator: For its weights and batches.
+
+    Returns:
+        The network, and how often it is right about all channels of samples kept from training.
+    """
+    count, depth = inputs.shape[:2]
+    places = [DIGITS ** (depth - 1 - place) for place in range(depth)]
+    digits = torch.stack([labels // place % DIGITS for place in places], 1)  # (samples, channels)
+    kept = max(1, count // 10)
+    network = constructed(
+        lambda: digit_network(inputs.shape[2:], channels), generator.initial_seed()
+    )
+    network = network.to(inputs.device)
+
+    def batch() -> tuple[Tensor, Tensor]:
+        rows = torch.randint(kept, count, (BATCH,), generator=generator, device="cpu")
+        rows = rows.to(inputs.device)
+        return _single_channels(inputs[rows]), digits[rows].flatten()
+
+    train_classifier(network, batch, steps=steps, learning_rate=LEARNING_RATE)
+    right = digit_judge(network)(inputs[:kept]) == labels[:kept]
+    return network, float(right.double().mean())
+
+
+def _single_channels(images: Tensor) -> Tensor:
+    return images.flatten(0, 1)[:, None]
+
+
+def digit_judge(network: nn.Module) -> Judge:
+    """For stacked digits: the digits of all channels read as a number."""
+
+    def one_part(samples: Tensor) -> Tensor:
+        logits = network(_single_channels(samples))
+        return logits.argmax(1).reshape(-1, samples.shape[1])
+
+    def judge(samples: Tensor) -> Tensor:
+        found = outputs(one_part, samples, chunk=CHUNK)
+        depth = samples.shape[1]
+        place = DIGITS ** torch.arange(depth - 1, -1, -1, device=found.device)
+        return (found * place).sum(1)
+
+    return judge
+
+
+def coverage(found: Tensor, share: Tensor, *, captured: float) -> dict[str, float]:
+    """How samples are spread over the modes of the data.
+
+    Args:
+        found: Mode of every sample (samples,), -1 for none.
+        share: Share of the data in every mode (modes,).
+        captured: A mode is captured if it has at least this share of the samples that it would
+            have if all were drawn from the data.
+
+    Returns:
+        `modes` that are captured, `modes-seen` that have a sample, `quality`, the share of samples
+        that belong to a mode, and `kl`, KL(samples | data) over these; if there are none, that of
+        samples all in the rarest mode.
+    """
+    counts = torch.bincount(found[found >= 0], minlength=len(share)).to(torch.float64)
+    total = float(counts.sum())
+    known = share.clamp(min=float(share[share > 0].min()) / 2)
+    if not total:
+        rarest = -math.log(float(known.min()))
+        return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0}
+    p = counts / total
+    due = captured * share * len(found)
+    has_its_share = (counts > 0) & (counts >= due)
+    return {
+        "modes": float(has_its_share.sum()),
+        "modes-seen": float((counts > 0).sum()),
+        "kl": float(torch.special.xlogy(p, p / known).sum()),
+        "quality": total / len(found),
+    }

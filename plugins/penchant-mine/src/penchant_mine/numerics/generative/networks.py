@@ -1,0 +1,156 @@
+"""Networks of adversarial models: perceptrons for points, strided convolutions for images.
+
+Tables C.1 to C.11 of the thesis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from penchant_mine.numerics.information.conditioned_convolutions import ConditionedConvolutions
+
+Shape = tuple[int, ...]
+
+
+def perceptron(
+    sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2
+) -> nn.Sequential:
+    """Linear layers with leaky ReLU between them, batch-normalised where asked for."""
+    layers: list[nn.Module] = []
+    for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
+        layers.append(nn.Linear(a, b))
+        if number == len(sizes) - 2:
+            break
+        if batch_norm:
+            layers.append(nn.BatchNorm1d(b))
+        layers.append(nn.LeakyReLU(slope))
+    return nn.Sequential(*layers)
+
+
+def halved(side: int, times: int) -> list[int]:
+    """Side lengths of a map after 0, 1, ... convolutions of stride 2."""
+    sides = [side]
+    for _ in range(times):
+        sides.append((sides[-1] + 1) // 2)
+    return sides
+
+
+class Upwards(nn.Module):
+    """Latent vector to image: a linear layer, then transposed 5 x 5 convolutions of stride 2.
+
+    tanh at the end (tables C.1, C.5, C.9).
+    """
+
+    def __init__(self, latent: int, shape: Shape, channels: Sequence[int]) -> None:
+        super().__init__()
+        times = len(channels)
+        heights = halved(shape[1], times)[::-1]
+        widths = halved(shape[2], times)[::-1]
+        wide = [*channels[::-1], shape[0]]  # channels are listed as a discriminator meets them
+        self.start = (wide[0], heights[0], widths[0])
+        self.project = nn.Sequential(nn.Linear(latent, math.prod(self.start)), nn.ReLU())
+        layers: list[nn.Module] = []
+        for number, (a, b) in enumerate(zip(wide, wide[1:])):
+            # Odd sides are met by one row or column more.
+            more = (
+                heights[number + 1] - 2 * heights[number] + 1,
+                widths[number + 1] - 2 * widths[number] + 1,
+            )
+            layers.append(nn.ConvTranspose2d(a, b, 5, stride=2, padding=2, output_padding=more))
+            if number == times - 1:
+                layers.append(nn.Tanh())
+            else:
+                layers += [nn.BatchNorm2d(b), nn.ReLU()]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Images in [-1, 1]."""
+        return self.layers(self.project(z).reshape(-1, *self.start))
+
+
+class Downwards(nn.Module):
+    """Image to numbers: 5 x 5 convolutions of stride 2.
+
+    Further inputs join as constant maps or before the head. Tables C.2, C.4 and C.8 have ReLU
+    (slope 0), the discriminators of tables C.6 and C.10 leaky ReLU.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        channels: Sequence[int],
+        outputs: int,
+        *,
+        maps: int = 0,
+        joined: int = 0,
+        hidden: int | None = None,
+        slope: float = 0.0,
+    ) -> None:
+        super().__init__()
+        sizes = [shape[0] + maps, *channels]
+        layers: list[nn.Module] = []
+        for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
+            layers.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
+            if number:
+                layers.append(nn.BatchNorm2d(b))
+            layers.append(nn.LeakyReLU(slope))
+        self.layers = nn.Sequential(*layers)
+        smallest = [halved(side, len(channels))[-1] for side in shape[1:]]
+        flat = sizes[-1] * math.prod(smallest) + joined
+        head: list[nn.Module] = []
+        if hidden:
+            head += [nn.Linear(flat, hidden), nn.LeakyReLU(slope)]
+        head.append(nn.Linear(hidden or flat, outputs))
+        self.head = nn.Sequential(*head)
+        self.maps = maps
+
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
+        """Numbers (samples, outputs), with another vector of each sample where one is taken."""
+        if self.maps:
+            assert other is not None
+            constant = other[:, :, None, None].expand(-1, -1, *x.shape[2:])
+            x = torch.cat([x, constant], 1)
+        features = self.layers(x).flatten(1)
+        if other is not None and not self.maps:
+            features = torch.cat([features, other], 1)
+        return self.head(features)
+
+
+class Joined(nn.Module):
+    """A perceptron over two vectors laid end to end."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = perceptron(sizes)
+
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
+        """Numbers (samples, outputs)."""
+        flat = x.flatten(1)
+        if other is not None:
+            flat = torch.cat([flat, other.flatten(1)], 1)
+        return self.layers(flat)
+
+
+class ConditionedScores(nn.Module):
+    """The convolutional statistics network, called with image and vector apart."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        condition: int,
+        channels: Sequence[int],
+        hidden: int | None,
+        activation: str,
+    ) -> None:
+        super().__init__()
+        self.network = ConditionedConvolutions(
+            shape, condition, channels=channels, hidden=hidden, activation=activation
+        )
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        """Scores (samples, 1)."""
+        return self.network.scores(x, other)

@@ -1,0 +1,18 @@
+"""Images as generative models take them, and how many samples are kept for figures."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+POINTS = 2000
+PICTURES = 64
+
+
+def scaled(inputs: Tensor) -> Tensor:
+    """Pixels from [0, 1] to [-1, 1]; points as they are."""
+    return 2 * inputs - 1 if inputs.ndim == 4 else inputs
+
+
+def shown(samples: Tensor) -> Tensor:
+    """The first samples, as many as a figure shows."""
+    return samples[:PICTURES] if samples.ndim == 4 else samples[:POINTS]

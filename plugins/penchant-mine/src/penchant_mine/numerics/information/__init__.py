@@ -1,0 +1,1 @@
+"""Mutual information: bounds, neighbours, bins, and what is known exactly."""

@@ -1,0 +1,96 @@
+"""Mutual information of variables that are jointly normal, from their canonical correlations."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+NEGLIGIBLE = 1e-10  # share of the largest singular value below which one is rounding
+FEWEST = 20  # samples, below which nothing is called far from normal
+
+
+def canonical_correlations(x: Tensor, z: Tensor) -> Tensor:
+    """Correlations (min of both ranks,) between x (samples, size) and z, descending, float64."""
+    left = _basis(x.to(torch.float64))
+    right = _basis(z.to(torch.float64))
+    return torch.linalg.svdvals(left.T @ right).clamp(0, 1)
+
+
+def _basis(values: Tensor) -> Tensor:
+    """Orthonormal columns that span the centred columns."""
+    centred = values - values.mean(0)
+    left, singular, _ = torch.linalg.svd(centred, full_matrices=False)
+    return left[:, singular > NEGLIGIBLE * singular[0]]
+
+
+def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
+    """Information without bias for normal samples.
+
+    E log det of a sample covariance of n samples in d dimensions is off by the sum of
+    psi((n - i) / 2), i = 1..d, and terms that cancel here. The error is that of the delta method,
+    with the second order that is left where nothing is correlated.
+
+    Args:
+        x: Samples (samples, size) of the first variable.
+        z: Samples (samples, size) of the second.
+
+    Returns:
+        The value, its standard error, and the canonical correlations.
+    """
+    samples = len(x)
+    p, q = _rank(x), _rank(z)
+    if samples <= p + q + 1:
+        raise ValueError(
+            f"expected more pairs than both dimensions together ({p} + {q}) plus one, found "
+            f"{samples}"
+        )
+    correlations = canonical_correlations(x, z)
+    squares = correlations.square().clamp(max=1 - 1e-15)
+    bias = 0.5 * (_digammas(samples, p) + _digammas(samples, q) - _digammas(samples, p + q))
+    value = -0.5 * float(torch.log1p(-squares).sum()) - bias
+    variance = float(squares.sum()) / samples + p * q / (2 * samples**2)
+    return value, math.sqrt(variance), correlations
+
+
+def _rank(values: Tensor) -> int:
+    centred = (values - values.mean(0)).to(torch.float64)
+    return int(torch.linalg.matrix_rank(centred))
+
+
+def _digammas(samples: int, dimensions: int) -> float:
+    numbers = torch.arange(1, dimensions + 1, device="cpu", dtype=torch.float64)
+    return float(torch.special.digamma((samples - numbers) / 2).sum())
+
+
+def far_from_normal(x: Tensor, z: Tensor) -> bool:
+    """Are x and z jointly something else than normal samples would be?
+
+    At 1 %, corrected for the number of comparisons. Looked at are every column's skewness and
+    kurtosis, and the kurtosis of all columns together (Mardia 1970), which also sees normal columns
+    that hang together in another way.
+    """
+    columns = torch.cat([x, z], 1).to(torch.float64)
+    columns = columns[:, columns.std(0) > 0]
+    samples, size = columns.shape
+    if not size or samples < max(FEWEST, 2 * size):
+        return False
+    standard = (columns - columns.mean(0)) / columns.std(0)
+    skewness = standard.pow(3).mean(0) * math.sqrt(samples / 6)
+    kurtosis = (standard.pow(4).mean(0) - 3) * math.sqrt(samples / 24)
+    together = _mardia(columns)
+    level = torch.tensor(0.01 / (4 * size + 2), device="cpu", dtype=torch.float64)
+    limit = -float(torch.special.ndtri(level))
+    scores = torch.cat([skewness, kurtosis, together[None]])
+    return bool((scores.abs() > max(limit, 5.0)).any())
+
+
+def _mardia(columns: Tensor) -> Tensor:
+    """Kurtosis of all columns together, in standard deviations of that of normal samples."""
+    samples = len(columns)
+    basis = _basis(columns)
+    rank = basis.shape[1]
+    expected = rank * (rank + 2)
+    found = basis.square().sum(1).square().sum() * samples
+    return (found - expected) * math.sqrt(samples / (8 * expected))

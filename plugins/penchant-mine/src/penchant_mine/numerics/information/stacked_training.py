@@ -1,0 +1,282 @@
+"""One training loop for every neural estimator: stacked networks, each on its own split.
+
+Network r keeps its own block of samples for the reported value (blocks do not overlap while they
+fit) and another for early stopping. What is reported is the state of a running average of the
+weights that did best on the stopping block, where checks are averaged over a few: the largest of
+many noisy values comes too early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.ensembles import State
+from torch import Generator, Tensor
+
+from penchant_mine.numerics.information.bounds import Bound
+from penchant_mine.numerics.information.statistics_stack import StatisticsStack, held_out_scores
+
+STOPPING_MARGINALS = 4  # shifts of a check; the reported value has more
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How statistics networks are trained and judged."""
+
+    steps: int
+    batch: int
+    learning_rate: float
+    shifts: int
+    check_every: int
+    patience: int
+    average: float
+    held_out: float
+    stopping: float
+    marginals: int
+    smoothed: int = 1
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """x and z (samples, size), and the number of x's partner in z: partners (networks, samples)."""
+
+    x: Tensor
+    z: Tensor
+    partners: Tensor
+
+    def pick(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The pairs (networks, rows, size) with these numbers (networks, rows)."""
+        return self.x[rows], self.z[self.partners.gather(1, rows)]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found, one number a network: `best_step` is that of the kept state."""
+
+    held_out: Tensor
+    training: Tensor
+    sampling_error: Tensor
+    training_error: Tensor
+    best_step: Tensor
+    steps: int
+    diverged: int
+    held_out_count: int
+    curve: Tensor  # (checks, networks): value on the stopping block
+
+    @property
+    def finite(self) -> bool:
+        """Are values and errors numbers?"""
+        numbers = torch.stack([self.held_out, self.training, self.sampling_error])
+        return bool(torch.isfinite(numbers).all())
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sample numbers (networks, ...) of every network's parts."""
+
+    test: Tensor
+    stopping: Tensor
+    training: Tensor
+
+
+def split(samples: int, networks: int, recipe: Recipe, order: Tensor) -> Split:
+    """Blocks of one random order, a network's moved on from the one before.
+
+    So test blocks are disjoint where they fit.
+    """
+    test = max(2, round(recipe.held_out * samples))
+    stopping = max(2, round(recipe.stopping * samples))
+    step = samples // max(1, networks)
+    rows = torch.stack([order.roll(-number * step) for number in range(networks)])
+    return Split(
+        test=rows[:, :test],
+        stopping=rows[:, test : test + stopping],
+        training=rows[:, test + stopping :],
+    )
+
+
+def train(
+    stack: StatisticsStack,
+    bound: Bound,
+    recipe: Recipe,
+    pairing: Pairing,
+    rows: Split,
+    generator: Generator,
+) -> Trained:
+    """Train every network on its own rows of its own pairs.
+
+    Args:
+        stack: The networks; their state is left as it is.
+        bound: What is maximised.
+        recipe: How.
+        pairing: The pairs of every network.
+        rows: Which of them every network learns from, stops on and is judged by.
+        generator: For the order of samples.
+
+    Returns:
+        What was found when no network gained any more, or the steps were used up.
+    """
+    weights = _Weights(stack, recipe)
+    batches = _Batches(rows.training, recipe.batch, generator)
+    loop = _Loop(stack, bound, recipe, pairing, rows, weights)
+    checks = [loop.check(0)]
+    step = 0
+    while step < recipe.steps and loop.since_best < recipe.patience:
+        loop.advance(batches.following())
+        step += 1
+        if step % recipe.check_every == 0 or step == recipe.steps:
+            checks.append(loop.check(step))
+    return loop.finish(step, torch.stack(checks))
+
+
+class _Batches:
+    """Rows of the training part: every network walks through its own order, pass after pass."""
+
+    def __init__(self, rows: Tensor, batch: int, generator: Generator) -> None:
+        self._rows = rows
+        self._generator = generator
+        self.size = min(batch, rows.shape[1])
+        self._order: Tensor | None = None
+        self._position = 0
+
+    def following(self) -> Tensor:
+        """Rows (networks, batch) of the next batch."""
+        if self._order is None or self._position + self.size > self._order.shape[1]:
+            keys = torch.rand(self._rows.shape, generator=self._generator, device="cpu")
+            order = keys.to(self._rows.device).argsort(1)
+            self._order = self._rows.gather(1, order)
+            self._position = 0
+        start = self._position
+        self._position += self.size
+        return self._order[:, start : self._position]
+
+
+class _Weights:
+    """Parameters that learn, their running average, and the best of its states."""
+
+    def __init__(self, stack: StatisticsStack, recipe: Recipe) -> None:
+        trainable = {name for name, _ in stack.module.named_parameters()}
+        self.learning: State = {}
+        self.averaged: State = {}
+        self.best: State = {}
+        self.buffers: State = {}  # stay as they were drawn
+        for name, tensor in stack.state.items():
+            if name not in trainable:
+                self.buffers[name] = tensor
+                continue
+            self.learning[name] = tensor.clone().requires_grad_()
+            self.averaged[name] = tensor.clone()
+            self.best[name] = tensor.clone()
+        parameters = list(self.learning.values())
+        fused = parameters[0].device.type in ("cpu", "cuda")
+        self._optimizer = torch.optim.Adam(parameters, lr=recipe.learning_rate, fused=fused)
+        self._average = recipe.average
+        self._averages = 0
+
+    def update(self, loss: Tensor) -> None:
+        """One step down the loss, which enters the average."""
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._optimizer.step()
+        self._averages += 1
+        # Young averages forget their start faster.
+        young = self._averages / (self._averages + 9)
+        weight = 1 - min(self._average, young)
+        newest = [parameter.detach() for parameter in self.learning.values()]
+        torch._foreach_lerp_(list(self.averaged.values()), newest, weight)
+
+    def keep(self, better: Tensor) -> None:
+        """The averages of these networks (networks,) are the best so far."""
+        for name, kept in self.best.items():
+            kept[better] = self.averaged[name][better]
+
+
+class _Loop:
+    """Steps and checks of all networks, each of which goes on while any of them gains."""
+
+    def __init__(
+        self,
+        stack: StatisticsStack,
+        bound: Bound,
+        recipe: Recipe,
+        pairing: Pairing,
+        rows: Split,
+        weights: _Weights,
+    ) -> None:
+        self.stack = stack
+        self.bound = bound
+        self.recipe = recipe
+        self.pairing = pairing
+        self.rows = rows
+        self.weights = weights
+        device = pairing.x.device
+        count = len(stack)
+        self.best_value = torch.full((count,), -math.inf, device=device, dtype=torch.float64)
+        self.best_step = torch.zeros(count, device=device, dtype=torch.int64)
+        self.diverged = torch.zeros(count, device=device, dtype=torch.bool)
+        self.since_best = 0
+        self._recent: list[Tensor] = []
+
+    def advance(self, rows: Tensor) -> None:
+        """One step of all networks; the sum of their losses keeps their gradients apart."""
+        shifts = shifts_for(rows.shape[1], self.recipe.shifts)
+        x, z = self.pairing.pick(rows)
+        state = {**self.weights.buffers, **self.weights.learning}
+        scores = self.stack.scores(x, z, shifts, state=state)
+        loss = self.bound.loss(scores[:, 0], scores[:, 1:])
+        finite = torch.where(torch.isfinite(loss), loss, 0.0)
+        self.weights.update(finite.sum())
+
+    def check(self, step: int) -> Tensor:
+        """Judge the averaged weights on the stopping block and keep those that are better."""
+        marginals = min(STOPPING_MARGINALS, self.recipe.marginals)
+        shifts = shifts_for(self.rows.stopping.shape[1], marginals)
+        scores = self._scores(self.weights.averaged, self.rows.stopping, shifts)
+        value = self.bound.value(*scores)
+        self.diverged |= ~torch.isfinite(value)
+        # One lucky check is no gain: the mean of the last few is compared.
+        self._recent = [*self._recent, value][-self.recipe.smoothed :]
+        smooth = torch.stack(self._recent).mean(0)
+        better = smooth > self.best_value  # never true for what is not a number
+        self.best_value = torch.where(better, smooth, self.best_value)
+        self.best_step[better] = step
+        self.weights.keep(better)
+        self.since_best = 0 if bool(better.any()) else self.since_best + 1
+        return value
+
+    def _scores(self, state: State, rows: Tensor, shifts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        x, z = self.pairing.pick(rows)
+        return held_out_scores(self.stack, {**self.weights.buffers, **state}, x, z, shifts)
+
+    def _judged(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Value of the kept states on these rows, and its error from the number of rows."""
+        count = rows.shape[1]
+        shifts = shifts_for(count, self.recipe.marginals)
+        joint, marginal = self._scores(self.weights.best, rows, shifts)
+        contributions = self.bound.contributions(joint, marginal, shifts)
+        return self.bound.value(joint, marginal), contributions.std(1) / math.sqrt(count)
+
+    def finish(self, steps: int, curve: Tensor) -> Trained:
+        """Values and errors of the kept states, on held-out and as many training samples."""
+        count = self.rows.test.shape[1]
+        held_out, sampling_error = self._judged(self.rows.test)
+        training, training_error = self._judged(self.rows.training[:, :count])
+        return Trained(
+            held_out=held_out,
+            training=training,
+            sampling_error=sampling_error,
+            training_error=training_error,
+            best_step=self.best_step,
+            steps=steps,
+            diverged=int(self.diverged.sum()),
+            held_out_count=count,
+            curve=curve,
+        )
+
+
+def shifts_for(samples: int, wanted: int) -> list[int]:
+    """Shifts 1, 2, ... that pair no sample with its own partner."""
+    return list(range(1, 1 + min(wanted, samples - 1)))

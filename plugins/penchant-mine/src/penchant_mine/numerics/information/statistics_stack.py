@@ -1,0 +1,148 @@
+"""Statistics networks with stacked parameters, evaluated and trained as one network.
+
+A statistics network takes the flattened x and z one after the other, (samples, size of x + size of
+z), and gives one score. Plain perceptrons are multiplied out batched, with the first layer applied
+to x and z apart, so that shifted pairs share it; any other module goes through `torch.vmap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from penchant_numerics.ensembles import Ensemble, State
+from torch import Tensor, nn
+
+ROWS_TOGETHER = 256  # rows a network that are multiplied at once (`make bench`)
+ROWS_SCORED = 2048  # rows of all networks scored at once: their activations then fit into a cache
+ELEMENTWISE = (
+    nn.ReLU,
+    nn.ELU,
+    nn.LeakyReLU,
+    nn.Tanh,
+    nn.GELU,
+    nn.SiLU,
+    nn.Softplus,
+    nn.Sigmoid,
+    nn.Identity,
+)
+
+Activation = Callable[[Tensor], Tensor]
+Layers = list[tuple[str, Activation | None]]
+
+
+class StatisticsStack:
+    """Networks over pairs; `state` holds their parameters along a first axis."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.module = ensemble.module
+        self.state = ensemble.state
+        self._layers = plain_layers(ensemble.module)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.state.values())))
+
+    def scores(
+        self, x: Tensor, z: Tensor, shifts: Sequence[int] = (), *, state: State | None = None
+    ) -> Tensor:
+        """Scores of x with z as it is and moved on by each shift.
+
+        Args:
+            x: First parts (networks, samples, size).
+            z: Second parts (networks, samples, size).
+            shifts: By how much z is moved on.
+            state: Parameters other than the networks' own.
+
+        Returns:
+            Scores (networks, 1 + shifts, samples).
+        """
+        state = self.state if state is None else state
+        if self._layers is not None:
+            return self._perceptrons(state, x, z, shifts)
+        moved = torch.stack([z, *(z.roll(-shift, 1) for shift in shifts)], 1)
+        repeated = x[:, None].expand(-1, moved.shape[1], -1, -1)
+        pairs = torch.cat([repeated, moved], -1)
+
+        def one(own: State, rows: Tensor) -> Tensor:
+            flat = rows.flatten(0, 1)
+            scores = torch.func.functional_call(self.module, own, (flat,))
+            return scores.reshape(rows.shape[:2])
+
+        return torch.vmap(one, randomness="error")(state, pairs)
+
+    def _perceptrons(self, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]) -> Tensor:
+        """A few shifts at a time, so that activations stay in the caches."""
+        assert self._layers is not None
+        first, _ = self._layers[0]
+        weight = state[f"{first}.weight"].transpose(1, 2)  # (networks, sizes of x and z, width)
+        samples, size = x.shape[1:]
+        from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
+        moved = (0, *shifts)
+        together = max(1, ROWS_TOGETHER // samples)
+        scored = []
+        for start in range(0, len(moved), together):
+            chosen = moved[start : start + together]
+            rows = z
+            if chosen != (0,):
+                rows = torch.cat([z.roll(-shift, 1) for shift in chosen], 1)
+            added = from_x if len(chosen) == 1 else from_x.repeat(1, len(chosen), 1)
+            hidden = torch.baddbmm(added, rows, weight[:, size:])
+            scores = self._after_first(state, hidden)
+            scored.append(scores.reshape(len(x), len(chosen), samples))
+        return torch.cat(scored, 1)
+
+    def _after_first(self, state: State, hidden: Tensor) -> Tensor:
+        assert self._layers is not None
+        for number, (name, function) in enumerate(self._layers):
+            if number:
+                weight = state[f"{name}.weight"].transpose(1, 2)
+                hidden = torch.baddbmm(state[f"{name}.bias"][:, None], hidden, weight)
+            # In place where it may be: the product before it does not need its result again.
+            if isinstance(function, nn.ReLU):
+                hidden = hidden.relu_()
+            elif function is not None:
+                hidden = function(hidden)
+        return hidden
+
+
+def plain_layers(module: nn.Module) -> Layers | None:
+    """Names of linear layers with the activation after each, of a plain perceptron; else None."""
+    if not isinstance(module, nn.Sequential):
+        return None
+    layers: Layers = []
+    for name, part in module.named_children():
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            layers.append((name, None))
+        elif isinstance(part, ELEMENTWISE) and layers and layers[-1][1] is None:
+            layers[-1] = (layers[-1][0], part)
+        elif not (isinstance(part, nn.Flatten) and not layers):
+            return None
+    return layers or None
+
+
+@torch.no_grad()
+def held_out_scores(
+    stack: StatisticsStack, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Scores in float64, in pieces of a fixed size.
+
+    Args:
+        stack: The networks.
+        state: Their parameters.
+        x: First parts (networks, samples, size).
+        z: Second parts (networks, samples, size).
+        shifts: By how much z is moved on for marginal pairs.
+
+    Returns:
+        Joint (networks, samples) and marginal scores (networks, shifts, samples).
+    """
+    rows = max(1, ROWS_SCORED // len(x))
+    scored = []
+    for shift in (0, *shifts):
+        moved = z.roll(-shift, 1) if shift else z
+        pieces = []
+        for start in range(0, x.shape[1], rows):
+            piece = slice(start, start + rows)
+            pieces.append(stack.scores(x[:, piece], moved[:, piece], state=state)[:, 0])
+        scored.append(torch.cat(pieces, 1).to(torch.float64))
+    return scored[0], torch.stack(scored[1:], 1)

@@ -1,0 +1,16 @@
+"""Recipes: the part of a component's options that numerics need, as a dataclass of their own."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+Recipe = TypeVar("Recipe")
+
+
+def recipe_from(kind: type[Recipe], options: Any, **replaced: Any) -> Recipe:
+    """A recipe whose fields are options of the same names, but for those that are replaced."""
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        values[field.name] = getattr(options, field.name, None)
+    return kind(**(values | replaced))

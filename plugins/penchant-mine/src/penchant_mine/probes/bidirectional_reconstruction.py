@@ -1,0 +1,295 @@
+"""The probe `bidirectional-reconstruction`: how well models give back what they are shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.ensembles import constructed
+from penchant_numerics.statistics import accuracy, binomial_stderr
+from torch import Tensor, nn
+
+from penchant_mine.declarations.generative import BidirectionalReconstruction
+from penchant_mine.numerics.generative.bidirectional import AliRecipe, Model, normal, train_model
+from penchant_mine.numerics.generative.classifiers import (
+    Classify,
+    classify_with,
+    train_classifier,
+)
+from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
+from penchant_mine.numerics.generative.networks import (
+    ConditionedScores,
+    Downwards,
+    Joined,
+    Upwards,
+    perceptron,
+)
+from penchant_mine.numerics.generative.pixels import POINTS, scaled, shown
+from penchant_mine.numerics.recipes import recipe_from
+
+KEYS = {
+    "error": "reconstruction-error",
+    "distance": "reconstruction-distance",
+    "accuracy": "reconstruction-accuracy",
+    "similarity": "ms-ssim",
+}
+CHUNK = 1000  # test samples at once
+BATCH = 100  # of the classifier
+LEARNING_RATE = 2e-3  # of the classifier
+WIDEST = 64  # feature maps of the classifier
+LATENT = {1: 2, 3: 32}  # components of z by the number of axes of an input
+
+
+def run(options: BidirectionalReconstruction, context: penchant.Context) -> penchant.Result:
+    """Train every variant `trainings` times, one shard each."""
+    items = []
+    for variant in options.variants:
+        items += [{"variant": variant, "training": n} for n in range(options.trainings)]
+    found = list(context.map(measure, items, shared=_classifier_state(options, context)))
+    test = context.data.test
+    quantities: dict[str, penchant.Quantity] = {}
+    arrays: dict[str, Any] = {
+        "samples-data": shown(scaled(test.inputs)),
+        "labels": (test.labels if context.data.classes else test.labels.flatten())[:POINTS],
+    }
+    judged = min(options.samples, len(test.inputs))
+    for number, variant in enumerate(options.variants):
+        rows = found[number * options.trainings : (number + 1) * options.trainings]
+        quantities |= _quantities(variant, rows, judged)
+        for key in ("samples", "reconstructions", "embeddings"):
+            arrays[f"{key}-{variant}"] = rows[0][key]
+        _warn_if_nothing_was_learnt(context, variant, quantities, judged)
+    _note(options, context)
+    return penchant.Result(quantities, arrays)
+
+
+def _quantities(
+    variant: str, rows: list[dict[str, Any]], judged: int
+) -> dict[str, penchant.Quantity]:
+    quantities = {}
+    for key, label in KEYS.items():
+        if key not in rows[0]:
+            continue
+        values = [row[key] for row in rows]
+        null = float(np.mean([row[f"null-{key}"] for row in rows]))
+        if key == "accuracy":
+            mean, stderr = accuracy(values, judged)
+            quantities[f"{label}-{variant}"] = penchant.Quantity(
+                mean,
+                stderr=stderr,
+                over="trainings and test samples",
+                count=len(rows),
+                null=null,
+                null_spread=binomial_stderr(null, judged),
+            )
+        else:
+            quantities[f"{label}-{variant}"] = penchant.Quantity.of(
+                values, over="trainings", null=null
+            )
+    return quantities
+
+
+def _warn_if_nothing_was_learnt(
+    context: penchant.Context,
+    variant: str,
+    quantities: dict[str, penchant.Quantity],
+    judged: int,
+) -> None:
+    """Say so where a reconstruction says no more of its sample than of another."""
+    label = f"reconstruction-accuracy-{variant}"
+    if label in quantities:
+        found = quantities[label]
+        away = found.value - found.null
+    else:
+        label = f"reconstruction-error-{variant}"
+        found = quantities[label]
+        away = found.null - found.value
+    error = math.hypot(found.stderr or 0.0, found.null_spread or 0.0)
+    if away <= 2 * error:
+        context.warn(
+            f"{variant}: nothing was learnt, {label} is {found.value:.3g} and that of another "
+            f"sample {found.null:.3g}: train longer"
+        )
+
+
+def _note(options: BidirectionalReconstruction, context: penchant.Context) -> None:
+    data = context.data
+    context.conventions["reconstruction error"] = (
+        "squared Euclidean distance, mean over test samples; images in [-1, 1]"
+    )
+    context.conventions["null"] = "reconstructions paired with other samples"
+    context.conventions["scale"] = (
+        f"{options.steps} steps of {options.batch} samples, {len(data.train.inputs)} training "
+        "samples"
+    )
+    if len(data.shape) == 3 and (scales := scales_for(min(data.shape[1:]))):
+        context.conventions["ms-ssim"] = (
+            f"{scales} of 5 scales, as images are {data.shape[1]} x {data.shape[2]}"
+        )
+
+
+def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """Train one model; judge its reconstructions of test samples, for the null of other ones."""
+    options: BidirectionalReconstruction = context.options
+    variant, training = item["variant"], item["training"]
+    data = scaled(context.data.train.inputs)
+    latent = options.latent or LATENT.get(len(context.data.shape), 2)
+    recipe = recipe_from(AliRecipe, options, latent=latent)
+    generator = context.generator("training", training)
+    model = _model(context, variant, latent, generator.initial_seed())
+    train_model(model, variant, data, recipe, generator)
+    for network in model.networks():
+        network.eval()
+
+    # Draws of the judged model come from a stream of their own.
+    judged = context.generator("judged", training)
+    test = scaled(context.data.test.inputs)[: options.samples]
+    labels = context.data.test.labels[: options.samples]
+    z, again = _reconstructed(model, test, judged, recipe)
+    with torch.no_grad():
+        made = model.decoder(normal(min(len(test), POINTS), latent, judged, data.device))
+    if not (torch.isfinite(again).all() and torch.isfinite(made).all()):
+        raise penchant.Error(
+            f"{variant}, training {training}: the networks diverged; a smaller learning_rate than "
+            f"{recipe.learning_rate:g} may help"
+        )
+    classify = _classifier(context)
+    found: dict[str, Any] = _scores(test, again, labels, classify)
+    for key, value in _scores(test, again.roll(1, 0), labels, classify).items():
+        found[f"null-{key}"] = value
+    found["samples"] = shown(made)
+    found["reconstructions"] = shown(again)
+    found["embeddings"] = z[:POINTS, :2]
+    return found
+
+
+@torch.no_grad()
+def _reconstructed(
+    model: Model, test: Tensor, generator: torch.Generator, recipe: AliRecipe
+) -> tuple[Tensor, Tensor]:
+    """Z of the encoder, and the decoder's answer to it."""
+    inferred, again = [], []
+    for part in test.split(CHUNK):
+        inferred.append(model.infer(part, generator, recipe.noise_inputs))
+        again.append(model.decoder(inferred[-1]))
+    return torch.cat(inferred), torch.cat(again)
+
+
+def _scores(
+    test: Tensor, again: Tensor, labels: Tensor, classify: Classify | None
+) -> dict[str, float]:
+    squares = (again - test).square().flatten(1).sum(1)
+    found = {"error": float(squares.mean()), "distance": float(squares.sqrt().mean())}
+    if classify is not None:
+        found["accuracy"] = float((classify(again) == labels).double().mean())
+    if test.ndim == 4 and scales_for(min(test.shape[2:])):
+        found["similarity"] = float(ms_ssim(test, again, span=2.0)[0].mean())
+    return found
+
+
+def _classifier_network(
+    options: BidirectionalReconstruction, shape: tuple[int, ...], classes: int
+) -> nn.Module:
+    if len(shape) != 3:
+        return perceptron([math.prod(shape), 128, 128, classes])
+    widths = [min(width, WIDEST) for width in options.channels[:2]]
+    return Downwards(shape, widths, classes)
+
+
+def _classifier_state(
+    options: BidirectionalReconstruction, context: penchant.Context
+) -> dict[str, Tensor]:
+    """Weights of a classifier of the real samples, trained once for all shards."""
+    data = context.data
+    if not data.classes:
+        return {}
+    generator = context.generator("classifier")
+    inputs, labels = scaled(data.train.inputs), data.train.labels
+    network = constructed(
+        lambda: _classifier_network(options, data.shape, data.classes), generator.initial_seed()
+    )
+    network = network.to(inputs.device)
+
+    def batch() -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(inputs), (BATCH,), generator=generator, device="cpu")
+        rows = rows.to(inputs.device)
+        return inputs[rows], labels[rows]
+
+    train_classifier(network, batch, steps=options.classifier_steps, learning_rate=LEARNING_RATE)
+    classify = classify_with(network, chunk=CHUNK)
+    right = classify(scaled(data.test.inputs)) == data.test.labels
+    context.conventions["accuracy of the classifier on test samples"] = (
+        f"{float(right.double().mean()):.4f}"
+    )
+    return dict(network.state_dict())
+
+
+def _classifier(context: penchant.Context) -> Classify | None:
+    """Which label does a reconstruction have?"""
+    data = context.data
+    if not data.classes:
+        return None
+    network = constructed(lambda: _classifier_network(context.options, data.shape, data.classes), 0)
+    network.to(context.device).load_state_dict(dict(context.shared))
+    return classify_with(network.eval(), chunk=CHUNK)
+
+
+def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> Model:
+    """Networks of a seed, each with its own number, whether or not the variant has it."""
+    options: BidirectionalReconstruction = context.options
+    shape = context.data.shape
+    if len(shape) == 3:
+        makers = _image_makers(options, shape, latent)
+    else:
+        makers = _point_makers(options, math.prod(shape), latent)
+    if variant != "mine":
+        makers["statistics"] = None
+    if variant != "alice-adversarial":
+        makers["pair_discriminator"] = None
+    made = {}
+    for number, (name, make) in enumerate(makers.items()):
+        if make is not None:
+            made[name] = constructed(make, seed + number).to(context.device)
+    return Model(**made)
+
+
+Makers = dict[str, Callable[[], nn.Module] | None]
+
+
+def _point_makers(options: BidirectionalReconstruction, size: int, latent: int) -> Makers:
+    widths, judges = options.generator, options.discriminator
+    return {
+        "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
+        "decoder": lambda: perceptron([latent, *widths, size], batch_norm=True),
+        "discriminator": lambda: Joined([size + latent, *judges, 1]),
+        "statistics": lambda: Joined([size + latent, *judges, 1]),
+        "pair_discriminator": lambda: perceptron([2 * size, *judges, 1]),
+    }
+
+
+def _image_makers(
+    options: BidirectionalReconstruction, shape: tuple[int, ...], latent: int
+) -> Makers:
+    channels, hidden = options.channels, options.hidden
+    doubled = (2 * shape[0], *shape[1:])
+
+    def encoder() -> nn.Module:
+        return Downwards(shape, channels, latent, maps=options.noise_inputs, hidden=channels[-1])
+
+    def statistics() -> nn.Module:
+        activation = options.statistics_activation
+        return ConditionedScores(shape, latent, options.statistics_channels, None, activation)
+
+    return {
+        "encoder": encoder,
+        "decoder": lambda: Upwards(latent, shape, channels),
+        "discriminator": lambda: Downwards(
+            shape, channels, 1, joined=latent, hidden=hidden, slope=0.2
+        ),
+        "statistics": statistics,
+        "pair_discriminator": lambda: Downwards(doubled, channels, 1, hidden=hidden, slope=0.2),
+    }

@@ -1,0 +1,264 @@
+"""The probe `gan-modes`: modes of the data that a GAN captures, with and without information."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Data
+from penchant_numerics.ensembles import constructed
+from penchant_numerics.statistics import binomial_stderr
+from torch import Tensor, nn
+
+from penchant_mine.declarations.generative import GanModes
+from penchant_mine.numerics.generative.gan import GanRecipe, Players, generate, train_gan
+from penchant_mine.numerics.generative.modes import (
+    Judge,
+    coverage,
+    digit_judge,
+    digit_network,
+    normal_judge,
+    train_digit_network,
+)
+from penchant_mine.numerics.generative.networks import (
+    ConditionedScores,
+    Downwards,
+    Joined,
+    Upwards,
+    perceptron,
+)
+from penchant_mine.numerics.generative.pixels import scaled, shown
+from penchant_mine.numerics.recipes import recipe_from
+
+VARIANTS = ("gan", "mine")
+QUOTED = {  # table 5.1: modes and KL
+    "DCGAN": (99.0, 3.40),
+    "ALI": (16.0, 5.40),
+    "Unrolled GAN": (48.7, 4.32),
+    "VEEGAN": (150.0, 2.95),
+    "PacGAN": (1000.0, 0.06),
+}
+TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
+DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
+
+
+def run(options: GanModes, context: penchant.Context) -> penchant.Result:
+    """Train every variant `trainings` times, one shard each."""
+    _check(context.data)
+    items = []
+    for variant in VARIANTS:
+        items += [{"variant": variant, "training": n} for n in range(options.trainings)]
+    found = list(context.map(measure, items, shared=_classifier(options, context)))
+    by_variant = {
+        "gan": found[: options.trainings],
+        "mine": found[options.trainings :],
+    }
+    quantities = _quantities(options, context, by_variant)
+    arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}
+    for name, rows in by_variant.items():
+        arrays[f"samples-{name}"] = rows[0]["samples"]
+        for key in ("modes", "kl"):
+            arrays[f"{key}-by-training-{name}"] = np.array([row[key] for row in rows])
+    if context.data.classes == 1000:
+        arrays["quoted"] = np.array(list(QUOTED.values()))
+        context.conventions["quoted"] = (
+            f"modes and KL of {', '.join(QUOTED)}: quoted from table 5.1, not measured here"
+        )
+    _note(options, context)
+    return penchant.Result(quantities, arrays, labels={"quoted": tuple(QUOTED)})
+
+
+def _check(data: Data) -> None:
+    """Refuse data whose modes nobody can tell apart."""
+    if not data.classes and data.train.labels.numel() != len(data.train.labels):
+        raise penchant.Error(
+            "gan-modes needs classes, or one number a sample as label, to tell modes apart"
+        )
+    if len(data.shape) != 3:
+        return
+    channels = data.shape[0]
+    if 10**channels != data.classes:
+        raise penchant.Error(
+            f"images of {channels} channels must have {10**channels} modes, a digit each, found "
+            f"{data.classes}"
+        )
+
+
+def _note(options: GanModes, context: penchant.Context) -> None:
+    images = len(context.data.shape) == 3
+    judge = (
+        "a classifier of digits trained in the run"
+        if images
+        else "likeliest of one normal a mode, within 4 standard deviations"
+    )
+    context.conventions["modes"] = (
+        f"{judge}; captured with at least {options.captured:g} of its due samples"
+    )
+    context.conventions["kl"] = (
+        "of the samples' modes to the data's, over samples that belong to a mode; null: test data"
+    )
+    context.conventions["information"] = (
+        "Donsker-Varadhan on training batches of the last tenth of the steps, between samples and "
+        "code"
+    )
+    if not context.data.classes:
+        context.conventions["modes of unlabelled data"] = (
+            f"{options.segments} segments of equal frequency of the label"
+        )
+
+
+def _quantities(
+    options: GanModes, context: penchant.Context, by_variant: dict[str, list[dict[str, Any]]]
+) -> dict[str, penchant.Quantity]:
+    keys = ["modes", "modes-seen", "kl"]
+    if len(context.data.shape) != 3:
+        keys.append("quality")  # a classifier of digits sees a mode in everything
+    modes = context.data.classes or options.segments
+    quantities = {}
+    for key in keys:
+        for name, rows in by_variant.items():
+            values = [row[key] for row in rows]
+            null = float(np.mean([row[f"null-{key}"] for row in by_variant["gan"]]))
+            if key in ("modes", "modes-seen"):
+                quantities[f"{key}-{name}"] = _count(values, modes, null)
+            else:
+                unit = "nats" if key == "kl" else ""
+                quantities[f"{key}-{name}"] = penchant.Quantity.of(
+                    values, over="trainings", null=null, unit=unit
+                )
+    information = [row["information"] for row in by_variant["mine"]]
+    quantities["information-mine"] = penchant.Quantity.of(
+        information, over="trainings", unit="nats"
+    )
+    for name in by_variant if "quality" in keys else ():
+        quality = quantities[f"quality-{name}"].value
+        if quality < DIFFUSE:
+            context.warn(
+                f"{name}: only {quality:.2f} of the samples lie near a mode, so its modes are "
+                "those of a cloud: train longer, or with another learning_rate"
+            )
+    return quantities
+
+
+def _count(values: list[float], modes: int, null: float) -> penchant.Quantity:
+    """A mean count of modes; its error is at least binomial, so that full counts have one."""
+    found = penchant.Quantity.of(values, over="trainings, at least binomial over modes")
+    binomial = modes * binomial_stderr(found.value / modes, modes * len(values))
+    stderr = max(found.stderr or 0.0, binomial)
+    return penchant.Quantity(
+        found.value, stderr=stderr, over=found.over, count=found.count, null=null
+    )
+
+
+def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """Train one GAN and judge its samples; the null judges as many samples of the test data."""
+    options: GanModes = context.options
+    variant, training = item["variant"], item["training"]
+    data = context.data
+    inputs = scaled(data.train.inputs)
+    labels, modes = _modes_of(data, options)
+    judge = _judge(context, inputs, labels, modes)
+    generator = context.generator("training", training)
+    recipe = recipe_from(GanRecipe, options)
+    players = _players(options, data.shape, generator.initial_seed(), variant, inputs.device)
+    information = train_gan(players, inputs, recipe, generator)
+    samples = generate(
+        players.generator,
+        options.samples,
+        recipe,
+        context.generator("judged", training),
+        inputs.device,
+    )
+    if not torch.isfinite(samples).all():
+        raise penchant.Error(
+            f"{variant}, training {training}: the generator diverged; a smaller learning_rate than "
+            f"{recipe.learning_rate:g} may help"
+        )
+    share = torch.bincount(labels, minlength=modes).to(torch.float64) / len(labels)
+    count = functools.partial(coverage, share=share, captured=options.captured)
+    fresh = scaled(data.test.inputs)[: options.samples]
+    found: dict[str, Any] = count(judge(samples))
+    for key, value in count(judge(fresh)).items():
+        found[f"null-{key}"] = value
+    return {**found, "information": information, "samples": shown(samples)}
+
+
+def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
+    """Mode numbers of the training samples: classes, or segments of equal frequency of a label."""
+    if data.classes:
+        return data.train.labels, data.classes
+    along = data.train.labels.flatten()
+    places = torch.linspace(0, 1, options.segments + 1, device=along.device, dtype=along.dtype)
+    edges = torch.quantile(along[:100000], places[1:-1])
+    return torch.bucketize(along, edges.contiguous()), options.segments
+
+
+def _classifier(options: GanModes, context: penchant.Context) -> dict[str, Tensor]:
+    """For images: weights of the classifier that counts modes, trained once for all shards."""
+    if len(context.data.shape) != 3:
+        return {}
+    network, accuracy = train_digit_network(
+        scaled(context.data.train.inputs),
+        context.data.train.labels,
+        steps=options.classifier_steps,
+        channels=options.channels[:2],
+        generator=context.generator("classifier"),
+    )
+    context.conventions["accuracy of the classifier"] = (
+        f"{accuracy:.4f}, all channels right, on samples it was not trained on"
+    )
+    if accuracy < TRUSTED:
+        context.warn(
+            f"the classifier that counts modes is right about all channels of {accuracy:.2g} of "
+            "images only: counts are unsure"
+        )
+    return dict(network.state_dict())
+
+
+def _judge(context: penchant.Context, inputs: Tensor, labels: Tensor, modes: int) -> Judge:
+    if inputs.ndim != 4:
+        return normal_judge(inputs, labels, modes)
+    channels = context.options.channels[:2]
+    network = constructed(lambda: digit_network(inputs.shape[2:], channels), 0)
+    network.to(inputs.device).load_state_dict(dict(context.shared))
+    return digit_judge(network.eval())
+
+
+def _players(
+    options: GanModes, shape: tuple[int, ...], seed: int, variant: str, device: torch.device
+) -> Players:
+    """Networks number 0, 1, 2 of a seed; the third only where information is wanted."""
+    makers = _image_makers(options, shape) if len(shape) == 3 else _point_makers(options, shape)
+    if variant != "mine":
+        makers.pop("statistics")
+    made: dict[str, nn.Module | None] = {"statistics": None}
+    for number, (name, make) in enumerate(makers.items()):
+        made[name] = constructed(make, seed + number).to(device)
+    return Players(**made)
+
+
+def _point_makers(options: GanModes, shape: tuple[int, ...]) -> dict[str, Callable[[], nn.Module]]:
+    size = math.prod(shape)
+    latent = options.noise_inputs + options.code
+    hidden = options.discriminator
+    return {
+        "generator": lambda: perceptron([latent, *options.generator, size], batch_norm=True),
+        "discriminator": lambda: perceptron([size, *hidden, 1]),
+        "statistics": lambda: Joined([size + options.code, *hidden, 1]),
+    }
+
+
+def _image_makers(options: GanModes, shape: tuple[int, ...]) -> dict[str, Callable[[], nn.Module]]:
+    channels = options.channels
+    latent = options.noise_inputs + options.code
+    narrow = [max(1, width // 4) for width in channels[:3]]
+    return {
+        "generator": lambda: Upwards(latent, shape, channels),
+        "discriminator": lambda: Downwards(shape, channels, 1),
+        "statistics": lambda: ConditionedScores(shape, options.code, narrow, options.hidden, "elu"),
+    }

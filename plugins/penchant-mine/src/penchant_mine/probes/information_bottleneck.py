@@ -1,0 +1,191 @@
+"""The probe `information-bottleneck`: classifiers whose representation is kept small."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.ensembles import constructed
+from penchant_numerics.statistics import accuracy, mean_and_stderr
+from torch import Generator, Tensor
+
+from penchant_mine.declarations.generative import InformationBottleneck
+from penchant_mine.numerics.generative.bottleneck import (
+    ROWS,
+    BottleneckRecipe,
+    Classifier,
+    NoisyStatistics,
+    error_rate,
+    information_from_density,
+    information_upper_bound,
+    train_row,
+)
+from penchant_mine.numerics.recipes import recipe_from
+
+SWEPT = "mine-gaussian"
+# What is measured of a representation, with the name of its standard error.
+INFORMATION = {"upper": "upper-stderr", "density": "density-stderr", "lower": "lower-stderr"}
+NAMES = {
+    "upper": "information",
+    "density": "information-density",
+    "lower": "information-lower",
+}
+SWEEPS = {
+    "upper": "information-by-beta",
+    "density": "density-by-beta",
+    "lower": "lower-by-beta",
+}
+
+
+def run(options: InformationBottleneck, context: penchant.Context) -> penchant.Result:
+    """Train every row, and the Gaussian encoder for every beta: one shard a training."""
+    cells = [{"row": name, "beta": options.beta_mine} for name in options.rows]
+    cells += [{"row": SWEPT, "beta": beta} for beta in options.betas or ()]
+    items = []
+    for number, cell in enumerate(cells):
+        for training in range(options.trainings):
+            items.append({**cell, "cell": number, "training": training})
+    found = list(context.map(measure, items))
+    groups = []
+    for start in range(0, len(found), options.trainings):
+        groups.append(found[start : start + options.trainings])
+    labels = context.data.test.labels
+    quantities: dict[str, penchant.Quantity] = {}
+    for name, rows in zip(options.rows, groups):
+        quantities |= _quantities(name, rows, labels)
+    arrays = {}
+    if options.betas:
+        arrays = _sweep(options.betas, groups[len(options.rows) :], len(labels))
+    context.conventions["information"] = (
+        "I(X; Z) of test inputs, seen by neither training nor stopping of the classifier, and "
+        "their representation; density: over these inputs alone, at most the log of their number"
+    )
+    context.conventions["scale"] = (
+        f"{len(context.data.train.labels)} training samples, {options.epochs} epochs, widths "
+        f"{options.widths}"
+    )
+    return penchant.Result(quantities, arrays)
+
+
+def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """Train one row once; its test error and what its representation knows of test inputs."""
+    options: InformationBottleneck = context.options
+    data, row, training = context.data, ROWS[item["row"]], item["training"]
+    # Pixels in [-1, 1], as published.
+    x = 2 * data.train.inputs.flatten(1) - 1
+    test = 2 * data.test.inputs.flatten(1) - 1
+    recipe = recipe_from(BottleneckRecipe, options, beta_mine=item["beta"])
+    generator = context.generator("training", training)
+    seed = generator.initial_seed()
+    size = x.shape[1]
+
+    def classifier() -> Classifier:
+        return Classifier(
+            row,
+            size,
+            options.widths,
+            options.code,
+            data.classes,
+            propagated=options.propagated_inputs,
+        )
+
+    def statistics() -> NoisyStatistics:
+        return NoisyStatistics(size + options.code, options.statistics_width)
+
+    network = constructed(classifier, seed).to(context.device)
+    informant = None
+    if row.regulariser == "mine" and item["beta"] > 0:
+        informant = constructed(statistics, seed + 1).to(context.device)
+    train_row(network, informant, x, data.train.labels, recipe, generator)
+    judged = context.generator("judged", training)
+    error = error_rate(network, test, data.test.labels, recipe, options.code_draws, judged)
+    scope = context.scope("information", item["cell"], training)
+    return {"error": error, **_information(scope, network, test, recipe, judged)}
+
+
+def _information(
+    context: penchant.Context,
+    classifier: Classifier,
+    test: Tensor,
+    recipe: BottleneckRecipe,
+    generator: Generator,
+) -> dict[str, Any]:
+    """Bounds for every noisy encoder: from below by the estimator, from above by its density."""
+    row = classifier.row
+    if row.encoder == "plain":
+        return {}
+    with torch.no_grad():
+        z, mean, sigma = classifier.encode(test, recipe, generator)
+    estimate = context.estimator("mutual-information")(test, z)
+    found = {
+        "lower": estimate.value,
+        "lower-stderr": estimate.stderr,
+        "null": estimate.null,
+    }
+    if row.encoder == "gaussian":
+        found["upper"], found["upper-stderr"] = information_upper_bound(mean, sigma)
+    if row.encoder == "gaussian" and not row.input_noise:
+        found["density"], found["density-stderr"] = information_from_density(z, mean, sigma)
+        if found["density"] > math.log(len(z)) - 0.05:
+            context.warn(
+                f"the density of a Gaussian encoder tells all {len(z)} test inputs apart: its "
+                f"information is log({len(z)}) or more, whatever is hidden from the estimator"
+            )
+    return found
+
+
+def _quantities(
+    name: str, rows: list[dict[str, Any]], labels: Tensor
+) -> dict[str, penchant.Quantity]:
+    error, stderr = _misclassified(rows, len(labels))
+    commonest = float(labels.bincount().max()) / len(labels)
+    quantities = {
+        f"error-{name}": penchant.Quantity(
+            error,
+            stderr=stderr,
+            over="trainings and test samples",
+            count=len(rows),
+            null=1 - commonest,
+        )
+    }
+    for key, label in NAMES.items():
+        if key not in rows[0]:
+            continue
+        value, stderr = _with_error(rows, key)
+        null = None
+        if key == "lower" and rows[0]["null"] is not None:
+            null = float(np.mean([row["null"] for row in rows]))
+        quantities[f"{label}-{name}"] = penchant.Quantity(
+            value, stderr=stderr, over="trainings", count=len(rows), unit="nats", null=null
+        )
+    return quantities
+
+
+def _misclassified(rows: list[dict[str, Any]], tested: int) -> tuple[float, float]:
+    """Mean and its standard error over trainings and the test samples that they share."""
+    return accuracy([row["error"] for row in rows], tested)
+
+
+def _with_error(rows: list[dict[str, Any]], key: str) -> tuple[float, float]:
+    """Mean over trainings; its error is their spread, at least what each states of itself."""
+    mean, spread = mean_and_stderr([row[key] for row in rows])
+    stated = [row[INFORMATION[key]] for row in rows]
+    own = math.sqrt(np.mean(np.square(stated)) / len(rows))
+    return mean, max(spread or 0.0, own)
+
+
+def _sweep(
+    betas: tuple[float, ...], groups: list[list[dict[str, Any]]], tested: int
+) -> dict[str, Any]:
+    arrays: dict[str, Any] = {"betas": np.array(betas)}
+    errors = [_misclassified(rows, tested) for rows in groups]
+    arrays["error-by-beta"] = np.array([value for value, _ in errors])
+    arrays["error-by-beta-stderr"] = np.array([stderr for _, stderr in errors])
+    for key, label in SWEEPS.items():
+        found = [_with_error(rows, key) for rows in groups]
+        arrays[label] = np.array([value for value, _ in found])
+        arrays[f"{label}-stderr"] = np.array([stderr for _, stderr in found])
+    return arrays

@@ -1,0 +1,47 @@
+"""What a layer of a network gives for samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import penchant
+import torch
+from torch import Tensor, nn
+
+CHUNK = 1024  # samples a forward pass
+
+
+@torch.no_grad()
+def activations(network: nn.Module, layer: str, inputs: Tensor) -> Tensor:
+    """Outputs (samples, size) of the layer with this name."""
+    modules = dict(network.named_modules())
+    if layer not in modules:
+        known = ", ".join(name for name in modules if name)
+        raise penchant.Error(f"the network has no layer {layer!r}; its layers are {known}")
+    calls: list[Any] = []
+    handle = modules[layer].register_forward_hook(lambda module, given, out: calls.append(out))
+    kept = []
+    try:
+        for part in inputs.split(CHUNK):
+            calls.clear()
+            network(part)
+            # Of a layer that is called several times, the last call counts.
+            kept.append(_rows(calls[-1] if calls else None, layer, len(part)))
+    finally:
+        handle.remove()
+    return torch.cat(kept)
+
+
+def _rows(out: Any, layer: str, count: int) -> Tensor:
+    """One row a sample."""
+    if isinstance(out, Tensor) and out.ndim and len(out) == count:
+        return out.reshape(count, -1)
+    if out is None:
+        found = "was not called"
+    elif isinstance(out, Tensor):
+        found = f"gives {tuple(out.shape)}"
+    else:
+        found = f"gives {type(out).__name__}"
+    raise penchant.Error(
+        f"layer {layer!r} {found} for {count} samples, expected a tensor with a row for each"
+    )

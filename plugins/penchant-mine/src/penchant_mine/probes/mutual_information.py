@@ -1,0 +1,152 @@
+"""The probe `mutual-information`: between input, label and layers, along training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from torch import Tensor, nn
+
+from penchant_mine.declarations.information import MutualInformation
+from penchant_mine.probes.calibration import calibrated_bias
+from penchant_mine.probes.layers import activations
+
+LAYER = "layer:"
+
+
+def run(options: MutualInformation, context: penchant.Context) -> penchant.Result:
+    """Every estimator at every step, one shard each."""
+    variables = (options.first, options.second)
+    for each in variables:
+        if each not in ("input", "label") and not each.startswith(LAYER):
+            raise penchant.Error(f"a variable must be input, label or layer:NAME, found {each!r}")
+    steps = _steps(options, context)
+    _note(options, context)
+    labels = [estimator.label for estimator in context.estimators("mutual-information")]
+    items = []
+    for number in range(len(labels)):
+        items += [{"estimator": number, "step": step} for step in steps]
+    found = list(context.map(measure, items))
+    # One row an estimator, in the order of steps.
+    table = {}
+    for number, label in enumerate(labels):
+        table[label] = found[number * len(steps) : (number + 1) * len(steps)]
+    return _result(table, steps)
+
+
+def _steps(options: MutualInformation, context: penchant.Context) -> list[int | None]:
+    """The steps that training really reaches; one nameless step where no layer is asked for."""
+    if not _asks_for_layer(options):
+        return [None]
+    return [step for step, _ in context.trained(options.at_steps)]
+
+
+def _asks_for_layer(options: MutualInformation) -> bool:
+    return options.first.startswith(LAYER) or options.second.startswith(LAYER)
+
+
+def _note(options: MutualInformation, context: penchant.Context) -> None:
+    samples = _samples(options, context)
+    used = len(samples.inputs)
+    there = len(context.data.train.inputs) + len(context.data.test.inputs)
+    part = "train and test" if _part(options) == "both" else _part(options)
+    context.conventions["pairs"] = f"{used} of the dataset's {there}, {part}"
+    if not _asks_for_layer(options):
+        return
+    context.conventions["noise on layers"] = (
+        f"normal, {options.noise_std:g} standard deviations of the layer's activations"
+    )
+    if options.noise_std == 0 and "label" not in (options.first, options.second):
+        context.warn(
+            "without noise a layer is a function of the input: the true information is infinite, "
+            "and the values say little"
+        )
+
+
+def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """One estimator at one step."""
+    options: MutualInformation = context.options
+    step = item["step"]
+    x = variable(context, options.first, step)
+    z = variable(context, options.second, step)
+    scope = context.scope("step", step or 0)
+    estimator = scope.estimators("mutual-information")[item["estimator"]]
+    estimate = estimator(x, z)
+    found = {
+        "value": estimate.value,
+        "training": estimate.training,
+        "training-stderr": estimate.details.get("training_stderr"),
+        "stderr": estimate.stderr,
+        "over": estimate.over,
+        "count": estimate.count,
+        "null": estimate.null,
+        "null_spread": estimate.null_spread,
+        "null_stderr": estimate.null_stderr,
+    }
+    if options.calibrate:
+        found |= calibrated_bias(context, item["estimator"], x, z, estimate.value)
+    return found
+
+
+def variable(context: penchant.Context, name: str, step: int | None) -> Tensor:
+    """Samples of a variable, rows in the order of the dataset; classes as indicator columns."""
+    options: MutualInformation = context.options
+    samples = _samples(options, context)
+    count = len(samples.inputs)
+    if name == "input":
+        return samples.inputs.reshape(count, -1)
+    if name == "label":
+        classes = context.data.classes
+        if classes:
+            return nn.functional.one_hot(samples.labels, classes).to(context.dtype)
+        return samples.labels.reshape(count, -1)
+    network = next(network for _, network in context.trained([step]))
+    values = activations(network, name.removeprefix(LAYER), samples.inputs)
+    noise = torch.randn(values.shape, generator=context.generator("noise", name), device="cpu")
+    return values + options.noise_std * values.std() * noise.to(values)
+
+
+def _part(options: MutualInformation) -> str:
+    return options.part or ("train" if _asks_for_layer(options) else "both")
+
+
+def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
+    data, part = context.data, _part(options)
+    if part == "both":
+        inputs = torch.cat([data.train.inputs, data.test.inputs])
+        labels = torch.cat([data.train.labels, data.test.labels])
+        samples = Samples(inputs, labels)
+    else:
+        samples = getattr(data, part)
+    return samples.select(slice(0, options.samples))
+
+
+def _result(table: dict[str, list[dict[str, Any]]], steps: list[int | None]) -> penchant.Result:
+    arrays: dict[str, Any] = {"steps": np.array([step or 0 for step in steps])}
+    quantities: dict[str, penchant.Quantity] = {}
+    for label, rows in table.items():
+        quantities |= _quantities(label, rows[-1])
+        arrays[f"information-{label}"] = np.array([row["value"] for row in rows])
+        arrays[f"information-{label}-stderr"] = np.array([row["stderr"] for row in rows])
+        if rows[0]["null"] is not None:
+            arrays[f"null-{label}"] = np.array([row["null"] for row in rows])
+    return penchant.Result(quantities, arrays)
+
+
+def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:
+    about = {"over": row["over"], "count": row["count"], "unit": "nats"}
+    null = {name: row[name] for name in ("null", "null_spread", "null_stderr")}
+    quantities = {
+        label: penchant.Quantity(row["value"], stderr=row["stderr"], **null, **about),
+        f"{label}-train": penchant.Quantity(
+            row["training"], stderr=row["training-stderr"], **about
+        ),
+    }
+    if "bias" in row:
+        quantities[f"{label}-bias"] = penchant.Quantity(
+            row["bias"], stderr=row["bias-stderr"], **about
+        )
+    return quantities

@@ -1,0 +1,120 @@
+"""The conformance kit over everything the plugin offers."""
+
+import torch
+from penchant import testing
+
+# torch counts its devices at the first backward pass: the emulated one must be known before it.
+with testing.emulated_device():
+    pass
+
+
+def small_images(generator):
+    """Sixty images, 1 x 12 x 12, labelled by how bright they are."""
+    inputs = torch.rand(60, 1, 12, 12, generator=generator, device="cpu")
+    return inputs, inputs.mean((1, 2, 3))
+
+
+TINY = {
+    "name": "mine",
+    "network": "statistics-perceptron:widths=[16]",
+    "steps": 10,
+    "batch": 64,
+    "trainings": 2,
+    "null_trainings": 1,
+    "check_every": 5,
+}
+PAIRS = {"name": "correlated-gaussians", "rho": 0.8, "train": 80}
+ARM = {"name": "spiral", "train": 200}
+BLOBS = {"name": "twenty-five-gaussians", "train": 200}
+GAN = {
+    "steps": 6,
+    "generator": [16],
+    "discriminator": [16],
+    "trainings": 2,
+    "samples": 50,
+}
+SMALL = {
+    "statistics-perceptron": {"shape": (9,), "outputs": 1},
+    "statistics-conv": {"shape": (3 * 28 * 28 + 5,), "outputs": 1},
+    "correlated-gaussians": {"train": 40},
+    "nonlinear-pair": {"train": 40, "map": "cube"},
+    "spiral": {"train": 40},
+    "twenty-five-gaussians": {"train": 100},
+    "mutual-information": [
+        {
+            "dataset": PAIRS,
+            "estimators": {"mutual-information": ["ksg", TINY]},
+            "calibrate": True,
+        },
+        {
+            "architecture": {"name": "import", "factory": "penchant.testing:tiny_network"},
+            "estimators": {"mutual-information": ["gaussian", {"name": "gaussian", "shuffles": 2}]},
+            "first": "layer:1",
+            "second": "label",
+            "calibrate": True,
+            "training": {"steps": 0},
+        },
+    ],
+    "information-benchmark": [
+        {
+            "estimators": {"mutual-information": ["gaussian", "ksg", TINY]},
+            "grid": [0.9],
+            "samples": 100,
+            "repeats": 2,
+        },
+        {
+            "estimators": {"mutual-information": "ksg"},
+            "family": "nonlinear",
+            "maps": ["identity", "sine"],
+            "grid": [0.3, 0.6],
+            "samples": 100,
+            "repeats": 2,
+        },
+    ],
+    "gan-modes": {"dataset": BLOBS, **GAN},
+    "bidirectional-reconstruction": [
+        {"dataset": ARM, **GAN, "steps": 4},
+        {
+            "dataset": {"name": "import", "factory": small_images},
+            "variants": ["ali", "alice-adversarial"],
+            "channels": [4, 4],
+            "statistics_channels": [4, 4],
+            "hidden": 4,
+            "latent": 3,
+            "steps": 2,
+            "batch": 8,
+            "trainings": 2,
+        },
+    ],
+    "information-bottleneck": {
+        "dataset": BLOBS,
+        "widths": [16],
+        "code": 4,
+        "statistics_width": 16,
+        "epochs": 1,
+        "trainings": 2,
+        "betas": [1.0],
+        "code_draws": 2,
+        "estimators": {"mutual-information": "gaussian"},
+    },
+}
+VARIANTS = ("ali", "alice-l2", "alice-adversarial", "mine")
+PLAIN = ("baseline", "dropout", "confidence-penalty", "label-smoothing")
+NO_DENSITY = ("variational-noise", "mine-propagated", "mine-additive")
+CONDITIONAL = {
+    "gan-modes": ["quoted"],  # stacked MNIST only
+    # structural similarity is of images, accuracy of classes (`test_mine_probes.py`)
+    "bidirectional-reconstruction": [
+        *("ms-ssim-alice-l2", "ms-ssim-mine"),
+        *(f"reconstruction-accuracy-{variant}" for variant in VARIANTS),
+    ],
+    # encoders without noise have no finite information, and only Gaussian ones a density
+    "information-bottleneck": [
+        *(f"information-{row}" for row in (*PLAIN, "mine-propagated", "mine-additive")),
+        *(f"information-density-{row}" for row in (*PLAIN, *NO_DENSITY)),
+        *(f"information-lower-{row}" for row in PLAIN),
+    ],
+}
+
+
+test_conforms = testing.conformance("penchant-mine", small=SMALL, conditional=CONDITIONAL)
