@@ -1,6 +1,5 @@
 """Real Fourier bases against torch.fft, orthonormality and completeness; spectra against closed forms."""
 
-import doctest
 import math
 
 import pytest
@@ -197,8 +196,3 @@ def test_everything_stays_on_its_device(device):
         filled, mirrored = fourier.layout(found[0], waves.frequencies, (4, 6))
     assert all(each.device.type == device for each in (*waves, found, filled, mirrored))
     assert found.dtype == filled.dtype == torch.float32
-
-
-def test_examples_in_the_docstrings_hold():
-    result = doctest.testmod(fourier)
-    assert result.attempted > 8 and result.failed == 0
