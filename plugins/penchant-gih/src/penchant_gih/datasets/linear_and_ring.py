@@ -19,17 +19,29 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
         rest = ring(circle, options.radii, stream)
         return torch.cat([first, rest], 1)
 
+    # While training, both features tell the class.
     def both(labels: Tensor, stream: Generator) -> Tensor:
         return features(labels, labels, stream)
 
     def tested(labels: Tensor, stream: Generator) -> Tensor:
         # Other labels say nothing about the class.
-        other = torch.randint(2, (len(labels),), generator=stream, device="cpu")
+        other = torch.randint(
+            2,
+            (len(labels),),
+            generator=stream,
+            device="cpu",
+        )
         slope = labels if options.tested in ("both", "linear") else other
         circle = labels if options.tested in ("both", "ring") else other
         return features(slope, circle, stream)
 
-    return make_data(options, directions, generator, train=both, test=tested)
+    return make_data(
+        options,
+        directions,
+        generator,
+        train=both,
+        test=tested,
+    )
 
 
 def linear(labels: Tensor, epsilon: float) -> Tensor:

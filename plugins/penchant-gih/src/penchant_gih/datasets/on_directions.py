@@ -37,6 +37,7 @@ def make_data(
         train: Coordinates of training samples along the directions.
         test: The same of test samples.
     """
+    # Train and test samples do not depend on how many the other has.
     first, second = streams(generator, 2)
     parts = [
         _draw(options.train, directions, train, options, first),
@@ -52,10 +53,22 @@ def make_data(
 def _draw(
     count: int, directions: Tensor, feature: Feature, options: OnDirections, generator: Generator
 ) -> Samples:
+    # As many of one class as of the other, in random order.
     labels = torch.arange(count, device="cpu") % 2
-    labels = labels[torch.randperm(count, generator=generator, device="cpu")]
+    labels = labels[
+        torch.randperm(
+            count,
+            generator=generator,
+            device="cpu",
+        )
+    ]
     size = directions.shape[1]
-    rows = options.noise_std * torch.randn(count, size, generator=generator, **HOST)
+    rows = options.noise_std * torch.randn(
+        count,
+        size,
+        generator=generator,
+        **HOST,
+    )
     # The noise along the directions is replaced by the features.
     wanted = feature(labels, generator)
     rows += (wanted - rows @ directions.T) @ directions
@@ -65,7 +78,16 @@ def _draw(
 
 def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Tensor:
     """Points (samples, 2) at a uniform angle, at the radius of their class."""
-    angles = 2 * math.pi * torch.rand(len(labels), generator=generator, **HOST)
+    angles = (
+        2
+        * math.pi
+        * torch.rand(
+            len(labels),
+            generator=generator,
+            **HOST,
+        )
+    )
+    # Each point at the radius of its class.
     radius = torch.tensor(radii, **HOST)[labels]
     return torch.stack([radius * angles.cos(), radius * angles.sin()], 1)
 
@@ -81,10 +103,15 @@ def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Te
         raise penchant.Error(
             f"directions must be {expected}, found an array of shape {list(rows.shape)}"
         )
-    lengths = rows.norm(dim=1, keepdim=True)
+    # Only where the rows point matters.
+    lengths = rows.norm(
+        dim=1,
+        keepdim=True,
+    )
     if not bool((lengths > 0).all()):
         raise penchant.Error("directions must not be zero")
     rows = rows / lengths
+    # What two of them share would be counted twice.
     skew = float((rows @ rows.T - torch.eye(count, **HOST)).abs().max())
     if skew > LARGEST_COSINE:
         raise penchant.Error(f"directions must be orthogonal, found two with cosine {skew:.3g}")

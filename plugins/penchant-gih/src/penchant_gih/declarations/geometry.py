@@ -21,10 +21,14 @@ ADAM = {
     "steps": 100,
 }
 AN_EPOCH = 79  # steps of 128 samples of 10000
+# Most happens early.
 HUNDRED = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 100)
+# GELU networks are probed close to zero, as published.
 SMALL_SCALE = {"directions": {"name": "average-geometry", "scale": 1e-3}}
+# The inputs at which the evolution itself is taken.
 OPPOSITE = {"directions": {"name": "average-geometry", "opposite": True}}
 
+# Help texts and meanings that several probes share.
 AT_STEPS = "steps of training looked at; None: 0, 1, 2, 4, ... and the last"
 PROBING_SCALE = "standard deviation of normal probing inputs; None: that of the estimator of G"
 NULL_MEAN = "mean after a random rotation"
@@ -43,6 +47,7 @@ class AverageGeometry(penchant.Probe):
     """
 
     name = "average-geometry"
+    renamed = {"samples": "networks"}
     needs = ("architecture",)
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -87,13 +92,14 @@ class GeometryEvolution(penchant.Probe):
     (proposition A.1: 0 if the last layer has mean zero).
 
     Quick: `-a mlp:widths=[32],bias=false,initialization=gaussian,weight_std=0.3
-    -d gaussian:size=[1,4,4],train=64,test=2`.
+    -d gaussian:input_shape=[1,4,4],train=64,test=2`.
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.2, theorems 3.1, 3.2 and
     figure 7. The paper's Delta for linear regression misses a factor of two: it is -2 s^2 S.
     """
 
     name = "geometry-evolution"
+    renamed = {"steps": "at_steps", "train": "samples", "scale": "probing_scale"}
     needs = ("architecture", "dataset")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
@@ -175,6 +181,7 @@ class GeometryTraining(penchant.Probe):
     """
 
     name = "geometry-training"
+    renamed = {"steps": "at_steps", "samples": "networks", "scale": "probing_scale"}
     needs = ("architecture", "training")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -295,6 +302,7 @@ class InputCurvature(penchant.Probe):
     """
 
     name = "input-curvature"
+    renamed = {"steps": "at_steps", "points": "samples", "networks": "trainings"}
     needs = ("architecture", "dataset", "classes")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"

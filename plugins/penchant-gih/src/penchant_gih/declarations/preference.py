@@ -19,6 +19,7 @@ QUICK = {
     "schedule": "linear",
     "epochs": 12,
 }
+# Tables 1 and 2.
 PRUNING = {**CLIPPED, "learning_rate": 0.2, "weight_decay": 5e-4}
 QUICK_PRUNING = {**MOMENTUM, "learning_rate": 0.2, "weight_decay": 5e-4}
 CIFAR_EPOCH = 391  # steps of 128 samples of 50000
@@ -32,6 +33,8 @@ EVERY = "take every so manieth direction where no indices are given"
 @attrs.frozen
 class FromGeometry(penchant.Probe):
     """What these probes share: where G comes from, and how often they train."""
+
+    renamed = {"samples": "networks", "repeats": "trainings"}
 
     networks: int = penchant.option(2000, "networks drawn for G", at_least=12)
     geometry: Any = penchant.option(None, "stored G instead of drawing networks", array=True)
@@ -127,6 +130,7 @@ class FeaturePreference(FromGeometry):
     """
 
     name = "feature-preference"
+    renamed = {**FromGeometry.renamed, "sigma": "noise_std"}
     needs = ("architecture", "training")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
@@ -277,6 +281,7 @@ class DecisionPlane(FromGeometry):
     """
 
     name = "decision-plane"
+    renamed = {**FromGeometry.renamed, "sigma": "noise_std", "grid": "grid_points"}
     needs = ("architecture", "training")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}

@@ -28,10 +28,19 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
         raise penchant.Error(
             f"average-geometry needs one output or two logits, found {outputs} outputs"
         )
+    # Shards give gradients, which are smaller than the matrix they are summed into.
     size = math.prod(context.architecture.shape)
-    geometry = Geometry(size, device=context.device, inputs=options.vectors)
+    geometry = Geometry(
+        size,
+        device=context.device,
+        inputs=options.vectors,
+    )
     a_shard = shard_size(size, options.vectors)
-    for shard in context.map(shard_gradients, networks=networks, a_shard=a_shard):
+    for shard in context.map(
+        shard_gradients,
+        networks=networks,
+        a_shard=a_shard,
+    ):
         geometry.add(torch.as_tensor(shard["gradients"], device=context.device))
     return geometry.directions(_conventions(options, outputs))
 
@@ -54,16 +63,26 @@ def _conventions(options: AverageGeometry, outputs: int) -> dict[str, str]:
 
 def shard_gradients(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Gradients (networks, inputs, D) of one shard, some networks at a time."""
+    # The same law for the inputs of gradients and of batch-norm statistics.
     options = context.options
     law = {"probing": options.probing, "scale": options.scale}
     calibration = None
     if options.batch_norm == "calibrated":
         calibration = lambda index: calibration_points(context, index, **law)  # noqa: E731
+    # As many networks at a time as fit on the device.
     found = []
     for networks, some in drawn_networks(
-        context, indices, batch_norm=options.batch_norm, calibration=calibration
+        context,
+        indices,
+        batch_norm=options.batch_norm,
+        calibration=calibration,
     ):
-        points = probing_points(context, some, inputs=options.inputs, **law)
+        points = probing_points(
+            context,
+            some,
+            inputs=options.inputs,
+            **law,
+        )
         if options.opposite:
             points = torch.cat([points, -points], 1)
         found.append(probed_gradients(networks, points, rows_mix=options.batch_norm == "batch"))

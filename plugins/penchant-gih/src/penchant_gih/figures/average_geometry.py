@@ -40,6 +40,7 @@ def geometry(result: penchant.Result) -> Figure:
 def directions(result: penchant.Result) -> Figure:
     """The leading and the trailing eigenvectors of G, in the shape of the input."""
     rows = result.arrays["directions"]
+    # Where there are few directions, each is shown once.
     leading = range(min(SHOWN, len(rows)))
     trailing = range(max(SHOWN, len(rows) - SHOWN), len(rows))
     chosen = [*leading, *trailing]

@@ -26,6 +26,9 @@ def step_axis(axes: Axes, steps: np.ndarray) -> None:
 
 def _spread(steps: np.ndarray) -> np.ndarray:
     """At most so many of the steps, evenly in the logarithm, the last one included."""
+    # The nearest steps that were looked at.
     wanted = np.geomspace(1, steps[-1] + 1, MOST_TICKS) - 1
-    nearest = [int(np.abs(steps - place).argmin()) for place in wanted]
-    return steps[sorted(set(nearest))]
+    nearest = set()
+    for place in wanted:
+        nearest.add(int(np.abs(steps - place).argmin()))
+    return steps[sorted(nearest)]

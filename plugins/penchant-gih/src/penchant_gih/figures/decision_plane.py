@@ -18,7 +18,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     panels = figure.subplots(1, len(seconds), squeeze=False)[0]
     for number, axes in enumerate(panels):
         _draw_plane(axes, result, number)
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=3)
+    figure.legend(
+        handles=_legend(),
+        loc="outside lower center",
+        ncols=3,
+    )
     caption = (
         "Boundaries that networks learn between two circles: round where both directions of the "
         "plane are preferred, open where one of them is hardly seen."
@@ -32,12 +36,26 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     axis = arrays["axis"]
     points, labels = arrays["points"][number], arrays["labels"][number]
     for label, colour in CLASSES.items():
-        axes.scatter(*points[labels == label].T, s=6, color=colour, alpha=0.7)
+        axes.scatter(
+            *points[labels == label].T,
+            s=6,
+            color=colour,
+            alpha=0.7,
+        )
+    # A network that says one class everywhere has no boundary.
     for outputs in arrays["planes"][number]:
         if outputs.min() < 0 < outputs.max():
-            axes.contour(axis, axis, outputs.T, levels=[0], colors=GREEN, linewidths=1.2)
+            axes.contour(
+                axis,
+                axis,
+                outputs.T,
+                levels=[0],
+                colors=GREEN,
+                linewidths=1.2,
+            )
     accuracy = arrays["test-accuracy"][number]
     stderr = arrays["test-accuracy-stderr"][number]
+    # Both directions by their eigen-indices.
     first = result.options.get("first", 0)
     axes.set(
         xlabel=f"along direction {first}",
@@ -53,7 +71,21 @@ def _legend() -> list[Line2D]:
     handles = []
     for label, colour in CLASSES.items():
         handles.append(
-            Line2D([], [], marker="o", linestyle="", color=colour, label=f"class {label}")
+            Line2D(
+                [],
+                [],
+                marker="o",
+                linestyle="",
+                color=colour,
+                label=f"class {label}",
+            )
         )
-    handles.append(Line2D([], [], color=GREEN, label="boundary of a network"))
+    handles.append(
+        Line2D(
+            [],
+            [],
+            color=GREEN,
+            label="boundary of a network",
+        )
+    )
     return handles

@@ -22,6 +22,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         level=0.5,
         beside=Beside(arrays["eigenvalues"], "eigenvalue"),
     )
+    # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
     caption = (
         "Accuracy where one eigenvector decides the labels: an architecture without preferred "

@@ -26,6 +26,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         ylabel="test accuracy",
         level=0.5,
     )
+    # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
     caption = (
         "Which of two features that tell the class is relied on: accuracy on test samples where "

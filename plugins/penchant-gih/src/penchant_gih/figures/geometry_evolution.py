@@ -59,6 +59,7 @@ def sweep(result: penchant.Result, axis: str) -> Figure:
         ylabel="Frobenius cosine",
     )
     (axes,) = figure.axes
+    # Widths double, steps begin at zero.
     if axis == "widths":
         axes.set_xscale("log", base=2)
         axes.set_xticks(arrays[axis], [str(width) for width in arrays[axis]])

@@ -22,6 +22,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         xlabel="step of training",
         ylabel="cosine, or share of the norm",
     )
+    # A cosine of few networks may come out above one.
     (axes,) = figure.axes
     step_axis(axes, steps)
     axes.set_ylim(0, max(1.05, 1.05 * float(np.nanmax(arrays["corr-g"]))))

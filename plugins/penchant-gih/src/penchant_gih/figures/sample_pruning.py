@@ -31,9 +31,21 @@ def scores(result: penchant.Result) -> Figure:
     """Distribution of scores."""
     figure = Figure(figsize=(5, 3.2))
     axes = figure.subplots()
-    axes.hist(result.arrays["scores"], bins=40, color=BLUE)
-    axes.set(xlabel="Score(x) = x^T G x / |x|^2", ylabel="training samples")
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
+    # One score a training sample; absolute values depend on the architecture.
+    axes.hist(
+        result.arrays["scores"],
+        bins=40,
+        color=BLUE,
+    )
+    axes.set(
+        xlabel="Score(x) = x^T G x / |x|^2",
+        ylabel="training samples",
+    )
+    axes.ticklabel_format(
+        axis="x",
+        style="sci",
+        scilimits=(0, 0),
+    )
     axes.xaxis.set_major_locator(MaxNLocator(6))
     caption = "How well the training samples are aligned with the average geometry."
     return captioned(figure, caption, title="Scores of the training samples")

@@ -20,9 +20,11 @@ def advantage(ours: NDArray[np.bool_], others: NDArray[np.bool_]) -> tuple[float
         ours: Whether a training was right, (trainings, settings, samples).
         others: The same of the trainings it is compared with.
     """
+    # Both kinds have the same test samples, so a gap is a difference of pairs.
     gaps = ours.mean(2).T - others.mean(2).T  # (settings, trainings)
     by_training = gaps.mean(0)
     by_sample = ours.mean((0, 1)) - others.mean((0, 1))
+    # What other test samples would change, then what other trainings would.
     variance = by_sample.var(ddof=1) / len(by_sample)
     if len(by_training) > 1:
         variance += by_training.var(ddof=1) / len(by_training)

@@ -22,6 +22,7 @@ def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
         table: <A_i, A_j> (parts, parts).
         rank: Dimension of the subspace.
     """
+    # In this basis P A P is the first corner of A.
     corners = [part[:rank, :rank] for part in parts]
     inner = inner_products(corners)
 
@@ -38,7 +39,11 @@ def inner_products(matrices: Sequence[Tensor]) -> Tensor:
     rows = []
     for first in matrices:
         rows.append([float((first * second).sum()) for second in matrices])
-    return torch.tensor(rows, dtype=torch.float64, device="cpu")
+    return torch.tensor(
+        rows,
+        dtype=torch.float64,
+        device="cpu",
+    )
 
 
 def containment_null(trace: float, squared_norm: float, size: int, rank: int) -> float:
@@ -52,6 +57,7 @@ def containment_null(trace: float, squared_norm: float, size: int, rank: int) ->
     """
     if squared_norm <= 0:
         return math.nan
+    # The multiple of the identity in A, and what is left without trace, are met differently.
     uniform = trace**2 / size
     dimension = (size - 1) * (size + 2) / 2
     traceless = rank * (rank + 1) / 2 - rank / size

@@ -23,6 +23,7 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
     """
     import scipy.linalg
 
+    # A small multiple of the identity makes S invertible.
     size = len(S)
     regular = S + ridge * S.trace() / size * torch.eye(size, dtype=S.dtype, device=S.device)
     threads = torch.get_num_threads()
@@ -35,13 +36,21 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
 
 def random_rows(size: int, generator: Generator) -> Tensor:
     """A random orthonormal basis (rows), on the CPU: Gram-Schmidt on normal vectors."""
-    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
+    noise = torch.randn(
+        size,
+        size,
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
+    )
     return torch.linalg.qr(noise).Q.T
 
 
 def explained(rows: Tensor, S: Tensor) -> Tensor:
     """Share of the trace of S on the first 1, 2, ... rows."""
-    return (rows @ S * rows).sum(1).cumsum(0) / S.trace()
+    along = (rows @ S * rows).sum(1)
+    # Orthonormal rows: what they explain adds up.
+    return along.cumsum(0) / S.trace()
 
 
 def equal_count(shares: Tensor, share: float) -> int:
@@ -53,6 +62,7 @@ def equal_count(shares: Tensor, share: float) -> int:
 
 def without(samples: Samples, rows: Tensor) -> Samples:
     """The samples with their projections on orthonormal rows taken out."""
+    # x - R^T R x.
     flat = samples.inputs.flatten(1)
     rows = rows.to(flat.device, flat.dtype)
     left = flat - flat @ rows.T @ rows

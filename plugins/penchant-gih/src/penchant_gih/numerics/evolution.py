@@ -60,6 +60,7 @@ class Flow:
 
     def parameter_gradients(self, ensemble: Ensemble) -> tuple[State, State]:
         """Per network, sum_mu r_mu grad f(x_mu), and what permuting labels would take from it."""
+        # Batches are summed in their order.
         total, taken = self._batch_gradients(ensemble, slice(0, self.batch))
         for start in range(self.batch, len(self.inputs), self.batch):
             more, more_taken = self._batch_gradients(ensemble, slice(start, start + self.batch))
@@ -77,6 +78,7 @@ class Flow:
                 return _outputs(ensemble, {**state, **weights}, inputs)
 
             outputs, pull = vjp(outputs_of, _weights(ensemble, state))
+            # One forward pass serves both orders of labels.
             right = self.residual(outputs, targets)
             wrong = self.residual(outputs, permuted)
             return pull(right)[0], pull(right - wrong)[0]
@@ -109,6 +111,7 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
     """
 
     def one(state: State, direction: State, x: Tensor) -> Tensor:
+        # Forward along u, then backward to x: twice the cost of a gradient.
         weights = _weights(ensemble, state)
 
         def slope(x: Tensor) -> Tensor:
@@ -127,8 +130,21 @@ class Evolution:
 
     def __init__(self, size: int, *, device: torch.device | str, parts: int) -> None:
         dtype = accumulation_dtype(torch.device(device))
-        self.sums = [torch.zeros(size, size, device=device, dtype=dtype) for _ in range(parts)]
-        self.squares = torch.zeros(size, size, device=device, dtype=dtype)
+        self.sums = [
+            torch.zeros(
+                size,
+                size,
+                device=device,
+                dtype=dtype,
+            )
+            for _ in range(parts)
+        ]
+        self.squares = torch.zeros(
+            size,
+            size,
+            device=device,
+            dtype=dtype,
+        )
         self.counts = [0] * parts
 
     @property
@@ -143,10 +159,12 @@ class Evolution:
             mixed: v = sum_mu r_mu M^T grad_theta f(x_mu), (networks, inputs, D).
             gradients: g, (networks, inputs, D).
         """
+        # Sums are in double precision, whatever networks compute in.
         v = mixed.to(self.squares.dtype)
         g = gradients.to(self.squares.dtype)
         first = self.count
         inputs = v.shape[1]
+        # Network i goes to part i mod parts, as in the geometry.
         for offset in range(min(len(self.sums), len(v))):
             part = (first + offset) % len(self.sums)
             own = slice(offset, None, len(self.sums))
@@ -161,6 +179,7 @@ class Evolution:
 
     def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
         """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
+        # Four products of entries, two of which are transposes of the others.
         total = (v * w).T @ (g * h) + (v * h).T @ (g * w)
         self.squares += weight * (total + total.T)
 
@@ -180,6 +199,7 @@ class Evolution:
 
     def stderr(self) -> Tensor:
         """Standard error (D, D) over networks."""
+        # Mean of squares minus square of the mean, entry by entry.
         variance = (self.squares / self.count - self.matrix().square()).clamp(min=0)
         return (variance / max(1, self.count - 1)).sqrt()
 

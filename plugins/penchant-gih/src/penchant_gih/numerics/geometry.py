@@ -29,6 +29,7 @@ class Parts:
 
     def add(self, gradients: Tensor) -> None:
         """Add gradients (networks, inputs, D), in the order of networks."""
+        # Network i goes to part i mod count, however networks are cut into shards.
         count = len(self.moments)
         for offset in range(min(count, len(gradients))):
             rows = gradients[offset::count].flatten(0, 1)
@@ -37,6 +38,7 @@ class Parts:
 
     def matrix(self) -> Tensor:
         """The moment (D, D) of all parts together."""
+        # Parts are summed in their order: another order would round otherwise.
         total = self.moments[0].outer.clone()
         vectors = self.moments[0].count
         for moment in self.moments[1:]:
@@ -76,11 +78,14 @@ class Geometry:
 
     def trace(self) -> tuple[float, float]:
         """The trace and its standard error over networks."""
+        # Inputs of one network are not independent, networks are.
         norms = self.halves.squared_norms().reshape(-1, self.inputs).mean(1)
-        return float(norms.mean()), float(norms.std() / math.sqrt(self.networks))
+        stderr = norms.std() / math.sqrt(self.networks)
+        return float(norms.mean()), float(stderr)
 
     def directions(self, conventions: Mapping[str, str] | None = None) -> Directions:
         """The answer of an estimator: as many directions as there are gradients mean anything."""
+        # Beyond the number of gradients, eigenvectors are arbitrary.
         matrix = self.halves.matrix()
         eigenvalues, vectors = descending_eigh(matrix)
         rank = min(self.networks * self.inputs, len(matrix))
@@ -106,6 +111,7 @@ def left_out_spectra(parts: Tensor, rank: int) -> Tensor | None:
     count, size = parts.shape[:2]
     if size > LARGEST_JACKKNIFE:
         return None
+    # All parts but one.
     total = parts.sum(0)
     spectra = []
     for part in parts:
@@ -125,13 +131,17 @@ def scores(matrix: Tensor, inputs: Tensor) -> Tensor:
 
     An input of zeros scores 0.
     """
+    # Quadratic forms of all samples in one product.
     unit = unit_rows(inputs.to(matrix.dtype))
     return (unit @ matrix * unit).sum(1)
 
 
 def unit_rows(rows: Tensor) -> Tensor:
     """Rows divided by their lengths; rows of zeros stay."""
-    lengths = rows.norm(dim=1, keepdim=True)
+    lengths = rows.norm(
+        dim=1,
+        keepdim=True,
+    )
     return rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)
 
 

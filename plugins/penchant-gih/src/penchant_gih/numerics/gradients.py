@@ -52,10 +52,16 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
         return outputs(state, x).sum()
 
     def own(state: State, x: Tensor) -> Tensor:
+        # One backward pass an output; of each only the gradient by its own input is kept.
         values, pull = vjp(lambda inputs: outputs(state, inputs), x)
-        unit = torch.eye(len(values), device=x.device, dtype=x.dtype)
+        unit = torch.eye(
+            len(values),
+            device=x.device,
+            dtype=x.dtype,
+        )
         each = torch.vmap(pull)(unit)[0]  # (outputs, inputs, *shape)
         return each.diagonal().movedim(-1, 0)
 
+    # All networks at once.
     function = own if rows_mix else grad(total, argnums=1)
     return torch.vmap(function, randomness="error")(ensemble.state, points).flatten(2)

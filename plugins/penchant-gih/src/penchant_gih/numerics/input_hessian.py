@@ -40,6 +40,7 @@ def curvature_parts(
         Mean l'' g g^T (`first`), mean l' Hess_x f (`second`), mean g g^T (`geometry`), all (D, D),
         and mean l'' (`weight`).
     """
+    # Gradients of all samples in one pass, then l' and l'' at their outputs.
     gradients = grad(lambda x: first_output(network(x)).sum())(inputs).flatten(1)
     slope, bend = loss_derivatives(first_output(network(inputs)).detach(), targets, loss)
     count, size = gradients.shape
@@ -51,7 +52,12 @@ def curvature_parts(
     def column(direction: Tensor) -> Tensor:
         return jvp(grad(weighted), (torch.zeros_like(direction),), (direction,))[1]
 
-    basis = torch.eye(size, device=inputs.device, dtype=inputs.dtype)
+    basis = torch.eye(
+        size,
+        device=inputs.device,
+        dtype=inputs.dtype,
+    )
+    # Columns of the Hessian, some at a time.
     second = torch.cat([torch.vmap(column)(part) for part in basis.split(chunk)])
     first = (gradients * bend[:, None]).T @ gradients / count
     return {

@@ -63,11 +63,13 @@ class Labeller:
         unit: float | None = None,
     ) -> None:
         shape = tuple(train.shape[1:])
+        # One number a channel, repeated for its pixels.
         mean, variance = channel_statistics(train)
         mean = per_pixel(mean.to(torch.float64), shape)
         variance = per_pixel(variance.to(torch.float64), shape)
         self.shift = torch.zeros_like(mean)
         self.weights = direction.to(mean.device, torch.float64)
+        # Only the sinusoid cares how long its argument is.
         if kind == "sinusoid" and unit is None:
             self.weights = self.weights / variance.sqrt().clamp(min=SMALLEST_DEVIATION)
             self.shift = mean
@@ -83,8 +85,14 @@ class Labeller:
 
         The first call, with the training inputs, sets the threshold to their median.
         """
+        # The coordinate along u, its noise, and the score of both.
         along = (inputs.flatten(1).to(torch.float64) - self.shift) @ self.weights
-        noise = torch.randn(len(along), generator=generator, device="cpu", dtype=torch.float64)
+        noise = torch.randn(
+            len(along),
+            generator=generator,
+            device="cpu",
+            dtype=torch.float64,
+        )
         score = self.score(along + self.noise * noise.to(along.device))
         if self.threshold is None:
             self.threshold = score.median()
@@ -107,5 +115,6 @@ def isotropic_inputs(
     """
     rows = torch.randn(count, direction.numel(), generator=generator, device="cpu")
     unit = direction.to("cpu", rows.dtype).flatten()
+    # Only the part along u is scaled.
     stretched = torch.outer((epsilon - 1) * (rows @ unit), unit)
     return (rows + stretched).reshape(count, *shape)

@@ -29,6 +29,7 @@ class Projected:
 
     def __init__(self, parts: Tensor, S: Tensor) -> None:
         right = [S @ part for part in parts]
+        # G_i S G_j of different parts: their noise is independent.
         self.count = len(parts)
         self.pairs = list(combinations(range(len(parts)), 2))
         self.products = []
@@ -48,6 +49,7 @@ class Projected:
 
     def squared_norm(self, keep: Sequence[int] | None = None) -> float:
         """|G S G|^2 from quadruples of different parts among `keep`."""
+        # Four different parts: no noise is met twice.
         disjoint = []
         for a, b in combinations(self._chosen(keep), 2):
             if not set(self.pairs[a]) & set(self.pairs[b]):
@@ -59,7 +61,11 @@ class Projected:
         rows = []
         for matrix in matrices:
             rows.append([float((matrix * product).sum()) for product in self.products])
-        return torch.tensor(rows, dtype=torch.float64, device="cpu")
+        return torch.tensor(
+            rows,
+            dtype=torch.float64,
+            device="cpu",
+        )
 
     def forms(self, vectors: Tensor) -> Tensor:
         """<A_i, W_jk> (networks, pairs) of A_i = mean_p a_ip a_ip^T, from a (networks, inputs, D).
@@ -84,6 +90,7 @@ class Projected:
             for pair in self._chosen(keep):
                 others = [part for part in keep if part not in self.pairs[pair]]
                 values += [float(against[part, pair]) for part in others]
+            # A_p is never multiplied with its own part of G.
             product = sum(values) / len(values)
             return cosine(product, distinct_mean(table, keep), self.squared_norm(keep))
 
@@ -101,6 +108,7 @@ class Projected:
             product = float(forms[networks][:, self._chosen(parts)].mean())
             return cosine(product, distinct_mean(table, networks), self.squared_norm(parts))
 
+        # The two kinds of networks are independent: leave out one of either kind at a time.
         networks = list(range(len(forms)))
         parts = list(range(self.count))
         over_networks = jackknifed(lambda keep: statistic(keep, parts), len(networks))
@@ -111,6 +119,7 @@ class Projected:
 
     def _chosen(self, keep: Sequence[int] | None) -> list[int]:
         """Numbers of the pairs whose parts are both kept."""
+        # A pair counts where both its parts do.
         everything = range(len(self.pairs))
         if keep is None:
             return list(everything)

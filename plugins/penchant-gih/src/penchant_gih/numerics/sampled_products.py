@@ -17,6 +17,7 @@ def squared_products(first: Tensor, second: Tensor) -> Tensor:
         The products (networks, networks).
     """
     pairs = first.shape[1] * second.shape[1]
+    # <a a^T, b b^T> = (a.b)^2.
     products = torch.einsum("ipd,jqd->ijpq", first, second)
     return products.square().sum((2, 3)) / pairs
 

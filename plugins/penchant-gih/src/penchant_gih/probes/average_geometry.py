@@ -26,6 +26,7 @@ ROUNDING = 10 * torch.finfo(torch.float32).eps  # of a gradient, relative
 
 def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     """Measure G, then describe it."""
+    # One output, or the difference of two logits.
     narrower = context.scope(outputs=scalar_outputs(context))
     found = independent_parts(narrower, options.networks)
     rank, size = found.vectors.shape
@@ -34,8 +35,10 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
             f"{options.networks} networks for {size} inputs: only the first {rank} directions "
             "mean anything"
         )
+    # What an architecture without preferred directions would show.
     null = _null(found, context, options)
     spectra = left_out(found)
+    # Errors come from parts of the networks.
     arrays = {
         "geometry": found.matrix,
         "geometry-stderr": _entry_stderr(found.parts),
@@ -61,13 +64,19 @@ def _null(found: Directions, context: penchant.Context, options: AverageGeometry
         return None
     size = found.vectors.shape[1]
     stream = context.generator("null")
-    return isotropic_spectra(found.squared_norms, size, generator=stream, draws=options.null_draws)
+    return isotropic_spectra(
+        found.squared_norms,
+        size,
+        generator=stream,
+        draws=options.null_draws,
+    )
 
 
 def left_out(found: Directions) -> Tensor:
     """Eigenvalues (parts, rank), descending, with one part of the networks left out at a time."""
     if found.jackknife is not None:
         return found.jackknife
+    # Large inputs: the estimator left this to whoever needs it.
     total = found.parts.sum(0)
     spectra = []
     for part in found.parts:
@@ -83,7 +92,9 @@ def _entry_stderr(parts: Tensor) -> Tensor:
 
 def numerical_rank(eigenvalues: Tensor) -> int:
     """How many eigenvalues are more than the rounding of gradients in single precision."""
-    return int((eigenvalues > ROUNDING**2 * float(eigenvalues.sum())).sum())
+    # Eigenvalues are squares: so is their rounding.
+    least = ROUNDING**2 * float(eigenvalues.sum())
+    return int((eigenvalues > least).sum())
 
 
 def _quantities(
@@ -92,7 +103,10 @@ def _quantities(
     values = found.eigenvalues
     quantities = {
         "trace": penchant.Quantity(
-            found.trace, stderr=found.trace_stderr, over="networks", count=found.networks
+            found.trace,
+            stderr=found.trace_stderr,
+            over="networks",
+            count=found.networks,
         ),
         "effective-rank": _of_spectrum(effective_rank, found, spectra, null),
         "condition": _condition(found, spectra, null),
@@ -108,6 +122,7 @@ def _of_spectrum(
     statistic: Statistic, found: Directions, spectra: Tensor, null: Tensor | None
 ) -> penchant.Quantity:
     """A statistic of a spectrum, its error by the jackknife, its null from isotropic spectra."""
+    # The statistic with one part left out at a time.
     replicates = [statistic(spectrum) for spectrum in spectra]
     nothing = {}
     if null is not None:
@@ -131,17 +146,30 @@ def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> pench
 
 def _isotropy(found: Directions) -> penchant.Quantity:
     """Corr(G, I), the norm of G from different parts of the networks."""
+    # <G, I> is the trace; the norm of I is the root of D.
     table = inner_products(list(found.parts))
-    traces = found.parts.diagonal(dim1=1, dim2=2).sum(1).cpu()
+    traces = (
+        found.parts.diagonal(
+            dim1=1,
+            dim2=2,
+        )
+        .sum(1)
+        .cpu()
+    )
     corr = corr_with_fixed(traces, table, float(found.vectors.shape[1]))
     return penchant.Quantity(
-        corr.value, stderr=corr.stderr, over=OVER, count=found.networks, null=1.0
+        corr.value,
+        stderr=corr.stderr,
+        over=OVER,
+        count=found.networks,
+        null=1.0,
     )
 
 
 def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quantity:
     """Eigenvalues outside those of isotropic architectures; for each of these, outside the rest."""
     replicates = [_outside(spectrum, null) for spectrum in spectra]
+    # Each isotropic draw against the others: what the count is without an effect.
     others = []
     for number in range(len(null)):
         rest = torch.cat([null[:number], null[number + 1 :]])
@@ -157,5 +185,8 @@ def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quanti
 
 def _outside(values: Tensor, null: Tensor) -> int:
     """How many eigenvalues are beyond the edges of isotropic spectra (draws, k)."""
+    # With few networks only as many eigenvalues as networks are compared.
     values = values[: null.shape[1]]
-    return int((values > null.max()).sum() + (values < null.min()).sum())
+    above = (values > null.max()).sum()
+    below = (values < null.min()).sum()
+    return int(above + below)

@@ -23,12 +23,16 @@ SHOWN = 400  # test samples kept for the picture
 def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     """Train in the plane of one direction and each of the others, several networks a plane."""
     found = preferred_directions(
-        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+        context,
+        networks=options.networks,
+        outputs=OUTPUTS,
+        stored=options.geometry,
     )
     seconds = chosen_indices(options.seconds, found.vectors)
     (first,) = chosen_indices((options.first,), found.vectors)
     if first in seconds:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
+    # Every plane has trainings of its own.
     items = []
     for place, second in enumerate(seconds):
         for training in range(options.trainings):
@@ -66,11 +70,14 @@ def _axis(options: DecisionPlane) -> np.ndarray:
 def _by_plane(shards: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
     """What shards found, (planes, trainings, ...)."""
     values = np.array([shard[name] for shard in shards])
-    return values.reshape(-1, options.trainings, *values.shape[1:])
+    # Shards come plane by plane.
+    shape = (-1, options.trainings, *values.shape[1:])
+    return values.reshape(shape)
 
 
 def learnt_boundary(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
     """Accuracies of one trained network, its outputs on a grid, some test samples in the plane."""
+    # Trained on circles in the plane of both directions.
     rows = torch.stack([context.shared["first"], context.shared["seconds"][item["place"]]])
     data = _data(context, rows)
     network = context.network(item["training"], outputs=OUTPUTS)
@@ -102,6 +109,7 @@ def _data(context: penchant.Context, rows: Tensor) -> Data:
 
 def _outputs_on_grid(context: penchant.Context, network: nn.Module, directions: Tensor) -> Tensor:
     """Outputs (grid, grid), the first direction outermost."""
+    # Points of the plane, all other directions at zero.
     place = {"device": context.device, "dtype": context.dtype}
     axis = torch.as_tensor(_axis(context.options), **place)
     spots = torch.cartesian_prod(axis, axis) @ directions  # (grid * grid, D)

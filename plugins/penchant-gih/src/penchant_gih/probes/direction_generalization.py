@@ -29,6 +29,7 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
     """Train fresh networks a direction, each a shard of its own."""
     eigenvalues, vectors = _basis(options, context)
     indices = chosen_indices(options.indices, vectors, every=options.every)
+    # A training is a shard; directions are sent once.
     items = []
     for place, index in enumerate(indices):
         for training in range(options.trainings):
@@ -46,8 +47,12 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
 
 def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors (rows) of G, or of G S G, as many as mean anything."""
+    # Eigenvectors of G are the estimator's own; those of G S G need the data.
     found = preferred_directions(
-        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+        context,
+        networks=options.networks,
+        outputs=OUTPUTS,
+        stored=options.geometry,
     )
     if options.basis == "g":
         return found.eigenvalues, found.vectors
@@ -59,6 +64,7 @@ def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple
 
 def labelled_accuracy(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
     """Accuracies of one network trained on labels that one direction decides."""
+    # Train on these labels, and see what was generalised.
     direction = context.shared["directions"][item["place"]]
     train, test = labelled_samples(context, direction, item["training"])
     network = context.network(item["training"], outputs=OUTPUTS)
@@ -82,6 +88,7 @@ def labelled_samples(
     Trainings differ by their noise, and on isotropic data by their inputs.
     """
     options = context.options
+    # Isotropic inputs are drawn anew for each training, a dataset's stay as they are.
     direction = direction.to("cpu", torch.float64)
     inputs = []
     for name in ("train", "test"):
@@ -103,6 +110,7 @@ def labelled_samples(
         noise=label_noise(options),
         unit=None if options.data == "dataset" else options.epsilon,
     )
+    # The threshold is that of the training labels.
     parts = []
     for name, part in zip(("train", "test"), inputs):
         stream = context.generator("samples", f"{name} labels", training)
@@ -158,13 +166,22 @@ def _conventions(options: DirectionGeneralization) -> dict[str, str]:
 
 def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Mean accuracy, the drop from the leading half of indices to the trailing, the order."""
+    # By index, whatever order they were asked for in.
     order = np.argsort(arrays["indices"])
     index = arrays["indices"][order]
     test = arrays["test-accuracy"][order]
     errors = arrays["test-accuracy-stderr"][order]
     over = {"over": "directions", "count": len(test)}
     stderr = _of_mean(test, errors)
-    found = {"test-accuracy": penchant.Quantity(test.mean(), stderr=stderr, null=CHANCE, **over)}
+    found = {
+        "test-accuracy": penchant.Quantity(
+            test.mean(),
+            stderr=stderr,
+            null=CHANCE,
+            **over,
+        )
+    }
+    # The middle one of an odd number belongs to neither half.
     half = len(test) // 2
     if half:
         first = slice(0, half)
@@ -173,7 +190,12 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
         stderr = math.hypot(
             _of_mean(test[first], errors[first]), _of_mean(test[last], errors[last])
         )
-        found["drop"] = penchant.Quantity(drop, stderr=stderr, null=0.0, **over)
+        found["drop"] = penchant.Quantity(
+            drop,
+            stderr=stderr,
+            null=0.0,
+            **over,
+        )
     if len(test) > 2 and statistics.varies(test):
         stream = context.generator("permutations")
         ranked = statistics.rank_correlation(test, -index, generator=stream)

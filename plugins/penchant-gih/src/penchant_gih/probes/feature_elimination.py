@@ -33,24 +33,23 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
     """
     size = math.prod(context.data.shape)
     removed = _removed(options.removed, size)
+    # Directions that the architecture sees least, for what they are in the data.
     G = _geometry(options, context, size)
     S = uncentred(context.data.train.inputs).to(G)
     rows = least_aligned(G, S, ridge=options.ridge)
     shares = [0.0, *explained(rows, S).tolist()]
     wanted = [shares[count] for count in removed]
 
-    items = []
+    # Against as many random ones as explain as much, others for each training.
+    random = []
     for training in range(options.trainings):
-        items.append({"training": training, "counts": removed, "random": False})
-    for training in range(options.trainings):
-        counts = _random_counts(context, training, S.cpu(), wanted)
-        items.append({"training": training, "counts": counts, "random": True})
+        random.append(_random_counts(context, training, S.cpu(), wanted))
+    items = _items(removed, random)
     shared = {"rows": rows[: max(removed)]}
     right = [shard["right"] for shard in context.map(right_without, items, shared=shared)]
     ours = np.array(right[: options.trainings])  # (trainings, counts, samples)
     others = np.array(right[options.trainings :])
 
-    random = [item["counts"] for item in items[options.trainings :]]
     arrays = {
         "removed": np.array(removed),
         "explained": np.array(wanted),
@@ -59,6 +58,16 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
         **_accuracies("random-test-accuracy", others),
     }
     return penchant.Result(_quantities(ours, others), arrays, conventions=_conventions(options))
+
+
+def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
+    """Trainings without the chosen directions, then as many without random ones."""
+    items = []
+    for training in range(len(random)):
+        items.append({"training": training, "counts": removed, "random": False})
+    for training, counts in enumerate(random):
+        items.append({"training": training, "counts": counts, "random": True})
+    return items
 
 
 def _geometry(options: FeatureElimination, context: penchant.Context, size: int) -> Tensor:
@@ -103,6 +112,7 @@ def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor
 
 def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
     """On which test samples one network is right, for each number of directions taken out."""
+    # The directions are sent; random ones are drawn again where they are needed.
     data = context.data
     rows = context.shared["rows"]
     if item["random"]:
@@ -121,12 +131,15 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
 def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
     """Means over trainings (trainings, ...), with their errors where there are two or more."""
     mean, stderr = statistics.mean_and_stderr(values, axis=0)
-    return {name: mean} if stderr is None else {name: mean, f"{name}-stderr": stderr}
+    if stderr is None:
+        return {name: mean}
+    return {name: mean, f"{name}-stderr": stderr}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
-    values = right.mean(2).T  # (counts, trainings)
+    # (counts, trainings)
+    values = right.mean(2).T
     mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
     return {name: mean, f"{name}-stderr": stderr}
 
@@ -148,5 +161,11 @@ def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quan
     value, stderr = advantage(ours, others)
     over = "trainings and test samples"
     return {
-        "advantage": penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), null=0.0)
+        "advantage": penchant.Quantity(
+            value,
+            stderr=stderr,
+            over=over,
+            count=len(ours),
+            null=0.0,
+        )
     }

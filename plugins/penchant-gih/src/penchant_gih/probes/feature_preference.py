@@ -26,8 +26,12 @@ ACCURACIES = {
 
 def run(options: FeaturePreference, context: penchant.Context) -> penchant.Result:
     """Train on both features at once, the linear one on one direction after another."""
+    # Two leading directions carry the ring, the others one by one the linear feature.
     found = preferred_directions(
-        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
+        context,
+        networks=options.networks,
+        outputs=OUTPUTS,
+        stored=options.geometry,
     )
     indices = _indices(options, found.vectors)
     items = []
@@ -43,6 +47,7 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
         "indices": np.array(indices),
         "eigenvalues": found.eigenvalues[indices],
     }
+    # All trainings of a direction have the same samples.
     for name, array in ACCURACIES.items():
         values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
         samples = options.train if name == "train" else options.test
@@ -70,6 +75,7 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
 
 def accuracy_by_feature(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
     """Accuracies of one network: on training samples, on both features, on each alone."""
+    # Trained on both features at once.
     data = _data(context, item, "both")
     network = context.network(item["training"], outputs=OUTPUTS)
     keys = (item["index"], item["training"])
@@ -79,6 +85,7 @@ def accuracy_by_feature(context: penchant.Context, item: dict[str, int]) -> dict
         "train": evaluate(network, data.train)[1],
         "both": evaluate(network, data.test)[1],
     }
+    # Then tested where only one of them tells the class.
     for name in FEATURES:
         found[name] = evaluate(network, _data(context, item, name).test)[1]
     return found
@@ -86,6 +93,7 @@ def accuracy_by_feature(context: penchant.Context, item: dict[str, int]) -> dict
 
 def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
     options = context.options
+    # The linear feature first, then the plane of the ring.
     first = context.shared["directions"][item["place"]]
     rows = [first.tolist(), *context.shared["plane"].tolist()]
     return context.dataset(

@@ -84,6 +84,7 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
     """Measure every width, or every step of training, or the initialisation alone."""
     # Labels that are neither two classes nor numbers are refused before anything is drawn.
     _targets(context)
+    # S is what G is projected with: that of the samples that drive the evolution.
     S = uncentred(_train(context).inputs)
     rows = []
     for width in options.widths or (None,):
@@ -95,7 +96,12 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
         arrays["steps"] = torch.tensor(options.at_steps, device="cpu")
     quantities = _quantities(rows[-1], options)
     missing = missing_names(context, arrays, quantities)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options),
+        missing=missing,
+    )
 
 
 def _conventions(options: GeometryEvolution) -> dict[str, str]:
@@ -117,6 +123,7 @@ def sized(context: penchant.Context, width: int | None) -> penchant.Context:
     """
     if width is None:
         return context.scope(outputs=1)
+    # The first option that is a width is the width.
     component = context.architecture.component
     options = component.options()
     for name in SIZES:
@@ -124,7 +131,10 @@ def sized(context: penchant.Context, width: int | None) -> penchant.Context:
             several = isinstance(options[name], tuple)
             value = (width,) * len(options[name]) if several else width
             narrower = attrs.evolve(component, **{name: value})
-            return context.scope(architecture=narrower, outputs=1)
+            return context.scope(
+                architecture=narrower,
+                outputs=1,
+            )
     expected = "expected an option widths, channels, width or hidden"
     label = context.architecture.label
     raise penchant.Error(
@@ -153,12 +163,17 @@ def _targets(context: penchant.Context) -> Tensor:
 
 def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) -> list[Row]:
     """What there is to know at the initialisation, or at each step."""
+    # One pair of sums a look: Delta, and what permuting labels changes in it.
     size = math.prod(context.architecture.shape)
     settings = {"device": context.device, "parts": PARTS}
     looks = 1 if options.at_steps is None else len(options.at_steps)
     found = [(Evolution(size, **settings), Evolution(size, **settings)) for _ in range(looks)]
     a_shard = shard_size(size, 1)
-    for shard in context.map(shard_evolution, networks=options.networks, a_shard=a_shard):
+    for shard in context.map(
+        shard_evolution,
+        networks=options.networks,
+        a_shard=a_shard,
+    ):
         parts = {}
         for name, array in shard.items():
             parts[name] = torch.as_tensor(array, device=context.device)
@@ -195,13 +210,19 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     `mixed` is v = M^T u, `difference` the part of it that permuting labels takes away, `gradients`
     are g.
     """
+    # The same permutation for all networks: labels do not depend on them.
     train = _train(context)
     targets = _targets(context)[: len(train.labels)]
     stream = context.generator("permutation")
-    order = torch.randperm(len(targets), generator=stream, device="cpu").to(targets.device)
+    order = torch.randperm(
+        len(targets),
+        generator=stream,
+        device="cpu",
+    ).to(targets.device)
     size = math.prod(context.architecture.shape)
     residual = RESIDUALS[context.options.residual]
     found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
+    # Some networks at a time, each at a pair of inputs of its own.
     for networks, some in _networks(context, indices, largest_stack(size)):
         points = _opposite_points(context, some)
         batch = batch_size(len(some), points[0].numel(), len(targets))
@@ -218,7 +239,13 @@ def _opposite_points(context: penchant.Context, indices: range) -> Tensor:
     The probing law is symmetric: a pair of opposite inputs halves the variance.
     """
     scale = probing_scale(context)
-    points = probing_points(context, indices, inputs=1, probing="gaussian", scale=scale)
+    points = probing_points(
+        context,
+        indices,
+        inputs=1,
+        probing="gaussian",
+        scale=scale,
+    )
     return torch.cat([points, -points], 1)
 
 
@@ -226,13 +253,17 @@ def _networks(
     context: penchant.Context, indices: range, largest: int
 ) -> Iterator[tuple[list[Ensemble], range]]:
     """Networks at the initialisation, or at each step of their trainings, and their numbers."""
+    # At initialisation networks are drawn as a stack, which is much faster.
     options = context.options
     if options.at_steps is None:
         calibration = None
         if options.batch_norm == "calibrated":
             calibration = _calibration(context)
         for networks, some in drawn_networks(
-            context, indices, largest=largest, calibration=calibration
+            context,
+            indices,
+            largest=largest,
+            calibration=calibration,
         ):
             yield [networks], some
         return
@@ -247,6 +278,7 @@ def _calibration(context: penchant.Context) -> Any:
 
 def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     """The networks of these numbers at each step of their trainings."""
+    # One training after another; a state is kept at each step.
     train = _train(context)
     steps = context.options.at_steps
     states: list[list[Any]] = [[] for _ in steps]
@@ -280,6 +312,7 @@ def _row(
     context: penchant.Context,
 ) -> Row:
     """Everything about one Delta."""
+    # Products of parts are all that the correlations need.
     S = S.to(evolution.squares.device, evolution.squares.dtype)
     parts = evolution.parts()
     table = evolution.table()
@@ -314,6 +347,7 @@ def _containment(
     parts: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
 ) -> Contained:
     """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the k asked for."""
+    # In the basis of G S G a leading subspace is a corner.
     eigenvalues, vectors = descending_eigh(projected.matrix())
     size = len(eigenvalues)
     chosen = min(size, leading) if leading is not None else _leading(eigenvalues)
@@ -321,10 +355,12 @@ def _containment(
     powers = {2**power for power in range(int(math.log2(size)) + 1)}
     ranks = sorted(powers | {chosen, size})
     norm = distinct_mean(table, range(PARTS))
+    shares = [containment(turned, table, rank) for rank in ranks]
+    nulls = [containment_null(trace, norm, size, rank) for rank in ranks]
     return Contained(
         dimensions=ranks,
-        shares=[containment(turned, table, rank) for rank in ranks],
-        nulls=[containment_null(trace, norm, size, rank) for rank in ranks],
+        shares=shares,
+        nulls=nulls,
         chosen=chosen,
         chosen_stderr=None if leading is not None else _leading_stderr(projected),
     )
@@ -338,6 +374,7 @@ def _leading(eigenvalues: Tensor) -> int:
 
 def _leading_stderr(projected: Projected) -> float:
     """The standard error of that number, by the jackknife over parts of G, and its rounding."""
+    # Leaving out a part of G may move the dimension.
     everything = range(projected.count)
     found = []
     for part in everything:
@@ -349,12 +386,12 @@ def _leading_stderr(projected: Projected) -> float:
 
 def _arrays(rows: list[Row]) -> dict[str, Any]:
     """What is drawn: matrices and containment of the last row, correlations of all."""
+    # Matrices are large: only those of the last look are kept.
     last = rows[-1]
     shares = last.contained.shares
     arrays: dict[str, Any] = {
         **last.arrays,
-        "containment": [share.value for share in shares],
-        "containment-stderr": [share.stderr for share in shares],
+        **_values("containment", shares),
         "containment-null": last.contained.nulls,
         "dimensions": last.contained.dimensions,
     }
@@ -362,19 +399,31 @@ def _arrays(rows: list[Row]) -> dict[str, Any]:
         ("corr-s", "corr_s", "corr_s_null"),
         ("corr-gsg", "corr_gsg", "corr_gsg_null"),
     ):
-        arrays[name] = [getattr(row, corr).value for row in rows]
-        arrays[f"{name}-stderr"] = [getattr(row, corr).stderr for row in rows]
-        arrays[f"{name}-null"] = [getattr(row, null).null for row in rows]
-        arrays[f"{name}-null-spread"] = [getattr(row, null).null_spread for row in rows]
+        nulls = [getattr(row, null) for row in rows]
+        arrays |= _values(name, [getattr(row, corr) for row in rows])
+        arrays[f"{name}-null"] = [null.null for null in nulls]
+        arrays[f"{name}-null-spread"] = [null.null_spread for null in nulls]
     return arrays
+
+
+def _values(name: str, corrs: list[Corr]) -> dict[str, list[float]]:
+    """Values and their standard errors as arrays."""
+    values = [corr.value for corr in corrs]
+    errors = [corr.stderr for corr in corrs]
+    return {name: values, f"{name}-stderr": errors}
 
 
 def _quantities(row: Row, options: GeometryEvolution) -> dict[str, penchant.Quantity]:
     def quantity(corr: Corr, **null: Any) -> penchant.Quantity:
         return penchant.Quantity(
-            corr.value, stderr=corr.stderr, over=OVER, count=options.networks, **null
+            corr.value,
+            stderr=corr.stderr,
+            over=OVER,
+            count=options.networks,
+            **null,
         )
 
+    # The dimension that was asked for, among all that were measured.
     contained = row.contained
     place = contained.dimensions.index(contained.chosen)
     return {

@@ -61,6 +61,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
         again = narrower.scope(first=options.trainings + options.networks)
         source = with_matrix(again, options.networks).matrix
         shared["covariance"] = _covariance(source, options.data).to(torch.float32)
+    # All trainings have the same data.
     data = training_data(narrower, shared)
     steps = _steps(narrower, data)
 
@@ -72,6 +73,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
             shared=shared,
         )
     )
+    # Everything else follows from gradients (steps, networks, inputs, D).
     columns = [torch.as_tensor(shard["gradients"], device=context.device) for shard in shards]
     gradients = torch.cat(columns, 1).to(torch.float64)
     S = uncentred(data.train.inputs).to(context.device)
@@ -83,11 +85,17 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     }
     quantities = _quantities(arrays, data, options.trainings)
     missing = missing_names(context, arrays, quantities)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options),
+        missing=missing,
+    )
 
 
 def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
     """Two logits for synthetic data; for a dataset, what its classes need."""
+    # Synthetic data has two classes.
     if options.data != "dataset":
         return 2
     if context.data.outputs > 2:
@@ -115,7 +123,7 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
     return context.dataset(
         "gaussian",
         covariance=shared["covariance"].cpu().numpy(),
-        size=list(context.architecture.shape),
+        input_shape=list(context.architecture.shape),
         train=options.train,
         test=options.test,
     )
@@ -123,6 +131,7 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
 
 def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Gradients (steps, networks, inputs, D) and accuracies (steps, networks) along trainings."""
+    # Each network is probed at the same inputs all along its training.
     data = training_data(context, context.shared)
     points = probing_points(
         context,
@@ -134,18 +143,28 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
     columns = []
     for place, index in enumerate(indices):
         columns.append(_along_training(context, data, index, points[place]))
-    return {name: torch.stack([column[name] for column in columns], 1) for name in columns[0]}
+    together = {}
+    for name in columns[0]:
+        together[name] = torch.stack([column[name] for column in columns], 1)
+    return together
 
 
 def _along_training(
     context: penchant.Context, data: Data, index: int, points: Tensor
 ) -> dict[str, Tensor]:
     """Gradients (steps, inputs, D) and accuracies (steps,) of one training."""
+    # At each look: gradients, and how well the network does.
     steps = _steps(context, data)
     network = context.network(index)
     loss = context.training.loss
     gradients, train, test = [], [], []
-    for _ in context.train(network, data.train, index, steps=steps, test=data.test):
+    for _ in context.train(
+        network,
+        data.train,
+        index,
+        steps=steps,
+        test=data.test,
+    ):
         gradients.append(_gradients(context, network, data, points))
         train.append(evaluate(network, data.train, loss=loss)[1])
         test.append(evaluate(network, data.test, loss=loss)[1])
@@ -162,6 +181,7 @@ def _along_training(
 
 def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
     """Gradients (inputs, D) of one network."""
+    # A copy that can be differentiated, as a stack of one.
     policy = context.options.batch_norm
     prepared = with_statistics(network, policy, data.train.inputs)
     ensemble = stacked(prepared, [tensors_of(prepared)])
@@ -181,6 +201,7 @@ def _accuracies(shards: list[dict[str, Any]], data: Data) -> dict[str, np.ndarra
 
 def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
+    # What does not change along training.
     squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
     heights = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
     found: dict[str, list[float]] = {}
@@ -203,6 +224,7 @@ def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[st
 
 def _velocities(gradients: Tensor) -> dict[str, np.ndarray]:
     """1 - Corr of the geometries at consecutive steps, of different networks only."""
+    # Norms at each step, products between neighbours.
     tables = [squared_products(step, step).cpu() for step in gradients]
     values, errors = [], []
     for after in range(1, len(gradients)):
@@ -240,18 +262,29 @@ def _quantities(
             count=trainings,
             null=float(part.labels.bincount().max()) / len(part.labels),
         )
+    # One step alone has no velocity.
     if len(arrays["velocity"]):
         total = np.sum(arrays["velocity"])
         stderr = math.sqrt(np.sum(arrays["velocity-stderr"] ** 2))
-        found["path-length"] = penchant.Quantity(total, stderr=stderr, null=0.0, **over)
+        found["path-length"] = penchant.Quantity(
+            total,
+            stderr=stderr,
+            null=0.0,
+            **over,
+        )
     return found
 
 
 def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.Quantity:
     """The largest Corr over steps; missing where there is none at any step."""
+    # With few networks an unbiased norm may be negative, at one step or at all.
     known = np.isfinite(arrays[name])
     if not known.any():
-        return penchant.Quantity(math.nan, over="trainings", count=trainings)
+        return penchant.Quantity(
+            math.nan,
+            over="trainings",
+            count=trainings,
+        )
     step = int(np.nanargmax(arrays[name]))
     return penchant.Quantity(
         arrays[name][step],

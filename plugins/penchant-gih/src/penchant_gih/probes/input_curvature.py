@@ -35,6 +35,7 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
     steps = _steps(context)
     _check_size(options, context, len(steps))
+    # A training is a shard: its Hessians are large.
     items = list(range(options.trainings))
     shards = list(context.map(curvature_along_training, items))
     arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(shards, len(steps))}
@@ -44,7 +45,10 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
     quantities = _quantities(arrays, options)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
-        quantities, arrays, conventions=_conventions(options, context), missing=missing
+        quantities,
+        arrays,
+        conventions=_conventions(options, context),
+        missing=missing,
     )
 
 
@@ -67,21 +71,35 @@ def curvature_along_training(context: penchant.Context, index: int) -> dict[str,
     """Parts of the mean Hessian and of g g^T of one network (steps, D, D); mean l'' (steps,)."""
     options = context.options
     train = context.data.train
+    # Each network has samples of its own, the same at every step.
     stream = context.generator("points", index)
-    order = torch.randperm(len(train.labels), generator=stream, device="cpu")
+    order = torch.randperm(
+        len(train.labels),
+        generator=stream,
+        device="cpu",
+    )
     some = train.select(order[: options.samples].to(train.labels.device))
     targets = 2 * some.labels.to(context.dtype) - 1
     network = context.network(index, outputs=1)
     loss = context.training.loss
     steps = _steps(context)
     found = []
-    for _ in context.train(network, train, index, steps=steps, test=context.data.test):
+    for _ in context.train(
+        network,
+        train,
+        index,
+        steps=steps,
+        test=context.data.test,
+    ):
         prepared = with_statistics(network, options.batch_norm, train.inputs)
         prepared.requires_grad_(False)
         found.append(curvature_parts(prepared, some.inputs, targets, loss=loss))
     # A training that stopped early stays where it is.
     found += found[-1:] * (len(steps) - len(found))
-    return {name: torch.stack([parts[name] for parts in found]) for name in (*PARTS, "weight")}
+    by_step = {}
+    for name in (*PARTS, "weight"):
+        by_step[name] = torch.stack([parts[name] for parts in found])
+    return by_step
 
 
 def _rows(shards: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
@@ -99,6 +117,7 @@ def _rows(shards: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
 
 def _row(parts: dict[str, Tensor]) -> dict[str, float]:
     """Corr(H, G_t), its null, and the share of the second part, from parts (networks, D, D)."""
+    # Matrices as rows: inner products of all pairs of networks are one product.
     first = parts["first"].flatten(1)
     second = parts["second"].flatten(1)
     geometry = parts["geometry"].flatten(1)
@@ -123,7 +142,14 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
 
 
 def _mean_trace(matrices: Tensor) -> float:
-    return float(matrices.diagonal(dim1=1, dim2=2).sum(1).mean())
+    return float(
+        matrices.diagonal(
+            dim1=1,
+            dim2=2,
+        )
+        .sum(1)
+        .mean()
+    )
 
 
 def second_share(inner: Tensor, whole: Tensor) -> Corr:
@@ -145,6 +171,7 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
 
     count = len(inner)
     everything = list(range(count))
+    # Is there a positive norm, whichever network is left out?
     squares = [squared(everything)]
     for each in everything:
         squares.append(squared([other for other in everything if other != each]))
@@ -171,6 +198,7 @@ def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str
 
 def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, penchant.Quantity]:
     over = {"over": "trainings", "count": options.trainings}
+    # At the end of training.
     share = arrays["second-share"][-1]
     error = arrays["second-share-stderr"][-1]
     # A piecewise linear network has no second part at all.
@@ -184,5 +212,9 @@ def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, pe
             null_spread=arrays["corr-g-null-spread"][-1],
             **over,
         ),
-        "second-share": penchant.Quantity(share, null=0.0, **share_error),
+        "second-share": penchant.Quantity(
+            share,
+            null=0.0,
+            **share_error,
+        ),
     }

@@ -22,6 +22,7 @@ def missing_names(
         context.warn(
             f"too few networks for {', '.join(found)}: an unbiased squared norm is not positive"
         )
+    # Quantities follow from arrays, which were named already.
     for name, quantity in quantities.items():
         numbers = quantity.numbers.values()
         if not all(math.isfinite(number) for number in numbers):

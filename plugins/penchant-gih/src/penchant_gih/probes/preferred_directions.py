@@ -48,6 +48,7 @@ def independent_parts(context: penchant.Context, networks: int) -> Directions:
 
     An estimator that gives no parts is asked once for each part, networks of its own every time.
     """
+    # Estimators of this plugin give parts with their answer.
     found = with_matrix(context, networks)
     if found.parts is not None:
         return found
@@ -60,6 +61,7 @@ def independent_parts(context: penchant.Context, networks: int) -> Directions:
 
 
 def _stored(context: penchant.Context, stored: object) -> Directions:
+    # A stored matrix has no networks, so nothing about it has an error.
     size = math.prod(context.architecture.shape)
     matrix = torch.as_tensor(stored, dtype=torch.float64).to(context.device)
     if matrix.shape != (size, size):
@@ -69,7 +71,14 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
     matrix = (matrix + matrix.T) / 2
     eigenvalues, vectors = descending_eigh(matrix)
     trace = float(matrix.trace())
-    return Directions(eigenvalues, vectors, trace, None, networks=0, matrix=matrix)
+    return Directions(
+        eigenvalues,
+        vectors,
+        trace,
+        None,
+        networks=0,
+        matrix=matrix,
+    )
 
 
 def chosen_indices(
@@ -85,6 +94,7 @@ def chosen_indices(
     rank, size = directions.shape
     if indices is None:
         return list(range(0, rank, every))
+    # Negative indices count from the end of the input, not of what was found.
     chosen = [index + size if index < 0 else index for index in indices]
     if not chosen or min(chosen) < 0 or max(chosen) >= size:
         raise penchant.Error(f"the input has {size} directions, found indices {list(indices)}")

@@ -62,6 +62,7 @@ def stacks(
     context: penchant.Context, indices: range, *, largest: int = NO_LIMIT
 ) -> Iterator[range]:
     """Numbers of networks, as many together as their parameters allow to stack."""
+    # The first network tells how large they all are.
     first = context.architecture(indices[0])
     parameters = sum(tensor.numel() for tensor in first.parameters())
     step = min(networks_at_once(parameters), largest)
@@ -73,10 +74,13 @@ def _calibrated(
     context: penchant.Context, indices: range, calibration: Callable[[int], Tensor]
 ) -> Ensemble:
     """Networks whose batch-norm statistics are those of the calibration inputs, one by one."""
+    # Statistics differ from network to network, so each is calibrated by itself.
     states = []
     for index in indices:
         network = safe(
-            context.network(index), batch_norm="calibrated", calibration=calibration(index)
+            context.network(index),
+            batch_norm="calibrated",
+            calibration=calibration(index),
         )
         states.append(tensors_of(network))
     return stacked(network, states)
@@ -115,6 +119,7 @@ def _points(
     probing: str,
     scale: float,
 ) -> Tensor:
+    # Drawn on the CPU: the same inputs on every device.
     shape = context.architecture.shape
     place = {"device": context.device, "dtype": context.dtype}
     if probing == "zero":
@@ -122,16 +127,30 @@ def _points(
     if probing == "data":
         known = context.data.train.inputs
         chosen = [
-            torch.randint(len(known), (inputs,), generator=stream, device="cpu")
+            torch.randint(
+                len(known),
+                (inputs,),
+                generator=stream,
+                device="cpu",
+            )
             for stream in streams
         ]
         return known[torch.stack(chosen).to(known.device)]
-    points = [torch.randn(inputs, *shape, generator=stream, device="cpu") for stream in streams]
+    points = [
+        torch.randn(
+            inputs,
+            *shape,
+            generator=stream,
+            device="cpu",
+        )
+        for stream in streams
+    ]
     return (scale * torch.stack(points)).to(**place)
 
 
 def probing_scale(context: penchant.Context) -> float:
     """The standard deviation of probing inputs: the probe's own, or that of the estimator of G."""
+    # G and G_t are compared, so by default they are probed alike.
     if context.options.probing_scale is not None:
         return context.options.probing_scale
     return getattr(context.estimator("directions").options, "scale", 1.0)
@@ -158,5 +177,6 @@ def stacked(module: nn.Module, states: list[State]) -> Ensemble:
 
 def tensors_of(network: nn.Module) -> State:
     """A copy of the parameters and buffers of a network."""
+    # Buffers too: batch-norm statistics are among them.
     named = [*network.named_parameters(), *network.named_buffers()]
     return {name: tensor.detach().clone() for name, tensor in named}

@@ -25,6 +25,7 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
     """
     train = context.data.train
     score, stderr = _scores(options, context, train.inputs.flatten(1))
+    # Both kinds of pruning leave as many samples of every class.
     items = []
     for random in (False, True):
         for fraction in options.fractions:
@@ -50,10 +51,14 @@ def _scores(
     options: SamplePruning, context: penchant.Context, inputs: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Score of every sample, with its standard error over networks where G was measured here."""
+    # A score is linear in G, so its error is its spread over parts of G.
     wanted = scalar_outputs(context)
     if options.geometry is not None:
         found = preferred_directions(
-            context, networks=options.networks, outputs=wanted, stored=options.geometry
+            context,
+            networks=options.networks,
+            outputs=wanted,
+            stored=options.geometry,
         )
         return scores(found.matrix, inputs), None
     found = independent_parts(context.scope(outputs=wanted), options.networks)
@@ -70,6 +75,7 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
         labels: Their classes.
         fraction: The share.
     """
+    # Within each class, so that classes stay balanced.
     kept = []
     for label in labels.unique():
         own = (labels == label).nonzero().flatten()
@@ -83,7 +89,11 @@ def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor
 
     Larger shares take out what smaller ones do and more.
     """
-    score = torch.rand(len(labels), generator=generator, device="cpu").to(labels.device)
+    score = torch.rand(
+        len(labels),
+        generator=generator,
+        device="cpu",
+    ).to(labels.device)
     return keep_highest(score, labels, fraction)
 
 
@@ -93,6 +103,7 @@ def _dropped(count: int, fraction: float) -> int:
 
 def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
     """On which test samples one network is right that was trained on what was kept."""
+    # Which samples are kept follows from scores, or from the training's number.
     data = context.data
     training = item["training"]
     labels = data.train.labels
@@ -110,7 +121,8 @@ def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, T
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
-    values = right.mean(2).T  # (fractions, trainings)
+    # (fractions, trainings)
+    values = right.mean(2).T
     mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
     return {name: mean, f"{name}-stderr": stderr}
 
@@ -119,5 +131,11 @@ def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quan
     value, stderr = advantage(ours, others)
     over = "trainings and test samples"
     return {
-        "advantage": penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), null=0.0)
+        "advantage": penchant.Quantity(
+            value,
+            stderr=stderr,
+            over=over,
+            count=len(ours),
+            null=0.0,
+        )
     }

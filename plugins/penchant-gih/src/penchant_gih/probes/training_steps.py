@@ -15,9 +15,11 @@ def chosen_steps(
         total: The last step of the training.
         look_every: The distance of steps.
     """
+    # Every so many steps, and the last.
     if at_steps is None and look_every is not None:
         return sorted({*range(0, total + 1, look_every), total})
     if at_steps is None:
+        # Most happens early: the steps double.
         powers = {2**power for power in range(total.bit_length())}
         return sorted({0, total} | {power for power in powers if power <= total})
     if list(at_steps) != sorted(set(at_steps)) or at_steps[-1] > total:
