@@ -14,31 +14,37 @@ ARCHITECTURES = {
     "batch-norm": {"name": "mlp", "widths": [8], "normalization": "batch", "activation": "sine"},
 }
 STEPS = {"steps": 2}
-CURVE = {"frequencies": (1, 2, 3), "points": 12, "draws": 1, "shape": SHAPE}
-IMAGES = {"classes": (0, 1), "samples": 16, "draws": 1, "every": 1}
+CURVE = {"frequencies": (1, 2, 3), "samples": 12, "trainings": 1, "shape": SHAPE}
+IMAGES = {"chosen_classes": (0, 1), "samples": 16, "trainings": 1, "look_every": 1}
 SMALL = {
-    "frequency-learning": {**CURVE, "every": 1, "petals": 3, "shuffled_draws": 0},
+    "frequency-learning": {**CURVE, "look_every": 1, "petals": 3, "shuffled_trainings": 0},
     "frequency-robustness": {**CURVE, "deltas": (0.0, 1.0), "perturbations": 2},
     "manifold-accuracy": {
         "frequencies": (2,),
         "petal_counts": (0, 2),
-        "points": 12,
-        "draws": 1,
-        "grid": 16,
+        "samples": 12,
+        "trainings": 1,
+        "grid_points": 16,
         "shape": SHAPE,
     },
-    "peak-ablation": {"points": 12, "draws": 1, "every": 1, "shape": SHAPE},
-    "exact-spectrum": {"networks": 1, "cycles": 20, "box_draws": 1, "shape": SHAPE},
-    "target-noise": {**IMAGES, "validation": 8},
+    "peak-ablation": {"samples": 12, "trainings": 1, "look_every": 1, "shape": SHAPE},
+    "exact-spectrum": {"networks": 1, "cycles": 20, "box_networks": 1, "shape": SHAPE},
+    "target-noise": {**IMAGES, "test_samples": 8},
     "kernel-spectrum": {**IMAGES, "bins": 4},
-    "noise-on-manifold": {"samples": 16, "features": 4, "draws": 1, "encoder_steps": 2, "every": 1},
+    "noise-on-manifold": {
+        "samples": 16,
+        "features": 4,
+        "trainings": 1,
+        "encoder_steps": 2,
+        "look_every": 1,
+    },
     "class-paths": {
         "images": 2,
         "adversarials": 1,
         "pairs": 2,
         "pivots": 1,
         "refinements": 1,
-        "steps": 1,
+        "bends": 1,
         "attack_steps": 2,
     },
 }
@@ -91,7 +97,7 @@ def test_probe_takes_any_architecture(probe, architecture):
 
 def test_spectrum_of_a_network_without_pieces_is_sampled_and_says_so():
     tanh = {"name": "mlp", "widths": [16], "activation": "tanh"}
-    options = {"networks": 2, "cycles": 20, "box_draws": 0, "shape": (1,), "executor": "serial"}
+    options = {"networks": 2, "cycles": 20, "box_networks": 0, "shape": (1,), "executor": "serial"}
     result = penchant.measure("exact-spectrum", architecture=tanh, **options)
     assert any("no chain of linear layers" in text for text in result.warnings)
-    assert "pieces" not in result.quantities and np.isfinite(result.arrays["spectrum"]).all()
+    assert "pieces" not in result.quantities and np.isfinite(result.arrays["amplitude"]).all()

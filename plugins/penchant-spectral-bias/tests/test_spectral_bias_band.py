@@ -12,7 +12,7 @@ from torch import nn
 HOST = {"device": "cpu", "dtype": torch.float64}
 BEND = {
     "refinements": 4,
-    "steps": 20,
+    "bends": 20,
     "learning_rate": 0.05,
     "momentum": 0.5,
     "pivots": 3,
@@ -64,17 +64,18 @@ def test_band_goes_around_a_hill_and_is_what_it_claims():
     assert (pieces.amax(1) / pieces.amin(1) < 1.2).all()  # pivots are evenly spread
 
 
-def test_straight_line_stands_in_where_only_it_is_connected():
+def test_straight_lines_are_bands_that_were_not_bent():
     first, last = ends()
-    straight, bent = (
-        band.bend(Hill(), first, last, 0, **{**BEND, "refinements": n, "pivots": 3}) for n in (0, 1)
-    )
-    broken = bent._replace(connected=torch.tensor([True, False], device="cpu"))
-    found = band.first_connected(broken, straight)
-    assert found.connected.tolist() == [True, True]
-    assert torch.equal(found.pivots[0], bent.pivots[0]) and torch.equal(
-        found.pivots[1], straight.pivots[1]
-    )
+    lines = band.straight_lines(Hill(), first, last, 0, points=32)
+    unbent = band.bend(Hill(), first, last, 0, **{**BEND, "refinements": 0, "resolution": 8})
+    assert lines.connected.tolist() == unbent.connected.tolist() == [False, True]
+    torch.testing.assert_close(lines.certainty, unbent.certainty)
+    torch.testing.assert_close(lines.length, torch.ones(2, **HOST))
+
+
+def test_no_pairs_give_no_paths():
+    nothing = torch.zeros(0, 2, **HOST)
+    assert band.bend(Hill(), nothing, nothing, 0, **BEND).pivots.shape == (0, 33, 2)
 
 
 def test_wall_cannot_be_crossed():
@@ -83,7 +84,7 @@ def test_wall_cannot_be_crossed():
 
 
 def test_straight_path_has_the_length_of_its_line():
-    straight = band.bend(Hill(), *ends(), 0, **{**BEND, "refinements": 1, "steps": 0})
+    straight = band.bend(Hill(), *ends(), 0, **{**BEND, "refinements": 1, "bends": 0})
     torch.testing.assert_close(straight.length, torch.ones(2, **HOST), rtol=1e-12, atol=0)
 
 

@@ -7,6 +7,8 @@ import pytest
 import torch
 from penchant.testing import strict_devices
 from penchant_spectral_bias.numerics import piecewise_linear as line
+from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
+from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds, spectral_norms
 from scipy import integrate, special
 from torch import nn
@@ -128,19 +130,19 @@ def test_spectrum_falls_like_the_square_and_its_gradient_like_the_first_power():
     net = network(12, 12, seed=0)
     function = along(net).without_line()
     k = torch.logspace(3, 6, 4000, **HOST)
-    assert line.decay_exponent(k, line.transform(function, k).abs()) == pytest.approx(-2, abs=0.1)
+    assert decay_exponent(k, line.transform(function, k).abs()) == pytest.approx(-2, abs=0.1)
     some = torch.logspace(3, 5, 60, **HOST)
-    norms = line.gradient_norms(
+    norms = spectral_gradients(
         line.chain_of(net), torch.zeros(1, **HOST), torch.ones(1, **HOST), some
-    )
-    assert line.decay_exponent(some, norms) == pytest.approx(-1, abs=0.1)
+    ).norms
+    assert decay_exponent(some, norms) == pytest.approx(-1, abs=0.1)
 
 
 def test_gradient_of_the_transform_is_its_finite_difference():
     net = network(5, 4, seed=1)
     k = torch.tensor([2.0, 17.0], **HOST)
     start, end = torch.zeros(1, **HOST), torch.ones(1, **HOST)
-    exact = line.gradient_norms(line.chain_of(net), start, end, k)
+    exact = spectral_gradients(line.chain_of(net), start, end, k).norms
     squares = torch.zeros(2, **HOST)
     for parameter in net.parameters():
         flat = parameter.view(-1)
@@ -152,6 +154,51 @@ def test_gradient_of_the_transform_is_its_finite_difference():
                 flat[index] -= step
             squares += ((moved[0] - moved[1]) / 2e-6).abs().square()
     torch.testing.assert_close(exact, squares.sqrt(), rtol=1e-6, atol=0)
+
+
+def test_square_is_its_quadrature():
+    function = along(network(6, 5, seed=1))
+    x = torch.linspace(0, 1, 200001, **HOST)
+    values = torch.as_tensor(np.interp(x, function.knots, function.values), **HOST)
+    expected = float(values.square().mean()) / 2
+    assert float(function.half_square()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_rate_of_learning_is_the_change_over_a_small_step():
+    """Gradient descent itself, on samples of the target, moves the transform at the stated rate."""
+    net = network(5, 4, seed=1)
+    start, end = torch.zeros(1, **HOST), torch.ones(1, **HOST)
+    cycles, eta = 3, 1e-5
+    k = torch.tensor([2 * math.pi * cycles], **HOST)
+    rate = float(spectral_gradients(line.chain_of(net), start, end, k).rates)
+    before = line.transform(along(net).without_line(), k)
+    z = (torch.arange(20000, **HOST) + 0.5) / 20000
+    net.requires_grad_(True)
+    ends = net(torch.tensor([[0.0], [1.0]], **HOST))[:, 0]
+    values = net(z[:, None])[:, 0] - ends[0] * (1 - z) - ends[1] * z
+    loss = (values - torch.sin(2 * math.pi * cycles * z)).square().mean() / 2
+    gradients = torch.autograd.grad(loss, list(net.parameters()), allow_unused=True)
+    net.requires_grad_(False)
+    for parameter, gradient in zip(net.parameters(), gradients):
+        if gradient is not None:
+            parameter -= eta * gradient
+    after = line.transform(along(net).without_line(), k)
+    assert float((after - before).abs()) / eta == pytest.approx(rate, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rate_of_a_single_frequency_falls_at_least_like_the_first_power(seed):
+    net = network(12, 12, seed=seed)
+    start, end = torch.zeros(1, **HOST), torch.ones(1, **HOST)
+    k = 2 * math.pi * torch.logspace(2, 4, 60, **HOST).round()
+    rates = spectral_gradients(line.chain_of(net), start, end, k).rates
+    assert decay_exponent(k, rates) < -0.9
+
+
+def test_windows_take_oscillations_away():
+    k = torch.logspace(1, 3, 4000, **HOST)
+    places, sizes = in_windows(k, (torch.sin(k) / k).abs(), windows=8)
+    torch.testing.assert_close(sizes, 1 / places / math.sqrt(2), rtol=0.1, atol=0)
 
 
 def test_lipschitz_is_below_both_bounds_and_attained():
@@ -242,10 +289,10 @@ def test_numerics_choose_their_device():
     with strict_devices():
         function = along(network(4, 4))
         line.transform(function, torch.ones(2, **HOST))
-        line.gradient_norms(
+        spectral_gradients(
             line.chain_of(network(4)),
             torch.zeros(1, **HOST),
             torch.ones(1, **HOST),
             torch.ones(2, **HOST),
         )
-        line.decay_exponent(torch.arange(1, 50, **HOST), torch.ones(49, **HOST))
+        decay_exponent(torch.arange(1, 50, **HOST), torch.ones(49, **HOST))

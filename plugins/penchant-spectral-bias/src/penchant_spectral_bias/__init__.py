@@ -1,32 +1,26 @@
-"""Spectral bias: which frequencies a network learns first, keeps under noise, and loses (Rahaman et al., ICML 2019)."""
+"""Spectral bias: which frequencies a network learns first, keeps under noise, and loses.
+
+Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019.
+"""
+
+from __future__ import annotations
 
 import penchant
 
-from penchant_spectral_bias.declarations.curves import (
-    FrequencyLearning,
-    FrequencyRobustness,
-    ManifoldAccuracy,
-    PeakAblation,
-)
-from penchant_spectral_bias.declarations.images import (
-    ClassPaths,
-    KernelSpectrum,
-    NoiseOnManifold,
-    TargetNoise,
-)
-from penchant_spectral_bias.declarations.theory import ExactSpectrum
+from penchant_spectral_bias.declarations import curves, images, theory
 
 
 @penchant.hookimpl
 def penchant_probes() -> list[type[penchant.Probe]]:
+    """Probes this plugin offers."""
     return [
-        FrequencyLearning,
-        FrequencyRobustness,
-        TargetNoise,
-        KernelSpectrum,
-        ManifoldAccuracy,
-        PeakAblation,
-        NoiseOnManifold,
-        ClassPaths,
-        ExactSpectrum,
+        curves.FrequencyLearning,
+        curves.FrequencyRobustness,
+        images.TargetNoise,
+        images.KernelSpectrum,
+        curves.ManifoldAccuracy,
+        curves.PeakAblation,
+        images.NoiseOnManifold,
+        images.ClassPaths,
+        theory.ExactSpectrum,
     ]

@@ -1,4 +1,4 @@
-"""Declarations of the probes on datasets: noise in targets, kernels, manifolds of images, paths between them."""
+"""Declarations of the probes on datasets: noise in targets, kernels, manifolds of images, paths."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ import attrs
 import penchant
 
 ADAM = {"optimizer": "adam", "loss": "squared-error"}
+# The thesis fits targets on images by full-batch Adam.
+FULL = {**ADAM, "batch": 0}
+
+PAIR = "the two classes"
+LOOKS = "steps between two looks at the network"
 
 
 @attrs.frozen
 class TargetNoise(penchant.Probe):
     """What noise of low and of high frequency in its targets does to a network's validation loss.
 
-    Two classes of a dataset are regressed as 0 and 1 plus amplitude times sin(2 pi k |x|), a radial wave; validation is on clean
-    targets of test samples. A network picks up slow noise at once and fast noise late, so that its best validation suffers from
-    the slow one. The null deals the same noise values to other samples: then they have no frequency.
+    Two classes of a dataset are regressed as 0 and 1 plus amplitude times sin(2 pi k |x|), a radial
+    wave; validation is on clean targets of test samples. A network picks up slow noise at once and
+    fast noise late, so that its best validation suffers from the slow one. The null deals the same
+    noise values to other samples: then they have no frequency.
+
     Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
 
-    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 3. The paper prints sin(k |x|), with
-    which none of its frequencies is high; k is in cycles here.
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 3. The
+    paper prints sin(k |x|), with which none of its frequencies is high; k is in cycles here.
     """
 
     name = "target-noise"
-    needs = ("architecture", "dataset")
     target = "penchant_spectral_bias.probes.target_noise:run"
     figures = "penchant_spectral_bias.figures.target_noise:draw"
+    needs = ("architecture", "dataset", "training", "classes")
     quantities = {
-        "low-minus-high": "best validation loss with the lowest minus that with the highest frequency, largest amplitude",
+        "low-minus-high": "best validation loss with the lowest minus that with the highest "
+        "frequency, largest amplitude; null: the same noise dealt to other samples",
         "excess-low": "best validation loss with the lowest frequency minus that without noise",
         "excess-high": "best validation loss with the highest frequency minus that without noise",
-        "clean-best": "best validation loss without noise",
+        "clean-best-loss": "best validation loss without noise; null: the variance of the targets",
     }
     arrays = {
         "frequencies": "of the noise, cycles per unit of length",
         "amplitudes": "of the noise",
         "steps": "at which the network was looked at",
-        "validation": "loss on clean targets of test samples (amplitudes x frequencies x steps), mean over networks",
-        "training": "loss on noisy targets (amplitudes x frequencies x steps), mean over networks",
-        "clean-validation": "validation without noise (steps)",
-        "clean-training": "training without noise (steps)",
-        "best-validation": "smallest over steps (amplitudes x frequencies), mean over networks",
-        "shuffled-best-validation": "the same with noise values dealt to other samples",
+        "validation-loss": "on clean targets of test samples (amplitudes x frequencies x steps), "
+        "mean over trainings",
+        "training-loss": "on noisy targets (amplitudes x frequencies x steps), mean",
+        "clean-validation-loss": "validation loss without noise (steps)",
+        "clean-training-loss": "training loss without noise (steps)",
+        "best-loss": "smallest validation loss over steps (amplitudes x frequencies), mean",
+        "shuffled-best-loss": "the same with noise values dealt to other samples",
     }
     _CURVES = {
-        "frequencies": (0.05, 0.1, 0.2, 0.5),
-        "amplitudes": (0.25, 0.5, 0.75, 1.0),
+        "noise_frequencies": (0.05, 0.1, 0.2, 0.5),
+        "noise_amplitudes": (0.25, 0.5, 0.75, 1.0),
         "samples": None,
-        "validation": None,
-        "draws": 5,
-        "every": 50,
-        "training": {**ADAM, "batch": 128, "learning_rate": 1e-4, "steps": 10000},
+        "test_samples": None,
+        "trainings": 5,
+        "look_every": 50,
+        "training": {**FULL, "learning_rate": 1e-4, "steps": 10000},
     }
     presets = {
         "quick": {"training": {**ADAM, "batch": 128, "learning_rate": 5e-4, "steps": 120}},
@@ -57,22 +66,22 @@ class TargetNoise(penchant.Probe):
         "fig-a-2": _CURVES,
     }
 
-    classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
-    frequencies: tuple[float, ...] = penchant.option(
+    chosen_classes: tuple[int, ...] = penchant.option((3, 8), PAIR, at_least=0)
+    noise_frequencies: tuple[float, ...] = penchant.option(
         (0.05, 0.5), "of the noise, cycles per unit of length", at_least=0
     )
-    amplitudes: tuple[float, ...] = penchant.option((1.0,), "of the noise", above=0)
+    noise_amplitudes: tuple[float, ...] = penchant.option((1.0,), "of the noise", above=0)
     samples: int | None = penchant.option(
         500, "training samples, both classes together; nothing: all", at_least=2
     )
-    validation: int | None = penchant.option(
+    test_samples: int | None = penchant.option(
         500, "test samples, both classes together; nothing: all", at_least=2
     )
-    draws: int = penchant.option(5, "networks and choices of samples", at_least=1)
-    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
+    trainings: int = penchant.option(5, "trainings, each on samples of its own", at_least=1)
+    look_every: int = penchant.option(10, LOOKS, at_least=1)
 
     def __attrs_post_init__(self) -> None:
-        if not self.frequencies or not self.amplitudes:
+        if not self.noise_frequencies or not self.noise_amplitudes:
             raise penchant.Error(
                 "target-noise needs at least one frequency and one amplitude, found none"
             )
@@ -80,113 +89,130 @@ class TargetNoise(penchant.Probe):
 
 @attrs.frozen
 class KernelSpectrum(penchant.Probe):
-    """A training seen in the eigenvectors of a Gaussian kernel on the samples, the later the faster varying.
+    """A training seen in the eigenvectors of a Gaussian kernel, the later the faster varying.
 
-    Two classes are regressed as 0 and 1 plus noise that grows with the number of the eigenvector. The clean target is learnt
-    first: validation on it dips, and rises when the noise of late eigenvectors follows. Sigma must fit the distances between
-    inputs; where the kernel is close to the identity the probe warns. Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
+    Two classes are regressed as 0 and 1 plus noise that grows with the number of the eigenvector.
+    The clean target is learnt first: validation on it dips, and rises when the noise of late
+    eigenvectors follows. The kernel's width must fit the distances between inputs; where the kernel
+    is close to the identity the probe warns.
+
+    Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 4.
     """
 
     name = "kernel-spectrum"
-    needs = ("architecture", "dataset")
     target = "penchant_spectral_bias.probes.kernel_spectrum:run"
     figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
+    needs = ("architecture", "dataset", "training", "classes")
     quantities = {
-        "order-correlation": "Spearman correlation of minus the learnt share of the target, averaged over training, with the eigenvector",
-        "dip": "final minus smallest loss on the clean target",
+        "rank-correlation": "of minus the learnt share of the target, averaged over training, with "
+        "the eigenvector, mean over trainings",
+        "dip": "final minus smallest loss on the clean target; null: no noise is learnt",
         "dip-step": "step of the smallest loss on the clean target",
         "noise-at-dip": "share of the noise that is learnt at that step",
         "noise-at-end": "share of the noise that is learnt at the end",
-        "effective-rank": "of the kernel matrix; close to the number of samples where sigma is too small",
+        "effective-rank": "of the kernel matrix; close to the number of samples where the kernel "
+        "is too narrow",
     }
     arrays = {
         "steps": "at which the network was looked at",
-        "eigenvector": "middle of each bin of eigenvectors",
-        "spectrum": "root mean square coefficient of the network in a bin (steps x bins), mean over networks",
-        "clean-spectrum": "the same of the clean target (bins)",
-        "noised-spectrum": "the same of the noisy target (bins)",
-        "learnt-target": "share of the noisy target that is learnt in a bin (steps x bins), mean over networks",
-        "learnt-noise": "share of the whole noise that is learnt (steps), mean over networks",
-        "training": "loss on the noisy target (steps)",
-        "validation": "loss on the clean target (steps)",
+        "eigenvectors": "middle of each bin of eigenvectors",
+        "coefficients": "root mean square of the network's in a bin (steps x bins), mean",
+        "clean-coefficients": "the same of the clean target (bins)",
+        "noisy-coefficients": "the same of the noisy target (bins)",
+        "learnt-target": "share of the noisy target that is learnt in a bin (steps x bins), mean",
+        "learnt-noise": "share of the whole noise that is learnt (steps), mean",
+        "training-loss": "on the noisy target (steps)",
+        "validation-loss": "on the clean target (steps)",
         "eigenvalues": "of the kernel matrix, descending",
-        "grid-spectrum": "|DFT| / sqrt(N) of the eigenvectors on 50 equidistant points (eigenvectors x frequencies)",
+        "grid-eigenvectors": "on 50 equidistant points (eigenvectors x points)",
+        "grid-spectrum": "|DFT| / sqrt(N) of these (eigenvectors x frequencies)",
     }
     _NOISE = {
         "samples": 2000,
-        "sigma": 1.8,
+        "kernel_width": 1.8,
         "bins": 50,
-        "draws": 1,
-        "every": 50,
-        "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 5000},
+        "trainings": 1,
+        "look_every": 50,
+        "training": {**FULL, "learning_rate": 1e-4, "steps": 5000},
     }
     _GRID = {
         "samples": 50,
-        "draws": 1,
+        "trainings": 1,
         "bins": 10,
-        "every": 1,
-        "training": {**ADAM, "batch": 0, "learning_rate": 1e-4, "steps": 1},
+        "look_every": 1,
+        "training": {**FULL, "learning_rate": 1e-4, "steps": 1},
     }
     presets = {
-        "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 200}},
+        "quick": {"training": {**FULL, "learning_rate": 3e-4, "steps": 200}},
         "fig-3-5": _NOISE,
         "fig-3-6": _GRID,
         "fig-a-3": _GRID,
         "fig-a-4": _NOISE,
     }
 
-    classes: tuple[int, ...] = penchant.option((3, 8), "the two classes", at_least=0)
+    chosen_classes: tuple[int, ...] = penchant.option((3, 8), PAIR, at_least=0)
     samples: int = penchant.option(400, "training samples, both classes together", at_least=8)
-    sigma: float = penchant.option(8.0, "width of the kernel", above=0)
-    noise: float = penchant.option(1.0, "factor of the noise", above=0)
+    kernel_width: float = penchant.option(
+        8.0, "sigma of the kernel exp(-|x - y|^2 / sigma^2)", above=0
+    )
+    noise_scale: float = penchant.option(1.0, "factor of the noise", above=0)
     power: float = penchant.option(2.0, "the noise on eigenvector n is (n / N)^power", at_least=0)
     bins: int = penchant.option(20, "bins of eigenvectors", at_least=3)
-    draws: int = penchant.option(
-        3, "networks, choices of samples and signs of the noise", at_least=1
+    trainings: int = penchant.option(
+        3, "trainings, each on samples and with signs of the noise of its own", at_least=1
     )
-    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
-    grid_sigma: float = penchant.option(
-        0.04, "width of the kernel on 50 equidistant points of [0, 1]", above=0
+    look_every: int = penchant.option(10, LOOKS, at_least=1)
+    grid_kernel_width: float = penchant.option(
+        0.04, "sigma of the kernel on 50 equidistant points of [0, 1]", above=0
     )
 
 
 @attrs.frozen
 class NoiseOnManifold(penchant.Probe):
-    """Is white noise easier to learn on a manifold of images than on a plane of the same dimension?
+    """Is white noise easier to learn on a manifold of images than on a plane of its dimension?
 
-    Targets are independent uniform numbers. Inputs are the reconstructions of a denoising autoencoder with so many features, or
-    uniform vectors with as many values that are not zero. Quick: `-a 'mlp:widths=[256,256,256]' -d mnist`.
+    Targets are independent uniform numbers. Inputs are the reconstructions of a denoising
+    autoencoder with so many features, or uniform vectors with as many values that are not zero:
+    as long as the images on average, and also as the paper has them, where they are shorter or
+    longer. Inputs of another length are another task, so that the first comparison is the fair one.
+
+    Quick: `-a 'mlp:widths=[256,256,256]' -d mnist`.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 8.
     """
 
     name = "noise-on-manifold"
-    needs = ("architecture", "dataset")
     target = "penchant_spectral_bias.probes.noise_on_manifold:run"
     figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
+    needs = ("architecture", "dataset", "training")
     quantities = {
-        "manifold-minus-plane": "final loss on the images' manifold minus that on the plane",
-        "manifold-loss": "final loss on the images' manifold; the null is the variance of the targets",
-        "plane-loss": "final loss on the plane; the null is the variance of the targets",
+        "manifold-minus-plane": "final loss on the images' manifold minus that on the plane whose "
+        "inputs are as long as the images",
+        "manifold-minus-unscaled-plane": "the same for the plane as the paper has it",
+        "manifold-loss": "final loss on the images' manifold; null: the variance of the targets",
+        "plane-loss": "final loss on the plane; null: the variance of the targets",
+        "unscaled-plane-loss": "final loss on the plane as the paper has it; null as above",
+        "norm-ratio": "length of the images over that of inputs on the unscaled plane",
         "reconstruction-error": "mean squared error of the autoencoder",
     }
     arrays = {
         "steps": "at which the network was looked at",
-        "manifold-loss": "on the images' manifold (steps), mean over runs",
-        "plane-loss": "on the plane (steps), mean over runs",
-        "reconstruction-error": "of the autoencoder, by run",
+        "manifold-loss": "on the images' manifold (steps), mean over trainings",
+        "plane-loss": "on the plane, inputs as long as the images (steps), mean",
+        "unscaled-plane-loss": "on the plane as the paper has it (steps), mean",
+        "reconstruction-error": "of the autoencoder, by training",
     }
     presets = {
-        "quick": {"training": {**ADAM, "batch": 0, "learning_rate": 3e-4, "steps": 250}},
+        "quick": {"training": {**FULL, "learning_rate": 3e-4, "steps": 250}},
         "fig-a-10": {
             "samples": 10000,
-            "draws": 10,
+            "trainings": 10,
             "encoder_width": 512,
             "encoder_steps": 20000,
-            "every": 100,
-            "training": {**ADAM, "batch": 128, "learning_rate": 3e-4, "steps": 50000},
+            "look_every": 100,
+            "training": {**FULL, "learning_rate": 3e-4, "steps": 50000},
         },
     }
 
@@ -194,11 +220,10 @@ class NoiseOnManifold(penchant.Probe):
     features: int = penchant.option(
         64, "features of the autoencoder, and dimensions of the plane", at_least=1
     )
-    draws: int = penchant.option(3, "runs: networks, samples, targets and autoencoders", at_least=1)
-    match_norms: bool = penchant.option(
-        False, "scale the plane so that its inputs are as long as the images"
+    trainings: int = penchant.option(
+        3, "trainings, each with samples, targets and an autoencoder of its own", at_least=1
     )
-    every: int = penchant.option(10, "steps between two looks at the network", at_least=1)
+    look_every: int = penchant.option(10, LOOKS, at_least=1)
     encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
     encoder_noise: float = penchant.option(
         0.2, "standard deviation of the noise that the autoencoder takes off", at_least=0
@@ -214,35 +239,42 @@ class NoiseOnManifold(penchant.Probe):
 class ClassPaths(penchant.Probe):
     """Are inputs of one class joined by paths on which a trained network's class never changes?
 
-    Ends are training images and inputs of other classes moved until the network takes them for the class. Paths are elastic
-    bands without springs: they climb the logit of the class across themselves. The null is the straight line. Every connected
-    path is looked at again three times as finely (`confirmed`). Quick: `-a lenet -d fashion-mnist:per_class=200`.
+    Ends are training images and inputs of other classes moved until the network takes them for the
+    class. Paths are elastic bands without springs: they climb the logit of the class across
+    themselves. The null is the straight line: where it keeps the class as well, bending shows
+    nothing, and the probe says so. Every connected path is looked at again three times as finely.
+
+    Quick: `-a lenet -d fashion-mnist:per_class=200`.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 9.
     """
 
     name = "class-paths"
-    needs = ("architecture", "dataset")
     target = "penchant_spectral_bias.probes.class_paths:run"
     figures = "penchant_spectral_bias.figures.class_paths:draw"
+    needs = ("architecture", "dataset", "training", "classes")
+    one_network = True
     quantities = {
-        "connected": "share of pairs whose path keeps the class; the null is that of straight lines",
+        "connected": "share of pairs whose bent path keeps the class; null: straight lines",
         "connected-image-image": "the same between training images",
-        "connected-image-adversarial": "the same between a training image and an adversarial input",
+        "connected-image-adversarial": "the same between an image and an adversarial input",
         "connected-adversarial-adversarial": "the same between adversarial inputs",
+        "bent-minus-straight": "share of pairs that the bent path connects minus that of straight "
+        "lines",
         "length-ratio": "length of connected paths over the straight line",
-        "confirmed": "share of connected paths that keep the class when looked at three times as finely",
+        "confirmed": "share of connected paths that keep the class when looked at three times as "
+        "finely",
         "test-accuracy": "of the trained network",
     }
     arrays = {
-        "class": "of every pair",
-        "kind": "of every pair: how many of its ends are adversarial",
-        "connected": "does the path keep the class?",
+        "classes": "of every pair",
+        "kinds": "of every pair: how many of its ends are adversarial",
+        "connected": "does the bent path keep the class?",
         "straight": "does the straight line?",
-        "length": "of the path over the straight line",
-        "certainty": "smallest softmax probability of the class on the path",
+        "length-ratios": "length of every path over the straight line",
+        "certainties": "smallest softmax probability of the class on every path",
         "paths": "pivots of the first pairs of every class (paths x pivots x input)",
-        "path-class": "their classes",
+        "path-classes": "their classes",
         "path-connected": "which of them keep it",
     }
     _PATHS = {
@@ -266,8 +298,8 @@ class ClassPaths(penchant.Probe):
         "fig-a-12": _PATHS,
     }
 
-    classes: tuple[int, ...] = penchant.option(
-        (), "classes whose inputs are joined; none: all", at_least=0
+    chosen_classes: tuple[int, ...] | None = penchant.option(
+        None, "classes whose inputs are joined; nothing: all", at_least=0
     )
     images: int = penchant.option(6, "training images a class", at_least=1)
     adversarials: int = penchant.option(6, "inputs of other classes moved into a class", at_least=0)
@@ -275,7 +307,7 @@ class ClassPaths(penchant.Probe):
     refinements: int = penchant.option(
         4, "times the path is bent; its pieces double in between", at_least=1
     )
-    steps: int = penchant.option(10, "steps a refinement", at_least=0)
+    bends: int = penchant.option(10, "steps a refinement", at_least=0)
     learning_rate: float = penchant.option(0.001, "of a step along the logit's gradient", above=0)
     momentum: float = penchant.option(0.9, "of the steps", at_least=0, below=1)
     pivots: int = penchant.option(3, "inner pivots of the path to begin with", at_least=1)
@@ -285,4 +317,4 @@ class ClassPaths(penchant.Probe):
     attack_certainty: float = penchant.option(
         0.95, "softmax probability at which an adversarial input stops", at_least=0, below=1
     )
-    kept: int = penchant.option(1, "paths stored a class", at_least=0)
+    stored_paths: int = penchant.option(1, "paths stored a class", at_least=0)

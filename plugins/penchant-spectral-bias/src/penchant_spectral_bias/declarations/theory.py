@@ -8,58 +8,73 @@ import penchant
 
 @attrs.frozen
 class ExactSpectrum(penchant.Probe):
-    """The Fourier transform of ReLU networks as drawn, exactly, from their linear pieces along a line (and in the plane).
+    """The Fourier transform of ReLU networks as drawn, exactly, from their linear pieces.
 
-    Along a segment the spectrum falls like k^-2 and its gradient with respect to the parameters like k^-1; in the plane
-    (`--shape 2`, `regions`) like k^-3 along generic directions and k^-2 along the normal of a face. Also: number of pieces, the
-    exact Lipschitz constant beside its two bounds, and the share of parameters in a box that have high frequencies. Networks
-    that are no chain of linear layers and ReLUs are taken as linear between closely spaced samples.
+    Along a segment the spectrum falls like k^-2, its gradient with respect to the parameters like
+    k^-1, and the rate at which gradient descent begins to learn a single frequency at least as fast
+    as k^-1. In the plane (`--shape 2`, `regions`) the spectrum falls like k^-3 along generic
+    directions and like k^-2 along the normal of the face with the strongest bend. Also: number of
+    pieces, the exact Lipschitz constant beside its two bounds, and the share of parameters in a box
+    that have high frequencies. Networks that are no chain of linear layers and ReLUs are taken as
+    linear between closely spaced samples.
+
     Quick: `-a 'mlp:widths=[32,32]' --shape 1`.
 
-    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, lemma 3.1 (whose sign is wrong), theorem 3.3,
-    appendices A.3 and A.4.
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, lemma 3.1 (whose
+    sign is wrong), theorem 3.3, appendices A.3 (propositions A.2 and A.3) and A.4.
     """
 
     name = "exact-spectrum"
-    needs = ("architecture",)
     target = "penchant_spectral_bias.probes.exact_spectrum:run"
     figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
+    needs = ("architecture",)
     quantities = {
         "pieces": "linear pieces along the segment",
         "lipschitz": "largest slope along the segment",
         "lipschitz-bound": "product of the spectral norms of all layers",
-        "max-norm-bound": "largest weight to the power of the layers, times the root of the product of their sizes",
+        "max-norm-bound": "largest weight to the power of the layers, times the root of the "
+        "product of their sizes",
         "decay": "exponent of the spectrum along the segment, upper frequencies; -2 in the end",
         "gradient-decay": "exponent of the parameter gradient of the spectrum; -1 in the end",
+        "rate-decay": "exponent of the rate at which gradient descent begins to learn a single "
+        "frequency; at most -1 in the end",
         "regions": "linear regions in [-1, 1]^2",
         "plane-lipschitz": "largest gradient in [-1, 1]^2",
-        "generic-decay": "exponent of the spectrum along a generic direction of the plane; -3 in the end",
-        "face-decay": "exponent along the normal of the longest inner edge; -2 in the end",
-        "high-frequency-share": "share of parameters with an amplitude above epsilon at the cut-off or beyond",
+        "generic-decay": "exponent of the spectrum along a generic direction of the plane, from "
+        "|k| = 1e4 to 1e7; -3 in the end",
+        "face-decay": "exponent along the normal of the face with the strongest bend, in the same "
+        "range; -2 in the end",
+        "high-frequency-share": "share of parameters with an amplitude above epsilon at the "
+        "cut-off or beyond",
     }
     arrays = {
-        "frequency": "whole cycles on the segment",
-        "spectrum": "absolute value of the transform, mean over networks",
-        "gradient-frequency": "whole cycles at which the gradient was taken",
-        "gradient-norm": "length of the transform's gradient with respect to all parameters, mean over networks",
+        "frequencies": "whole cycles on the segment",
+        "amplitude": "absolute value of the transform (frequencies), mean over networks",
+        "gradient-frequencies": "whole cycles at which the gradient was taken",
+        "gradient-norm": "length of the transform's gradient with respect to all parameters, mean",
+        "learning-rate": "at which gradient descent begins to learn this frequency alone, mean",
+        "plane-frequencies": "|k| in the plane: the middle of windows of its logarithm",
+        "generic-amplitude": "root mean square of the transform in a window, along a generic "
+        "direction, mean over networks",
+        "face-amplitude": "the same along the normal of the face with the strongest bend",
         "share": "of parameters with an amplitude above epsilon at a frequency or beyond",
     }
     presets = {
-        "quick": {"networks": 16, "box_draws": 64},
-        "theorem-3-3": {"networks": 100, "cycles": 2000, "regions": True, "box_draws": 0},
-        "appendix-a-4": {"networks": 16, "box_draws": 2000, "gradients": 0},
+        "quick": {"networks": 16, "box_networks": 64},
+        "theorem-3-3": {"networks": 100, "cycles": 2000, "regions": True, "box_networks": 0},
+        "appendix-a-4": {"networks": 16, "box_networks": 2000, "gradients": 0},
     }
 
     networks: int = penchant.option(16, "networks drawn", at_least=1)
     cycles: int = penchant.option(400, "largest frequency, cycles on the segment", at_least=16)
     gradients: int = penchant.option(
-        24, "frequencies at which the parameter gradient is taken; 0: not", at_least=0
+        24, "frequencies at which the parameter gradient is taken", at_least=0
     )
     regions: bool = penchant.option(
         False, "split the plane into linear regions (two inputs, small networks)"
     )
-    box_draws: int = penchant.option(
-        64, "sets of parameters drawn from the box; 0: none", at_least=0
+    box_networks: int = penchant.option(
+        64, "networks with parameters drawn from the box", at_least=0
     )
     clip: float = penchant.option(1.0, "the box: every parameter uniform in [-clip, clip]", above=0)
     cutoff: int = penchant.option(

@@ -2,52 +2,86 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import penchant
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned, log_ticks
 
-from penchant_spectral_bias.figures.frequency_learning import BLUE, ORANGE
-
-SHOWN = 6
+from penchant_spectral_bias.figures.bands import curve, stderr_of
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"spectrum": exact_spectrum(result)}
+    """Spectra with the powers of the theory, on the segment and in the plane; the share."""
+    drawn = {"segment": _segment(result)}
+    if "generic-amplitude" in result.arrays:
+        drawn["plane"] = _plane(result)
+    if "share" in result.arrays:
+        drawn["share"] = _share(result)
+    return drawn
 
 
-def exact_spectrum(result: penchant.Result) -> Figure:
-    """Spectrum and gradient spectrum with their powers; the share of high-frequency parameters."""
-    frequency, spectrum = result.arrays["frequency"], result.arrays["spectrum"]
-    both = "share" in result.arrays
-    figure = Figure(figsize=(9.5 if both else 5.4, 3.6), layout="constrained")
-    axes = figure.subplots(1, 2 if both else 1, squeeze=False)[0]
-    axes[0].loglog(frequency, spectrum, color=BLUE, linewidth=1, label="spectrum")
-    middle = len(frequency) // 2
-    axes[0].loglog(
-        frequency,
-        spectrum[middle] * (frequency / frequency[middle]) ** -2,
-        "--",
-        color=BLUE,
-        linewidth=0.8,
-        label="k^-2",
-    )
+def _segment(result: penchant.Result) -> Figure:
+    """Spectrum, gradient and rate of learning along the segment."""
+    figure = Figure(figsize=(6.5, 4.2))
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="frequency (cycles on the segment)", ylabel="size")
+    frequencies = result.arrays["frequencies"]
+    _with_power(axes, result, "amplitude", frequencies, -2, BLUE, "spectrum")
     if "gradient-norm" in result.arrays:
-        places, norms = result.arrays["gradient-frequency"], result.arrays["gradient-norm"]
-        axes[0].loglog(places, norms, "o-", color=ORANGE, markersize=3, label="parameter gradient")
-        axes[0].loglog(
-            places, norms[-1] * places[-1] / places, "--", color=ORANGE, linewidth=0.8, label="k^-1"
-        )
-    axes[0].set(xlabel="cycles on the segment", ylabel="|f~|")
-    axes[0].legend(frameon=False, fontsize=8)
-    if both:
-        share, error = result.arrays["share"], result.arrays["share-stderr"]
-        axes[1].fill_between(
-            frequency, share - error, share + error, color=BLUE, alpha=0.25, linewidth=0
-        )
-        axes[1].semilogx(frequency, share, color=BLUE)
-        axes[1].set(
-            xlabel="cut-off (cycles)",
-            ylabel="share of parameters above epsilon",
-            ylim=(-0.03, 1.05),
-        )
-    return figure
+        places = result.arrays["gradient-frequencies"]
+        _with_power(axes, result, "gradient-norm", places, -1, ORANGE, "parameter gradient")
+        _with_power(axes, result, "learning-rate", places, -1, GREEN, "rate of learning")
+    log_ticks(axes)
+    figure.legend(loc="outside right upper")
+    decay = result.quantities["decay"]
+    caption = f"The spectrum falls like k^-2 (fitted exponent {decay}), dashed."
+    return captioned(figure, caption, title="Exact spectrum of networks as drawn")
+
+
+def _plane(result: penchant.Result) -> Figure:
+    """Both decays of theorem 3.3."""
+    figure = Figure(figsize=(6.5, 4.2))
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log", xlabel="|k| (radians per unit)", ylabel="|f~|, rms")
+    places = result.arrays["plane-frequencies"]
+    _with_power(axes, result, "generic-amplitude", places, -3, BLUE, "generic direction")
+    _with_power(axes, result, "face-amplitude", places, -2, ORANGE, "normal of a face")
+    log_ticks(axes)
+    figure.legend(loc="outside right upper")
+    generic, face = (result.quantities[f"{name}-decay"] for name in ("generic", "face"))
+    caption = f"Fitted exponents: {generic} in a generic direction, {face} along a face's normal."
+    return captioned(figure, caption, title="Theorem 3.3: two decays in the plane")
+
+
+def _with_power(
+    axes: Axes,
+    result: penchant.Result,
+    name: str,
+    places: Any,
+    power: int,
+    colour: str,
+    label: str,
+) -> None:
+    """A spectrum and, dashed through its last point, the power that the theory gives."""
+    values = result.arrays[name]
+    curve(axes, places, values, stderr_of(result, name), colour=colour, label=label)
+    middle = len(places) // 2
+    line = values[middle] * (places / places[middle]) ** float(power)
+    axes.plot(places, line, "--", color=colour, linewidth=0.9, label=f"k^{power}")
+
+
+def _share(result: penchant.Result) -> Figure:
+    """The share of high-frequency parameters by cut-off."""
+    figure = Figure(figsize=(6.0, 3.8))
+    axes = figure.subplots()
+    axes.set(xscale="log", xlabel="cut-off (cycles)", ylim=(-0.03, 1.05))
+    axes.set_ylabel("share of parameters above epsilon")
+    share = result.arrays["share"]
+    frequencies = result.arrays["frequencies"]
+    curve(axes, frequencies, share, stderr_of(result, "share"), colour=BLUE, label="share")
+    log_ticks(axes)
+    caption = "Parameters of a box with high frequencies are rare, and rarer the higher these are."
+    return captioned(figure, caption, title="High-frequency parameters")

@@ -1,113 +1,130 @@
-"""Figures of `frequency-learning`, drawn from stored results."""
+"""Figures of the probe `frequency-learning`."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
 
-BLUE, ORANGE, GREY = "#2b5c8a", "#d9822b", "#7a8aa0"
+from penchant_spectral_bias.figures.bands import column, curve, stderr_of
 
-
-def heat_map(axes: Any, values: Any, columns: Any, steps: Any, **options: Any) -> Any:
-    """Rows are steps, upwards; columns are numbered categories, so that uneven frequencies are evenly wide."""
-    drawn = axes.imshow(
-        values, origin="lower", aspect="auto", cmap="viridis", interpolation="nearest", **options
-    )
-    every = max(1, len(columns) // 10)
-    axes.set_xticks(np.arange(len(columns))[::every], [f"{value:g}" for value in columns[::every]])
-    rows = np.unique(np.linspace(0, len(steps) - 1, 6).astype(int))
-    axes.set_yticks(rows, [f"{steps[row]:g}" for row in rows])
-    return drawn
-
-
-def amplitudes(result: penchant.Result) -> Figure:
-    """Amplitude relative to the target by frequency and step (left), and as curves (right)."""
-    frequencies, steps, amplitude = (
-        result.arrays[name] for name in ("frequencies", "steps", "amplitude")
-    )
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    drawn = heat_map(left, amplitude, frequencies, steps, vmin=0, vmax=1)
-    left.set(xlabel="frequency", ylabel="step")
-    figure.colorbar(drawn, ax=left, label="amplitude / target")
-    import matplotlib
-
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(frequencies)))
-    for number, frequency in enumerate(frequencies):
-        right.plot(
-            steps,
-            amplitude[:, number],
-            color=colours[number],
-            linewidth=1.2,
-            label=f"{frequency:g}",
-        )
-    right.axhline(result.options.get("reach", 0.8), color="#999999", linewidth=0.8, linestyle=":")
-    right.set(
-        xlabel="step",
-        ylabel="amplitude / target",
-        ylim=(0, max(1.3, min(2.0, float(amplitude.max())))),
-    )
-    right.legend(
-        title="frequency", fontsize=7, title_fontsize=8, ncols=2, frameon=False, loc="lower right"
-    )
-    return figure
-
-
-def norms(result: penchant.Result) -> Figure:
-    """Spectral norm of every layer and the loss over training."""
-    steps, values, loss = (result.arrays[name] for name in ("steps", "spectral-norms", "loss"))
-    figure = Figure(figsize=(9.5, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for layer in range(values.shape[1]):
-        left.plot(
-            steps,
-            values[:, layer],
-            label=f"layer {layer + 1}" if values.shape[1] <= 10 else None,
-            linewidth=1.2,
-        )
-    left.set(xlabel="step", ylabel="spectral norm")
-    if values.shape[1] <= 10:
-        left.set_ylim(0, 1.3 * float(values.max()))  # room for the legend above the curves
-        left.legend(fontsize=8, frameon=False, ncols=3, loc="upper center")
-    error = result.arrays["loss-stderr"]
-    right.fill_between(
-        steps, np.maximum(loss - error, 1e-12), loss + error, color=BLUE, alpha=0.25, linewidth=0
-    )
-    right.semilogy(steps, np.maximum(loss, 1e-12), color=BLUE)
-    right.set(xlabel="step", ylabel="mean squared error")
-    return figure
-
-
-def predictions(result: penchant.Result) -> Figure:
-    """The learnt function over the target at four steps of the first draw."""
-    steps, values, target = (result.arrays[name] for name in ("steps", "prediction", "target"))
-    rows = (
-        np.unique(np.round(np.geomspace(1, len(steps) - 1, 4)).astype(int))
-        if len(steps) > 1
-        else np.array([0])
-    )
-    figure = Figure(figsize=(9.5, 2.4 * ((len(rows) + 1) // 2) + 0.4), layout="constrained")
-    axes = figure.subplots(
-        (len(rows) + 1) // 2, min(2, len(rows)), squeeze=False, sharex=True, sharey=True
-    )
-    places = np.arange(len(target)) / len(target)
-    for panel, row in zip(axes.flat, rows):
-        panel.plot(places, target, color=BLUE, linewidth=1.0, label="target")
-        panel.plot(places, values[row], color="#2a9d5c", linewidth=1.2, label="network")
-        panel.set_title(f"step {steps[row]:g}", fontsize=9)
-    for panel in axes[-1]:
-        panel.set_xlabel("z")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="upper right")
-    return figure
+MANY = 10  # layers or frequencies that a legend can list
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {
-        "amplitude": amplitudes(result),
-        "norms": norms(result),
-        "prediction": predictions(result),
+    """Learnt shares, the control, amplitudes, norms and loss, predictions; flowers, if compared."""
+    drawn = {
+        "learnt-share": _shares(result, "learnt-share"),
+        "amplitude": _amplitudes(result),
+        "norms": _norms(result),
+        "prediction": _predictions(result),
     }
+    if "shuffled-learnt-share" in result.arrays:
+        drawn["shuffled"] = _shares(result, "shuffled-learnt-share")
+    if "petal-losses" in result.arrays:
+        drawn["petals"] = _petals(result)
+    return drawn
+
+
+def _shares(result: penchant.Result, name: str) -> Figure:
+    """The learnt share of every frequency over training."""
+    steps, frequencies = result.arrays["steps"], result.arrays["frequencies"]
+    shares, stderr = result.arrays[name], stderr_of(result, name)
+    figure = Figure(figsize=(7.0, 3.8))
+    axes = figure.subplots()
+    for number, colour in enumerate(palette(len(frequencies), ordered=True)):
+        label = f"{frequencies[number]:g}"
+        error = column(stderr, number)
+        curve(axes, steps, shares[:, number], error, colour=colour, label=label)
+    reached = result.options.get("learnt_at", 0.8)
+    axes.axhline(reached, color=FAINT, linestyle=":", label="counts as learnt")
+    low, high = float(np.min(shares)), float(np.max(shares))
+    axes.set(xlabel="step", ylabel="learnt share of the wave")
+    axes.set_ylim(min(-0.1, max(low, -1.0)), max(1.2, min(high, 2.0)))
+    figure.legend(title="frequency", loc="outside right upper")
+    if name == "learnt-share":
+        order = result.quantities["rank-correlation"]
+        caption = f"Lower frequencies come first: rank correlation {order}."
+        return captioned(figure, caption, title="When each frequency is learnt")
+    order = result.quantities["shuffled-rank-correlation"]
+    caption = f"Samples dealt at random: no frequency comes first, rank correlation {order}."
+    return captioned(figure, caption, title="The control: samples dealt at random")
+
+
+def _amplitudes(result: penchant.Result) -> Figure:
+    """Amplitude over the target's by frequency and step, as the thesis shows it."""
+    figure = heat_map(
+        result.arrays["amplitude"],
+        columns=result.arrays["frequencies"],
+        rows=result.arrays["steps"],
+        xlabel="frequency (cycles)",
+        ylabel="step",
+        label="amplitude / target's",
+        limits=(0, 1),
+    )
+    caption = "Amplitude of the learnt function by frequency (across) and step (upwards)."
+    return captioned(figure, caption, title="The spectrum over training")
+
+
+def _norms(result: penchant.Result) -> Figure:
+    """Spectral norm of every layer and the loss over training."""
+    steps, norms = result.arrays["steps"], result.arrays["spectral-norms"]
+    figure = Figure(figsize=(9.5, 3.8))
+    left, right = figure.subplots(1, 2)
+    names = result.labels.get("layers", ())
+    stderr = stderr_of(result, "spectral-norms")
+    for number, colour in enumerate(palette(norms.shape[1], ordered=True)):
+        label = names[number] if norms.shape[1] <= MANY else ""
+        error = column(stderr, number)
+        curve(left, steps, norms[:, number], error, colour=colour, label=label)
+    left.set(xlabel="step", ylabel="spectral norm")
+    if 0 < norms.shape[1] <= MANY:
+        left.legend(ncols=2, fontsize=7)
+    right.set(xlabel="step", ylabel="mean squared error", yscale="log")
+    loss = np.maximum(result.arrays["loss"], 1e-12)
+    curve(right, steps, loss, stderr_of(result, "loss"), colour=BLUE, label="loss")
+    caption = "Norms of the layers grow while higher frequencies are learnt; bands: one error."
+    return captioned(figure, caption, title="Layers and loss over training")
+
+
+def _predictions(result: penchant.Result) -> Figure:
+    """The learnt function over the target at four steps of the first training."""
+    steps, target = result.arrays["steps"], result.arrays["target"]
+    last = len(steps) - 1
+    rows = np.unique(np.geomspace(1, last, 4).round().astype(int)) if last else np.array([0])
+    columns = min(2, len(rows))
+    lines = math.ceil(len(rows) / columns)
+    figure = Figure(figsize=(9.5, 2.3 * lines + 0.8))
+    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    places = np.arange(len(target)) / len(target)
+    for panel, row in zip(axes.flat, rows):
+        panel.plot(places, target, color=BLUE, linewidth=1.0, label="target")
+        prediction = result.arrays["prediction"][row]
+        panel.plot(places, prediction, color=GREEN, linewidth=1.3, label="network")
+        panel.set_title(f"step {steps[row]:g}")
+    figure.supxlabel("place z along the curve", fontsize=10)
+    figure.supylabel("value", fontsize=10)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    caption = "The first training: slow waves are there long before fast ones."
+    return captioned(figure, caption, title="The learnt function")
+
+
+def _petals(result: penchant.Result) -> Figure:
+    """The loss on every flower over training, all in one plot."""
+    steps, petals = result.arrays["steps"], result.arrays["petals"]
+    stderr = result.arrays.get("petal-losses-stderr")
+    figure = Figure(figsize=(6.5, 3.8))
+    axes = figure.subplots()
+    axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
+    for number, colour in enumerate(palette(len(petals), ordered=True)):
+        error = None if stderr is None else stderr[number]
+        losses = result.arrays["petal-losses"][number]
+        curve(axes, steps, losses, error, colour=colour, label=f"{petals[number]}")
+    axes.legend(title="petals")
+    gain = result.quantities["petal-loss-gain"]
+    caption = f"The same waves on flowers: final loss with fewest minus most petals {gain}."
+    return captioned(figure, caption, title="Petals make the same waves easier")

@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-import matplotlib
-import numpy as np
 import penchant
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import GREY, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.frequency_learning import GREY, heat_map
-
-SHOWN = 6
+from penchant_spectral_bias.figures.bands import column, stderr_of
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"robustness": robustness(result)}
-
-
-def robustness(result: penchant.Result) -> Figure:
-    """Relative amplitude by perturbation and frequency, and as curves over the perturbation."""
-    frequencies, deltas, relative = (
-        result.arrays[name] for name in ("frequencies", "perturbation", "relative-amplitude")
-    )
-    error, floor = result.arrays["relative-amplitude-stderr"], result.arrays["noise-floor"]
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
+    """Relative amplitude by perturbation and frequency, as a map and as curves."""
+    figure = Figure(figsize=(10.5, 3.9))
     left, right = figure.subplots(1, 2)
-    drawn = heat_map(left, relative, frequencies, deltas, vmin=0, vmax=1)
-    left.set(xlabel="frequency", ylabel="perturbation")
-    figure.colorbar(drawn, ax=left, label="amplitude / unperturbed")
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(frequencies)))
-    for number, frequency in enumerate(frequencies):
-        right.errorbar(
+    heat_map(
+        result.arrays["relative-amplitude"],
+        columns=result.arrays["frequencies"],
+        rows=result.arrays["deltas"],
+        xlabel="frequency (cycles)",
+        ylabel="perturbation delta",
+        label="amplitude / unperturbed",
+        limits=(0, 1),
+        axes=left,
+    )
+    _curves(right, result)
+    gap = result.quantities["robustness-gap"]
+    caption = f"Lower frequencies keep more of their amplitude: the gap is {gap}."
+    title = "The spectrum of networks whose parameters are moved"
+    return {"robustness": captioned(figure, caption, title=title)}
+
+
+def _curves(axes: Axes, result: penchant.Result) -> None:
+    frequencies, deltas = result.arrays["frequencies"], result.arrays["deltas"]
+    relative = result.arrays["relative-amplitude"]
+    stderr = stderr_of(result, "relative-amplitude")
+    for number, colour in enumerate(palette(len(frequencies), ordered=True)):
+        axes.errorbar(
             deltas,
             relative[:, number],
-            error[:, number],
-            color=colours[number],
-            capsize=2,
-            label=f"{frequency:g}",
+            column(stderr, number),
+            color=colour,
+            label=f"{frequencies[number]:g}",
         )
-    right.plot(deltas, floor.mean(1), ":", color=GREY, label="chance")
-    right.set(xlabel="perturbation", ylabel="amplitude / unperturbed", ylim=(0, None))
-    right.legend(title="frequency", fontsize=7, title_fontsize=8, ncols=2, frameon=False)
-    return figure
+    floor = result.arrays["noise-floor"].mean(1)
+    axes.plot(deltas, floor, ":", color=GREY, label="chance")
+    axes.set(xlabel="perturbation delta", ylabel="amplitude / unperturbed", ylim=(0, None))
+    axes.legend(title="frequency", ncols=2, fontsize=7)

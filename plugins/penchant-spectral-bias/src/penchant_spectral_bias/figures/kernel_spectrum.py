@@ -2,74 +2,100 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.frequency_learning import BLUE, ORANGE, heat_map
+from penchant_spectral_bias.figures.bands import curve, stderr_of
 
-SHOWN = 6
+BLACK = "#222222"
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"spectrum": kernel_training(result), "eigenvectors": grid_spectrum(result)}
+    """What is learnt by eigenvector and step, spectra, losses, and eigenvectors on a grid."""
+    return {
+        "learnt": _learnt(result),
+        "coefficients": _coefficients(result),
+        "losses": _losses(result),
+        "grid-spectrum": _grid_spectrum(result),
+        "grid-eigenvectors": _extremes(result),
+    }
 
 
-def kernel_training(result: penchant.Result) -> Figure:
-    """Spectra at a few steps between the clean and the noisy target's, the learnt share of the target, and the losses."""
-    steps, bins, spectrum = (result.arrays[name] for name in ("steps", "eigenvector", "spectrum"))
-    figure = Figure(figsize=(12.5, 3.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
+def _learnt(result: penchant.Result) -> Figure:
+    figure = heat_map(
+        result.arrays["learnt-target"],
+        columns=np.round(result.arrays["eigenvectors"]),
+        rows=result.arrays["steps"],
+        xlabel="eigenvector",
+        ylabel="step",
+        label="learnt share of the target",
+        limits=(0, 1),
+    )
+    order = result.quantities["rank-correlation"]
+    caption = f"Early eigenvectors are learnt first: rank correlation {order}."
+    return captioned(figure, caption, title="What is learnt, by eigenvector of the kernel")
+
+
+def _coefficients(result: penchant.Result) -> Figure:
+    """Spectra at a few steps between the clean and the noisy target's."""
+    steps, places = result.arrays["steps"], result.arrays["eigenvectors"]
+    values, stderr = result.arrays["coefficients"], stderr_of(result, "coefficients")
+    figure = Figure(figsize=(7.0, 3.9))
+    axes = figure.subplots()
+    axes.set(xlabel="eigenvector", ylabel="coefficient (rms in a bin)", yscale="log")
     rows = np.unique(np.linspace(0, len(steps) - 1, 5).astype(int))
-    for row, colour in zip(rows, matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(rows)))):
-        left.plot(bins, spectrum[row], color=colour, linewidth=1.2, label=f"step {steps[row]:g}")
-    left.plot(
-        bins,
-        result.arrays["clean-spectrum"],
-        "--",
-        color="#222222",
-        linewidth=1,
-        label="clean target",
-    )
-    left.plot(
-        bins,
-        result.arrays["noised-spectrum"],
-        ":",
-        color="#222222",
-        linewidth=1.4,
-        label="noisy target",
-    )
-    left.set(xlabel="eigenvector", ylabel="coefficient (rms)", yscale="log")
-    left.set_ylim(
-        bottom=float(spectrum[spectrum > 0].min()) / 40
-    )  # room for the legend below the curves
-    left.legend(frameon=False, fontsize=7, ncols=2, loc="lower center")
-    drawn = heat_map(middle, result.arrays["learnt-target"], np.round(bins), steps, vmin=0, vmax=1)
-    middle.set(xlabel="eigenvector", ylabel="step")
-    figure.colorbar(drawn, ax=middle, label="learnt share of the target")
-    right.semilogy(steps, result.arrays["training"], color=ORANGE, label="noisy target (training)")
-    right.semilogy(
-        steps, result.arrays["validation"], color=BLUE, label="clean target (validation)"
-    )
-    right.set(xlabel="step", ylabel="mean squared error")
-    right.legend(frameon=False, fontsize=8)
-    return figure
+    for row, colour in zip(rows, palette(len(rows), ordered=True)):
+        error = None if stderr is None else stderr[row]
+        curve(axes, places, values[row], error, colour=colour, label=f"step {steps[row]:g}")
+    for name, style in (("clean", "--"), ("noisy", ":")):
+        target = result.arrays[f"{name}-coefficients"]
+        axes.plot(places, target, style, color=BLACK, label=f"{name} target")
+    figure.legend(loc="outside right upper")
+    caption = "The network's spectrum goes from the clean target's to the noisy one's."
+    return captioned(figure, caption, title="Spectrum in the kernel's eigenvectors")
 
 
-def grid_spectrum(result: penchant.Result) -> Figure:
+def _losses(result: penchant.Result) -> Figure:
+    steps = result.arrays["steps"]
+    figure = Figure(figsize=(6.5, 3.8))
+    axes = figure.subplots()
+    axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
+    names = {"training-loss": "noisy target (training)"}
+    names["validation-loss"] = "clean target (validation)"
+    for (name, label), colour in zip(names.items(), (ORANGE, BLUE)):
+        curve(axes, steps, result.arrays[name], stderr_of(result, name), colour=colour, label=label)
+    axes.legend()
+    dip, step = result.quantities["dip"], result.quantities["dip-step"]
+    caption = f"Validation dips at step {step} and rises again by {dip} as noise is learnt."
+    return captioned(figure, caption, title="Losses over training")
+
+
+def _grid_spectrum(result: penchant.Result) -> Figure:
     """Spectrum of every eigenvector on equidistant points: the n-th has about n / 2 periods."""
     values = result.arrays["grid-spectrum"]
-    figure = Figure(figsize=(4.8, 4.0), layout="constrained")
-    axes = figure.subplots()
-    drawn = axes.imshow(
+    figure = heat_map(
         values,
-        origin="lower",
-        aspect="auto",
-        cmap="viridis",
-        extent=(-0.5, values.shape[1] - 0.5, 0.5, len(values) + 0.5),
+        columns=np.arange(values.shape[1]),
+        rows=np.arange(1, len(values) + 1),
+        xlabel="frequency (cycles)",
+        ylabel="eigenvector n",
+        label="|DFT| / sqrt(N)",
     )
-    axes.set(xlabel="frequency (cycles)", ylabel="eigenvector n")
-    figure.colorbar(drawn, ax=axes, label="|DFT| / sqrt(N)")
-    return figure
+    caption = "The n-th eigenvector has about n / 2 periods: its number is a frequency."
+    return captioned(figure, caption, title="Eigenvectors on equidistant points")
+
+
+def _extremes(result: penchant.Result) -> Figure:
+    """The first and the last eigenvector on equidistant points."""
+    vectors = result.arrays["grid-eigenvectors"]
+    places = np.linspace(0, 1, vectors.shape[1])
+    figure = Figure(figsize=(9.0, 3.3))
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, number in zip(panels, (0, len(vectors) - 1)):
+        panel.plot(places, vectors[number], ".-", color=BLUE)
+        panel.set(xlabel="place", title=f"n = {number + 1}")
+    panels[0].set_ylabel("value")
+    caption = "Eigenvectors of the largest (left) and of the smallest eigenvalue (right)."
+    return captioned(figure, caption, title="Two extreme eigenvectors")

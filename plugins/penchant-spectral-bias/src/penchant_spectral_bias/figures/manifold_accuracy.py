@@ -2,76 +2,97 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, captioned, heat_map, log_ticks, palette
 
-from penchant_spectral_bias.figures.frequency_learning import BLUE, heat_map
+from penchant_spectral_bias.figures.bands import curve, stderr_of
 
-SHOWN = 6
+SHOWN = 5  # numbers of neighbours beside the network
+NETWORKS = 4
+CLASSES = ["#c5d8ea", "#f3d3c4"]  # behind points, so that both stay legible
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"accuracy": accuracy(result), "plane": plane(result), "radial-spectrum": radial(result)}
+    """Accuracy of network and neighbours, the learnt functions in the plane, their spectra."""
+    return {
+        "accuracy": _accuracy(result),
+        "plane": _plane(result),
+        "radial-spectrum": _radial(result),
+    }
 
 
-def accuracy(result: penchant.Result) -> Figure:
+def _neighbours(count: int) -> str:
+    return f"{count} neighbour{'s' if count > 1 else ''}"
+
+
+def _accuracy(result: penchant.Result) -> Figure:
     """Training accuracy by frequency and petals: the network, then nearest neighbours."""
-    frequencies, petals = result.arrays["frequencies"], result.arrays["petals"]
-    maps = [("network", result.arrays["accuracy"])]
-    if "neighbours" in result.arrays:
-        names = [
-            f"{count} neighbour{'s' if count > 1 else ''}" for count in result.arrays["neighbours"]
-        ]
-        maps += list(zip(names, result.arrays["neighbour-accuracy"]))[:SHOWN]
-    figure = Figure(figsize=(1.6 + 2.5 * len(maps), 3.2), layout="constrained")
+    maps = {"network": result.arrays["train-accuracy"]}
+    counts = result.arrays.get("neighbours", ())
+    for number, count in enumerate(counts[:SHOWN]):
+        maps[_neighbours(count)] = result.arrays["neighbour-train-accuracy"][number]
+    figure = Figure(figsize=(1.8 + 2.6 * len(maps), 3.6))
     axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
-    for panel, (name, values) in zip(axes, maps):
-        drawn = heat_map(panel, values, frequencies, petals, vmin=0.5, vmax=1)
-        panel.set_title(name, fontsize=9)
-        panel.set_xlabel("frequency")
-    axes[0].set_ylabel("petals")
-    figure.colorbar(drawn, ax=list(axes), label="training accuracy")
-    return figure
+    for number, (panel, name) in enumerate(zip(axes, maps)):
+        heat_map(
+            maps[name],
+            columns=result.arrays["frequencies"],
+            rows=result.arrays["petals"],
+            xlabel="frequency (cycles)",
+            ylabel="" if number else "petals",
+            label="training accuracy",
+            limits=(0.5, 1),
+            bar=False,
+            axes=panel,
+        )
+        panel.set_title(name)
+    figure.colorbar(axes[0].images[0], ax=list(axes), label="training accuracy")
+    mean = result.quantities["train-accuracy"]
+    caption = f"High frequencies are hard where there are few petals; mean accuracy {mean}."
+    return captioned(figure, caption, title="A binarised wave on flowers")
 
 
-def plane(result: penchant.Result) -> Figure:
-    """The class and the confidence of each network in the plane, with the training points."""
-    axis, logits = result.arrays["plane-axis"], result.arrays["plane"][:4]
+def _plane(result: penchant.Result) -> Figure:
+    """The class and the confidence of each network in the plane, with the training samples."""
+    axis, logits = result.arrays["plane-axis"], result.arrays["plane"][:NETWORKS]
     points, labels = result.arrays["plane-points"], result.arrays["plane-labels"]
-    figure = Figure(figsize=(4.2 * len(logits), 4.2), layout="constrained")
-    for panel, values in zip(figure.subplots(1, len(logits), squeeze=False)[0], logits):
-        panel.contourf(
-            axis,
-            axis,
-            (values > 0).astype(float),
-            levels=[-0.5, 0.5, 1.5],
-            colors=["#c5d8ea", "#f3d3c4"],
-        )
-        panel.contour(axis, axis, np.abs(values), levels=6, colors="#666666", linewidths=0.4)
+    figure = Figure(figsize=(4.2 * len(logits), 4.5))
+    axes = figure.subplots(1, len(logits), squeeze=False, sharey=True)[0]
+    for number, (panel, values) in enumerate(zip(axes, logits)):
+        classes = (values > 0).astype(float)
+        panel.contourf(axis, axis, classes, levels=[-0.5, 0.5, 1.5], colors=CLASSES)
+        if np.ptp(values):
+            sizes = np.abs(values)
+            panel.contour(axis, axis, sizes, levels=6, colors="#666666", linewidths=0.4)
         panel.scatter(*points.T, c=labels, cmap="coolwarm", s=6, zorder=3)
-        panel.set(aspect="equal", xlabel="x", ylabel="y")
-    return figure
+        panel.set(aspect="equal", xlabel="x", title=f"network {number}")
+    axes[0].set_ylabel("y")
+    caption = "Networks agree on the training samples (dots) and differ elsewhere."
+    return captioned(figure, caption, title="The learnt functions in the plane")
 
 
-def radial(result: penchant.Result) -> Figure:
+def _radial(result: penchant.Result) -> Figure:
     """Radial spectra of the probability of class 1: network and nearest neighbours."""
-    frequency, spectra = result.arrays["radial-frequency"], result.arrays["radial-spectrum"]
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    frequencies = result.arrays["radial-frequencies"]
+    figure = Figure(figsize=(6.5, 3.9))
     axes = figure.subplots()
-    axes.loglog(frequency, spectra[0], color=BLUE, linewidth=2, label="network")
-    counts = result.arrays.get("neighbours", np.zeros(0))
-    for number, (count, values) in enumerate(zip(counts, spectra[1:])):
-        shade = matplotlib.colormaps["Oranges"](0.9 - 0.5 * number / max(1, len(counts)))
-        axes.loglog(
-            frequency,
-            values,
-            color=shade,
-            linewidth=1.2,
-            label=f"{count} neighbour{'s' if count > 1 else ''}",
-        )
-    axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta")
-    axes.legend(frameon=False, fontsize=8)
-    return figure
+    axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta", xscale="log")
+    axes.set_yscale("log")
+    own = result.arrays["radial-spectrum"]
+    stderr = stderr_of(result, "radial-spectrum")
+    curve(axes, frequencies, own, stderr, colour=BLUE, label="network")
+    counts = result.arrays.get("neighbours", ())
+    errors = stderr_of(result, "neighbour-radial-spectrum")
+    colours = palette(len(counts) + 1)[1:]
+    for number, count in enumerate(counts):
+        values = result.arrays["neighbour-radial-spectrum"][number]
+        error = None if errors is None else errors[number]
+        label = _neighbours(count)
+        curve(axes, frequencies, values, error, colour=colours[number], label=label, style="--")
+    log_ticks(axes)
+    axes.legend()
+    decay = result.quantities["network-decay"]
+    caption = f"A network's function has less at high frequencies: its exponent is {decay}."
+    return captioned(figure, caption, title="Radial spectra in the plane")

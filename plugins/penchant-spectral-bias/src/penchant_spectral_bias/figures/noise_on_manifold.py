@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned
 
-from penchant_spectral_bias.figures.frequency_learning import BLUE, GREY
+from penchant_spectral_bias.figures.bands import curve, stderr_of
 
-SHOWN = 6
+LINES = {
+    "manifold-loss": ("reconstructed images", BLUE, "-"),
+    "plane-loss": ("plane, as long as the images", GREEN, "-"),
+    "unscaled-plane-loss": ("plane as in the paper", ORANGE, "--"),
+}
+VARIANCE = 1 / 12  # of the targets
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"loss": manifold_losses(result)}
-
-
-def manifold_losses(result: penchant.Result) -> Figure:
-    """Loss over training on the images' manifold and on the plane."""
-    steps = result.arrays["steps"]
-    figure = Figure(figsize=(5.6, 3.5), layout="constrained")
+    """Losses over training on all manifolds."""
+    figure = Figure(figsize=(6.5, 4.0))
     axes = figure.subplots()
-    for name, colour, label in (
-        ("manifold-loss", BLUE, "reconstructed images"),
-        ("plane-loss", "#2a9d5c", "plane"),
-    ):
-        values, error = result.arrays[name], result.arrays[f"{name}-stderr"]
-        axes.fill_between(
+    axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
+    steps = result.arrays["steps"]
+    for name, (label, colour, style) in LINES.items():
+        curve(
+            axes,
             steps,
-            np.maximum(values - error, 1e-12),
-            values + error,
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
+            result.arrays[name],
+            stderr_of(result, name),
+            colour=colour,
+            label=label,
+            style=style,
         )
-        axes.semilogy(steps, values, color=colour, label=label)
-    axes.axhline(1 / 12, color=GREY, linestyle=":", linewidth=1, label="variance of the targets")
-    axes.set(xlabel="step", ylabel="mean squared error")
-    axes.legend(frameon=False, fontsize=8)
-    return figure
+    axes.axhline(VARIANCE, color=FAINT, linestyle=":", label="variance of the targets")
+    axes.legend()
+    difference = result.quantities["manifold-minus-plane"]
+    caption = f"Images minus plane, inputs of one length: {difference} at the end."
+    return {"loss": captioned(figure, caption, title="Learning white noise on two manifolds")}

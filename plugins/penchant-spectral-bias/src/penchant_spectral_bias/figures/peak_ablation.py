@@ -7,57 +7,114 @@ from typing import Any
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.frequency_learning import heat_map
-
-SHOWN = 6
+from penchant_spectral_bias.figures.bands import curve, stderr_of
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """The figures, in the order in which they should be seen."""
-    return {"spectrum": peak_spectra(result), "prediction": peak_predictions(result)}
+    """Spectrum and prediction over training, one panel a clip; their end; the peak itself."""
+    return {
+        "amplitude": _spectra(result),
+        "final-amplitude": _final(result),
+        "prediction": _predictions(result),
+        "peak": _peak(result),
+    }
 
 
-def peak_spectra(result: penchant.Result) -> Figure:
-    """Spectrum of the learnt function over training, one panel a clip."""
-    spectrum, points = result.arrays["spectrum"], result.arrays["prediction"].shape[-1]
-    return _panels(
+def _spectra(result: penchant.Result) -> Figure:
+    samples = len(result.arrays["target"])
+    figure = _panels(
         result,
-        spectrum,
+        result.arrays["amplitude"],
         result.arrays["frequencies"],
-        "frequency",
-        "|DFT| / N",
-        vmin=0,
-        vmax=1.2 / points,
+        xlabel="frequency (cycles)",
+        label="|DFT| / N",
+        limits=(0, 1.2 / samples),
     )
+    caption = f"Frequencies of the peak (all 1/N = {1 / samples:.3g}) that a network has, by step."
+    return captioned(figure, caption, title="The spectrum over training, by weight clip")
 
 
-def peak_predictions(result: penchant.Result) -> Figure:
-    """The learnt function over training, one panel a clip."""
+def _predictions(result: penchant.Result) -> Figure:
     values = result.arrays["prediction"]
-    places = np.round(np.arange(values.shape[-1]) / values.shape[-1], 2)
-    return _panels(
+    count = values.shape[-1]
+    figure = _panels(
         result,
         values,
-        places,
-        "z",
-        "prediction",
-        vmin=min(0.0, float(values.min())),
-        vmax=max(0.1, float(values.max())),
+        np.round(np.arange(count) / count, 2),
+        xlabel="place z",
+        label="prediction",
+        limits=(min(0.0, float(values.min())), max(0.1, float(values.max()))),
     )
+    caption = "The learnt function of the first training (across) by step (upwards)."
+    return captioned(figure, caption, title="The learnt peak, by weight clip")
 
 
 def _panels(
-    result: penchant.Result, values: Any, columns: Any, xlabel: str, label: str, **limits: Any
+    result: penchant.Result,
+    values: Any,
+    columns: Any,
+    *,
+    xlabel: str,
+    label: str,
+    limits: tuple[float, float],
 ) -> Figure:
-    clips, steps = result.arrays["weight-clips"], result.arrays["steps"]
-    figure = Figure(figsize=(1.4 + 2.9 * len(clips), 3.3), layout="constrained")
+    """One map a clip, with one colour bar for all."""
+    clips = result.arrays["weight-clips"]
+    figure = Figure(figsize=(1.6 + 2.9 * len(clips), 3.6))
     axes = figure.subplots(1, len(clips), squeeze=False, sharey=True)[0]
-    for panel, clip, each in zip(axes, clips, values):
-        drawn = heat_map(panel, each, columns, steps, **limits)
-        panel.set_title(f"clip {clip:g}" if clip else "no clip", fontsize=9)
-        panel.set_xlabel(xlabel)
+    for number, (panel, clip) in enumerate(zip(axes, clips)):
+        heat_map(
+            values[number],
+            columns=columns,
+            rows=result.arrays["steps"],
+            xlabel=xlabel,
+            ylabel="" if number else "step",
+            label=label,
+            limits=limits,
+            bar=False,
+            axes=panel,
+        )
         panel.tick_params(axis="x", labelsize=7)
-    axes[0].set_ylabel("step")
-    figure.colorbar(drawn, ax=list(axes), label=label)
+        panel.set_title(_name(clip))
+    figure.colorbar(axes[-1].images[0], ax=list(axes), label=label)
     return figure
+
+
+def _name(clip: float) -> str:
+    return f"clip {clip:g}" if clip else "no clip"
+
+
+def _final(result: penchant.Result) -> Figure:
+    """The spectra at the end, with half of the peak's amplitude as the limit of reach."""
+    clips, frequencies = result.arrays["weight-clips"], result.arrays["frequencies"]
+    samples = len(result.arrays["target"])
+    stderr = stderr_of(result, "amplitude")
+    figure = Figure(figsize=(6.5, 3.8))
+    axes = figure.subplots()
+    for number, colour in enumerate(palette(len(clips))):
+        error = None if stderr is None else stderr[number, -1]
+        values = result.arrays["amplitude"][number, -1]
+        curve(axes, frequencies, values, error, colour=colour, label=_name(clips[number]))
+    axes.axhline(1 / samples, color=FAINT, linestyle="-", label="the peak")
+    axes.axhline(0.5 / samples, color=FAINT, linestyle=":", label="half of it")
+    axes.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, None))
+    figure.legend(loc="outside right upper")
+    reach = result.quantities["reach"]
+    caption = f"Reach, the share of frequencies above half of the peak's, is {reach}."
+    return captioned(figure, caption, title="The spectrum at the end")
+
+
+def _peak(result: penchant.Result) -> Figure:
+    """The target and its spectrum, the same at every frequency."""
+    target = result.arrays["target"]
+    figure = Figure(figsize=(9.0, 3.2))
+    left, right = figure.subplots(1, 2)
+    left.plot(np.arange(len(target)) / len(target), target, color=BLUE)
+    left.set(xlabel="place z", ylabel="target")
+    spectrum = np.abs(np.fft.rfft(target)) / len(target)
+    right.plot(np.arange(len(spectrum)), spectrum, color=BLUE)
+    right.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, 2 * spectrum.max()))
+    caption = "A peak has the same amplitude at every frequency."
+    return captioned(figure, caption, title="The target")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+from penchant_numerics.ensembles import constructed
+from penchant_numerics.trainer import outputs
 from torch import Generator, Tensor, nn
 
 
@@ -17,34 +19,45 @@ def reconstructions(
     learning_rate: float,
     generator: Generator,
 ) -> tuple[Tensor, float]:
-    """Reconstructions (samples, *shape) by an autoencoder with so many features, and their mean squared error.
+    """Reconstructions by an autoencoder that was trained on the inputs.
 
-    It sees inputs with Gaussian noise and is trained, with Adam, to give them back without; nothing touches the global random
-    state.
+    It sees inputs with Gaussian noise and is trained, with Adam, to give them back without.
+
+    Args:
+        inputs: Inputs (samples, *shape).
+        features: Size of the narrowest layer.
+        width: Hidden units of encoder and decoder.
+        noise: Standard deviation of the noise.
+        steps: Steps of training.
+        batch: Samples a step.
+        learning_rate: Of Adam.
+        generator: A generator on the CPU: of parameters, batches and noise.
+
+    Returns:
+        Reconstructions (samples, *shape) and their mean squared error.
     """
     flat = inputs.flatten(1)
-    network = _drawn(flat.shape[1], features, width, generator).to(flat.device, flat.dtype)
+    network = _drawn(flat.shape[1], features, width, generator.initial_seed())
+    network = network.to(flat.device, flat.dtype)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    some = (min(batch, len(flat)),)
     for _ in range(steps):
-        rows = torch.randint(
-            len(flat), (min(batch, len(flat)),), generator=generator, device="cpu"
-        ).to(flat.device)
-        clean = flat[rows]
-        disturbed = clean + noise * torch.randn(clean.shape, generator=generator, device="cpu").to(
-            clean.device, clean.dtype
-        )
+        rows = torch.randint(len(flat), some, generator=generator, device="cpu")
+        clean = flat[rows.to(flat.device)]
+        drawn = torch.randn(clean.shape, generator=generator, device="cpu")
+        disturbed = clean + noise * drawn.to(clean.device, clean.dtype)
         optimizer.zero_grad(set_to_none=True)
         (network(disturbed) - clean).square().mean().backward()
         optimizer.step()
-    with torch.no_grad():
-        found = torch.cat([network(part) for part in flat.split(1024)])
-    return found.reshape(inputs.shape), float((found - flat).double().square().mean())
+    found = outputs(network, flat)
+    error = (found - flat).double().square().mean()
+    return found.reshape(inputs.shape), float(error)
 
 
-def _drawn(size: int, features: int, width: int, generator: Generator) -> nn.Module:
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(generator.initial_seed())
-        return nn.Sequential(
-            *(nn.Linear(size, width), nn.ReLU(), nn.Linear(width, features)),
-            *(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, size)),
-        )
+def _drawn(size: int, features: int, width: int, seed: int) -> nn.Module:
+    def make() -> nn.Module:
+        encoder = (nn.Linear(size, width), nn.ReLU(), nn.Linear(width, features))
+        decoder = (nn.Linear(features, width), nn.ReLU(), nn.Linear(width, size))
+        return nn.Sequential(*encoder, *decoder)
+
+    return constructed(make, seed)

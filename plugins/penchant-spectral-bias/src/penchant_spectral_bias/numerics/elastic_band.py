@@ -1,7 +1,9 @@
 """Paths of constant prediction: an elastic band without springs between two inputs.
 
-Pivots of a straight path climb the logit of one class, each across the path only, and are spread evenly again after every
-step; then the path is refined with new pivots half-way. Reference: Kolsbjerg et al. 2016; Draxler et al., ICML 2018.
+Pivots of a straight path climb the logit of one class, each across the path only, and are spread
+evenly again after every step; then the path is refined with new pivots half-way.
+
+Reference: Kolsbjerg et al. 2016; Draxler et al., ICML 2018.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
 CHUNK = 512
+_TINY = 1e-12
 
 
 class Paths(NamedTuple):
@@ -30,42 +34,60 @@ def bend(
     label: int,
     *,
     refinements: int,
-    steps: int,
+    bends: int,
     learning_rate: float,
     momentum: float,
     pivots: int,
     resolution: int,
 ) -> Paths:
-    """Paths between starts and ends (paths, *shape), all of one class, bent until they keep that class.
+    """Paths between inputs of one class, bent until they keep that class.
 
-    `pivots` inner pivots to begin with; every refinement makes `steps` steps and doubles the pieces for the next. With
-    `refinements` 0 the paths stay straight. A path counts as connected where `resolution` points on every piece keep the class.
+    Args:
+        network: The classifier.
+        starts: One end of every path, (paths, *shape).
+        ends: The other, (paths, *shape).
+        label: The class.
+        refinements: Times the path is bent; its pieces double in between. 0: it stays straight.
+        bends: Steps a refinement.
+        learning_rate: Of a step along the logit's gradient.
+        momentum: Of the steps.
+        pivots: Inner pivots to begin with.
+        resolution: Points looked at on every piece, which all must have the class.
     """
     shape = starts.shape[1:]
-    share = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)[:, None]
-    path = starts.flatten(1)[:, None] * (1 - share) + ends.flatten(1)[:, None] * share
+    path = _straight(starts.flatten(1), ends.flatten(1), pivots)
     for number in range(refinements):
         path = _doubled(path) if number else path
         velocity = torch.zeros_like(path[:, 1:-1])
-        for _ in range(steps):
-            force = _across(path, _climb(network, path[:, 1:-1], shape, label))
-            velocity = momentum * velocity + force
+        for _ in range(bends):
+            uphill = _climb(network, path[:, 1:-1], shape, label)
+            velocity = momentum * velocity + _across(path, uphill)
             inner = path[:, 1:-1] + learning_rate * velocity
             path = _spread(torch.cat([path[:, :1], inner, path[:, -1:]], dim=1))
-    points = dense(path, resolution)
-    keeps, certainty = classified(network, points, shape, label)
+    return _looked_at(network, path, shape, label, resolution)
+
+
+def straight_lines(
+    network: nn.Module, starts: Tensor, ends: Tensor, label: int, *, points: int
+) -> Paths:
+    """The straight lines between inputs, looked at in so many pieces."""
+    path = _straight(starts.flatten(1), ends.flatten(1), points - 1)
+    return _looked_at(network, path, starts.shape[1:], label, 1)
+
+
+def _looked_at(
+    network: nn.Module, path: Tensor, shape: torch.Size, label: int, resolution: int
+) -> Paths:
+    keeps, certainty = classified(network, dense(path, resolution), shape, label)
     straight = (path[:, -1] - path[:, 0]).norm(dim=1)
-    length = path.diff(dim=1).norm(dim=2).sum(1) / straight.clamp(min=1e-12)
-    return Paths(path, keeps.all(1), certainty.amin(1), length)
+    length = path.diff(dim=1).norm(dim=2).sum(1)
+    return Paths(path, keeps.all(1), certainty.amin(1), length / straight.clamp(min=_TINY))
 
 
-def first_connected(first: Paths, second: Paths) -> Paths:
-    """Path by path the first, or the second where only that is connected; both have as many pivots."""
-    other = second.connected & ~first.connected
-    parts = [
-        torch.where(other.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(first, second)
-    ]
-    return Paths(*parts)
+def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
+    """Evenly spaced pivots on straight lines, both ends included."""
+    share = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)[:, None]
+    return starts[:, None] * (1 - share) + ends[:, None] * share
 
 
 def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
@@ -74,14 +96,15 @@ def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) ->
     for part in points.reshape(-1, *shape).split(CHUNK):
         leaf = part.detach().requires_grad_()
         with torch.enable_grad():
-            parts.append(torch.autograd.grad(network(leaf)[:, label].sum(), leaf)[0])
+            logits = network(leaf)[:, label]
+            parts.append(torch.autograd.grad(logits.sum(), leaf)[0])
     return torch.cat(parts).reshape(points.shape)
 
 
 def _across(path: Tensor, force: Tensor) -> Tensor:
-    """The part of a force on inner pivots that is across the path: along it, pivots would only slide."""
+    """The part of a force that is across the path: along it, pivots would only slide."""
     tangent = path[:, 2:] - path[:, :-2]
-    tangent = tangent / tangent.norm(dim=2, keepdim=True).clamp(min=1e-12)
+    tangent = tangent / tangent.norm(dim=2, keepdim=True).clamp(min=_TINY)
     return force - (force * tangent).sum(2, keepdim=True) * tangent
 
 
@@ -91,16 +114,15 @@ def _spread(path: Tensor) -> Tensor:
     at = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (paths, pivots)
     count = path.shape[1]
     wanted = at[:, -1:] * torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
-    piece = (torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True) - 1).clamp(
-        0, count - 2
-    )
-    share = (wanted - at.gather(1, piece)) / pieces.gather(1, piece).clamp(min=1e-12)
+    place = torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True)
+    piece = (place - 1).clamp(0, count - 2)
+    share = (wanted - at.gather(1, piece)) / pieces.gather(1, piece).clamp(min=_TINY)
+
     index = piece[..., None].expand(-1, -1, path.shape[2])
     first, second = path.gather(1, index), path.gather(1, index + 1)
     moved = first + share[..., None] * (second - first)
-    return torch.cat(
-        [path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1
-    )  # ends stay exactly where they are
+    # ends stay exactly where they are
+    return torch.cat([path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1)
 
 
 def _doubled(path: Tensor) -> Tensor:
@@ -120,10 +142,20 @@ def dense(path: Tensor, resolution: int) -> Tensor:
 def classified(
     network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int
 ) -> tuple[Tensor, Tensor]:
-    """Does the network give points (paths, points, D) this class, and with which softmax probability? Both (paths, points)."""
-    rows = points.reshape(-1, *shape)
-    logits = torch.cat([network(part) for part in rows.split(CHUNK)])
-    keeps, probability = logits.argmax(1) == label, logits.softmax(1)[:, label]
+    """Does the network give points this class, and with which softmax probability?
+
+    Args:
+        network: The classifier.
+        points: Points (paths, points, D).
+        shape: The shape of an input.
+        label: The class.
+
+    Returns:
+        Truth and probability, both (paths, points).
+    """
+    logits = outputs(network, points.reshape(-1, *shape), chunk=CHUNK)
+    keeps = logits.argmax(1) == label
+    probability = logits.softmax(1)[:, label]
     return keeps.reshape(points.shape[:2]), probability.reshape(points.shape[:2])
 
 
@@ -138,15 +170,21 @@ def adversarial(
 ) -> tuple[Tensor, Tensor]:
     """Inputs moved until the network gives them a class, and which of them got there.
 
-    Steps of one length along the gradient of the class's log probability; an input stops as soon as it has the class with this
-    softmax probability.
+    Args:
+        network: The classifier.
+        inputs: Inputs of other classes, (samples, *shape).
+        label: The class.
+        step: Length of a step along the gradient of the class's log probability.
+        steps: Largest number of steps.
+        certainty: Softmax probability of the class at which an input stops.
     """
     moved = inputs.clone()
     for _ in range(steps):
         leaf = moved.detach().requires_grad_()
         with torch.enable_grad():
             logits = network(leaf)
-            gradient = torch.autograd.grad(logits.log_softmax(1)[:, label].sum(), leaf)[0]
+            wanted = logits.log_softmax(1)[:, label]
+            gradient = torch.autograd.grad(wanted.sum(), leaf)[0]
         done = _is_sure(logits, label, certainty)
         if bool(done.all()):
             break
@@ -159,4 +197,5 @@ def adversarial(
 
 
 def _is_sure(logits: Tensor, label: int, certainty: float) -> Tensor:
-    return (logits.argmax(1) == label) & (logits.softmax(1)[:, label] >= certainty)
+    probability = logits.softmax(1)[:, label]
+    return (logits.argmax(1) == label) & (probability >= certainty)

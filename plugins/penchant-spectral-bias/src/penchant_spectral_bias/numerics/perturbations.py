@@ -9,16 +9,20 @@ from torch import Generator, Tensor, nn
 
 
 def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
-    """A uniformly random unit vector in parameter space, by name; drawn on the CPU, the same for every device."""
-    parts = {
-        name: torch.randn(each.shape, generator=generator, device="cpu")
-        for name, each in network.named_parameters()
-    }
-    length = torch.stack([part.double().square().sum() for part in parts.values()]).sum().sqrt()
-    return {
-        name: (part.double() / length).to(each.device, each.dtype)
-        for (name, each), part in zip(network.named_parameters(), parts.values())
-    }
+    """A uniformly random unit vector in parameter space, by name.
+
+    It is drawn on the CPU, the same for every device.
+    """
+    drawn, squares = {}, []
+    for name, parameter in network.named_parameters():
+        part = torch.randn(parameter.shape, generator=generator, device="cpu")
+        drawn[name] = part.double()
+        squares.append(drawn[name].square().sum())
+    length = torch.stack(squares).sum().sqrt()
+    vector = {}
+    for name, parameter in network.named_parameters():
+        vector[name] = (drawn[name] / length).to(parameter.device, parameter.dtype)
+    return vector
 
 
 def chunk_size(device: torch.device) -> int:
@@ -36,30 +40,37 @@ def perturbed_outputs(
     *,
     chunk: int | None = None,
 ) -> Tensor:
-    """First outputs (perturbations, deltas, points) of `network` moved by every delta along `count` random directions.
+    """First outputs of a network moved by every delta along random directions.
 
-    Direction i comes from the generator `directions(i)` alone, and is the same for every delta. Moved networks are
-    evaluated `chunk` at a time as one stacked network.
+    Args:
+        network: The network; it is not changed.
+        inputs: Where it is evaluated, (points, ...).
+        deltas: Lengths of the moves.
+        directions: Gives the generator of direction i, which is the same for every delta.
+        count: How many directions.
+        chunk: Moved networks that are evaluated as one stacked network.
+
+    Returns:
+        Outputs (directions, deltas, points).
     """
     named = {name: each.detach() for name, each in network.named_parameters()}
     buffers = dict(network.named_buffers())
     chunk = chunk or chunk_size(inputs.device)
 
     def output(parameters: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(network, (parameters, buffers), (inputs,))[:, 0]
+        outputs = torch.func.functional_call(network, (parameters, buffers), (inputs,))
+        return outputs[:, 0]
 
     blocks = []
     for start in range(0, count, chunk):
-        drawn = [
-            unit_vector(network, directions(index))
-            for index in range(start, min(start + chunk, count))
-        ]
-        moves = {name: torch.stack([each[name] for each in drawn]) for name in named}
-        rows = [
-            torch.vmap(output)(
-                {name: tensor + delta * moves[name] for name, tensor in named.items()}
-            )
-            for delta in deltas
-        ]
+        indices = range(start, min(start + chunk, count))
+        drawn = [unit_vector(network, directions(index)) for index in indices]
+        moves = {}
+        for name in named:
+            moves[name] = torch.stack([vector[name] for vector in drawn])
+        rows = []
+        for delta in deltas:
+            moved = {name: tensor + delta * moves[name] for name, tensor in named.items()}
+            rows.append(torch.vmap(output)(moved))
         blocks.append(torch.stack(rows, dim=1))
     return torch.cat(blocks)

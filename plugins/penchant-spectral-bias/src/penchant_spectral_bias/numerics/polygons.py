@@ -1,12 +1,14 @@
 """Exact Fourier analysis of a ReLU network of two variables in a box, from its linear regions.
 
-The box is split neuron by neuron into convex polygons on which the network is affine, f = W_e x + b_e. By Stokes' theorem
+The box is split neuron by neuron into convex polygons on which the network is affine,
+f = W_e x + b_e. By Stokes' theorem
 
     1~_P(k) = int_P e^{-ikx} dx = (i / k^2) sum_edges (k . n) L e^{-ikm} sinc(k . d / 2),
 
-with outward normals n, lengths L, midpoints m and edge vectors d, and in the same way the transform of W x + b on P. The part
-of it that the bends make is -i sum_e (W_e . k / k^2) 1~_{P_e}(k): lemma 3.1 of Rahaman et al. with the right sign. Along a
-generic direction it falls like k^-3, along the normal of a face like k^-2 (theorem 3.3).
+with outward normals n, lengths L, midpoints m and edge vectors d, and in the same way the transform
+of W x + b on P. The part of it that the bends make is -i sum_e (W_e . k / k^2) 1~_{P_e}(k): lemma
+3.1 of Rahaman et al. with the right sign. Along a generic direction it falls like k^-3, along the
+normal of a face like k^-2 (theorem 3.3).
 """
 
 from __future__ import annotations
@@ -14,16 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from penchant_spectral_bias.numerics.piecewise_linear import Chain, spherical_bessel
 
-_HOST = {
-    "device": "cpu",
-    "dtype": torch.float64,
-}  # splitting polygons is a host step: a few numbers at a time, each depending on the last
+# Splitting polygons is a host step: a few numbers at a time, each depending on the last.
+_HOST = {"device": "cpu", "dtype": torch.float64}
+_ROUNDING = 1e-12
+_SAME_LINE = 1e-9  # edges closer than this lie on one line
 
 
 @dataclass(frozen=True)
@@ -39,74 +42,97 @@ class Regions:
 
     def areas(self) -> Tensor:
         """Area of every polygon, by the shoelace formula."""
-        return torch.stack([_cross(each, each.roll(-1, 0)).sum() / 2 for each in self.corners])
+        return torch.stack([_area(each) for each in self.corners])
 
     def lipschitz(self) -> float:
         """The exact Lipschitz constant in the box: the largest gradient."""
         return float(self.slopes.norm(dim=1).max())
 
 
+class _Region(NamedTuple):
+    """A polygon, and the affine map of the last layer on it."""
+
+    corners: Tensor
+    matrix: Tensor
+    offset: Tensor
+
+
 def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: int = 0) -> Regions:
-    """The linear regions of one output of a chain of linear layers and ReLUs on two inputs, in the square box^2."""
+    """The linear regions of one output of a chain on two inputs, in the square box^2."""
     low, high = box
     square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **_HOST)
-    regions = [(square, torch.eye(2, **_HOST), torch.zeros(2, **_HOST))]
+    regions = [_Region(square, torch.eye(2, **_HOST), torch.zeros(2, **_HOST))]
     layers = [(weight.detach().to(**_HOST), bias.detach().to(**_HOST)) for weight, bias in chain]
     for weight, bias in layers[:-1]:
-        regions = [part for region in regions for part in _split(region, weight, bias)]
+        split = []
+        for region in regions:
+            split += _split(region, weight, bias)
+        regions = split
     weight, bias = layers[-1]
-    slopes = torch.stack([weight[output] @ matrix for _, matrix, _ in regions])
-    offsets = torch.stack([weight[output] @ offset + bias[output] for _, _, offset in regions])
-    return Regions([corners for corners, _, _ in regions], slopes, offsets)
+    slopes = [weight[output] @ region.matrix for region in regions]
+    offsets = [weight[output] @ region.offset + bias[output] for region in regions]
+    corners = [region.corners for region in regions]
+    return Regions(corners, torch.stack(slopes), torch.stack(offsets))
 
 
-def _split(
-    region: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tensor
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """The parts of one region between the zeros of a layer's units, with the affine map behind its ReLUs."""
-    corners, matrix, offset = region
-    matrix, offset = weight @ matrix, weight @ offset + bias
-    parts = [corners]
-    at_corners = corners @ matrix.T + offset  # (corners, units)
+def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:
+    """The parts of a region between the zeros of a layer's units, with the map behind its ReLUs."""
+    matrix = weight @ region.matrix
+    offset = weight @ region.offset + bias
+    at_corners = region.corners @ matrix.T + offset  # (corners, units)
     scale = at_corners.abs().amax(0).clamp(min=1e-300)
-    crossing = (at_corners.amax(0) > 1e-12 * scale) & (at_corners.amin(0) < -1e-12 * scale)
-    for unit in torch.nonzero(crossing).flatten().tolist():
-        parts = [piece for part in parts for piece in _cut(part, matrix[unit], offset[unit])]
+    above = at_corners.amax(0) > _ROUNDING * scale
+    below = at_corners.amin(0) < -_ROUNDING * scale
+    parts = [region.corners]
+    for unit in torch.nonzero(above & below).flatten().tolist():
+        pieces = []
+        for part in parts:
+            pieces += _cut(part, matrix[unit], offset[unit])
+        parts = pieces
     return [_active(part, matrix, offset) for part in parts]
 
 
-def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> _Region:
+    """The map of the units that are positive on a polygon; the others give zero."""
     on = (matrix @ corners.mean(0) + offset > 0).to(matrix.dtype)
-    return corners, on[:, None] * matrix, on * offset
+    return _Region(corners, on[:, None] * matrix, on * offset)
 
 
 def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
     """The two sides of a convex polygon, or the polygon where the line misses it by rounding."""
     values = (corners @ normal + offset).tolist()
-    tiny = 1e-12 * max(abs(value) for value in values)
     points = corners.tolist()
-    sides: tuple[list[list[float]], list[list[float]]] = ([], [])
-    for number, (value, point) in enumerate(zip(values, points)):
-        following, other = values[(number + 1) % len(values)], points[(number + 1) % len(points)]
-        for side, sign in zip(sides, (1, -1)):
-            if sign * value >= -tiny:
-                side.append(point)
-        if (value > tiny and following < -tiny) or (value < -tiny and following > tiny):
-            share = value / (value - following)
-            middle = [a + share * (b - a) for a, b in zip(point, other)]
-            sides[0].append(middle)
-            sides[1].append(middle)
-    found = [torch.tensor(side, **_HOST) for side in sides if len(side) > 2]
-    found = [side for side in found if float(_cross(side, side.roll(-1, 0)).sum()) > 0]
-    return found if found else [corners]
+    tiny = _ROUNDING * max(abs(value) for value in values)
+    above: list[list[float]] = []
+    below: list[list[float]] = []
+    following = zip(values[1:] + values[:1], points[1:] + points[:1])
+    for value, point, (next_value, next_point) in zip(values, points, following):
+        if value >= -tiny:
+            above.append(point)
+        if value <= tiny:
+            below.append(point)
+        if min(value, next_value) < -tiny and max(value, next_value) > tiny:
+            crossing = _between(point, next_point, value / (value - next_value))
+            above.append(crossing)
+            below.append(crossing)
+    sides = [torch.tensor(side, **_HOST) for side in (above, below) if len(side) > 2]
+    whole = [side for side in sides if float(_area(side)) > 0]
+    return whole or [corners]
 
 
-def _cross(a: Tensor, b: Tensor) -> Tensor:
-    return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+def _between(first: list[float], second: list[float], share: float) -> list[float]:
+    return [a + share * (b - a) for a, b in zip(first, second)]
+
+
+def _area(corners: Tensor) -> Tensor:
+    following = corners.roll(-1, 0)
+    return (corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0]).sum() / 2
 
 
 @dataclass(frozen=True)
 class _Edges:
+    """Every edge of every polygon, so that an inner one is there twice."""
+
     region: Tensor  # (edges,)
     middle: Tensor  # (edges, 2)
     vector: Tensor  # (edges, 2)
@@ -117,40 +143,46 @@ class _Edges:
 
 
 def _edges(regions: Regions) -> _Edges:
-    numbers = [
-        torch.full((len(each),), index, device="cpu") for index, each in enumerate(regions.corners)
-    ]
-    first, second = (
-        torch.cat(regions.corners),
-        torch.cat([each.roll(-1, 0) for each in regions.corners]),
-    )
+    numbers, following = [], []
+    for index, corners in enumerate(regions.corners):
+        numbers.append(torch.full((len(corners),), index, device="cpu"))
+        following.append(corners.roll(-1, 0))
+    first, second = torch.cat(regions.corners), torch.cat(following)
     return _Edges(torch.cat(numbers), (first + second) / 2, second - first)
 
 
 def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
-    """1~_P(k) of every polygon, (frequencies, regions), complex, at angular frequencies k (frequencies, 2), none of them 0."""
+    """1~_P(k) of every polygon, complex, (frequencies, regions).
+
+    Args:
+        regions: The polygons.
+        k: Angular frequencies (frequencies, 2), none of them 0.
+    """
     edges = _edges(regions)
-    waves = torch.exp(-1j * (k @ edges.middle.T)) * torch.sinc(k @ edges.vector.T / (2 * math.pi))
+    phases = torch.exp(-1j * (k @ edges.middle.T))
+    waves = phases * torch.sinc(k @ edges.vector.T / (2 * math.pi))
     parts = 1j * (k @ edges.normals().T) * waves / k.square().sum(1, keepdim=True)
     return _by_region(parts, edges, len(regions))
 
 
 def lemma_sum(regions: Regions, k: Tensor) -> Tensor:
-    """-i sum_e (W_e . k / k^2) 1~_{P_e}(k), (frequencies,): the transform where f is zero on the boundary of the box."""
+    """-i sum_e (W_e . k / k^2) 1~_{P_e}(k), (frequencies,).
+
+    This is the transform where f is zero on the boundary of the box.
+    """
     weights = k @ regions.slopes.T / k.square().sum(1, keepdim=True)
     return -1j * (weights * indicator_transforms(regions, k)).sum(1)
 
 
 def transform(regions: Regions, k: Tensor) -> Tensor:
-    """The exact int_box f(x) e^{-ikx} dx, (frequencies,): the lemma's sum, and what the boundary of the box adds."""
+    """The exact int_box f(x) e^{-ikx} dx, (frequencies,): the lemma's sum and the boundary's."""
     edges = _edges(regions)
     slopes = regions.slopes[edges.region]
     mean = (slopes * edges.middle).sum(1) + regions.offsets[edges.region]
     rise = (slopes * edges.vector).sum(1) / 2
     x = k @ edges.vector.T / 2
-    along = torch.exp(-1j * (k @ edges.middle.T)) * (
-        mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
-    )
+    phases = torch.exp(-1j * (k @ edges.middle.T))
+    along = phases * (mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x))
     boundary = (1j * (k @ edges.normals().T) * along).sum(1) / k.square().sum(1)
     return boundary + lemma_sum(regions, k)
 
@@ -160,12 +192,34 @@ def _by_region(parts: Tensor, edges: _Edges, count: int) -> Tensor:
     return total.index_add(1, edges.region, parts)
 
 
-def face_normals(regions: Regions) -> Tensor:
-    """Unit normals of the longest inner edges, longest first, (edges, 2)."""
+class Faces(NamedTuple):
+    """Inner edges, strongest bend first."""
+
+    normals: Tensor  # (faces, 2), of length 1
+    strengths: Tensor  # (faces,)
+
+
+def faces(regions: Regions) -> Faces:
+    """Unit normals of the inner edges and how strongly the network bends there.
+
+    Along the normal n of a line of edges, the transform is strength / k^2 in the end, with
+    strength = |sum (W_e . n) (n . n_e) L_e| over the edges on that line: their length times the
+    jump of the gradient across them. A long edge with hardly any bend has hardly any of it.
+    """
     edges = _edges(regions)
-    lengths = edges.vector.norm(dim=1)
     corners = torch.cat(regions.corners)
-    low, high = corners.amin(0), corners.amax(0)
-    inner = ((edges.middle > low + 1e-9) & (edges.middle < high - 1e-9)).all(1)
-    order = torch.argsort(lengths[inner], descending=True)
-    return (edges.normals()[inner] / lengths[inner, None])[order]
+    low, high = corners.amin(0) + _SAME_LINE, corners.amax(0) - _SAME_LINE
+    inner = ((edges.middle > low) & (edges.middle < high)).all(1)
+    middle, outward = edges.middle[inner], edges.normals()[inner]
+    slopes = regions.slopes[edges.region[inner]]
+    normals = outward / outward.norm(dim=1, keepdim=True)
+
+    # [i, j]: does edge j lie on the line of edge i?
+    aligned = normals @ normals.T
+    parallel = aligned.abs() > 1 - _SAME_LINE
+    offsets = normals @ middle.T - (normals * middle).sum(1, keepdim=True)
+    on_line = parallel & (offsets.abs() < _SAME_LINE)
+    terms = (normals @ slopes.T) * (normals @ outward.T)
+    strengths = (terms * on_line).sum(1).abs()
+    order = torch.argsort(strengths, descending=True, stable=True)
+    return Faces(normals[order], strengths[order])

@@ -9,26 +9,43 @@ from torch import Tensor
 
 
 def radial_spectrum(values: Tensor, side: float) -> tuple[Tensor, Tensor]:
-    """Frequencies (cycles per unit of length) and zeta of functions (..., G, G) on a square with this side.
+    """Frequencies (cycles per unit of length) and zeta of functions on a square.
 
-    The mean is taken off and a Hann window put on, without which the jump between opposite sides would hide every decay faster
-    than 1/k. |f~| is averaged over rings as wide as the distance between frequencies.
+    The mean is taken off and a Hann window put on, without which the jump between opposite sides
+    would hide every decay faster than 1/k. |f~| is averaged over rings as wide as the distance
+    between frequencies.
+
+    Args:
+        values: Functions (..., G, G) on a grid.
+        side: The length of a side of the square.
+
+    Returns:
+        Frequencies (rings,) and zeta (..., rings).
 
     Reference: Rahaman et al., equation 39 of appendix A.5, which has no window.
     """
     grid = values.shape[-1]
-    line = torch.hann_window(grid, periodic=True, device=values.device, dtype=torch.float64)
-    window = line[:, None] * line
-    centred = (
-        values.double() - (values.double() * window).sum((-2, -1), keepdim=True) / window.sum()
-    )
-    size = torch.fft.fft2(centred * window).abs() * (side / grid) ** 2
-    cycles = torch.fft.fftfreq(grid, d=1 / grid, device=values.device)  # whole cycles on the square
-    ring = (cycles[:, None].square() + cycles.square()).sqrt().round().long()
     rings = grid // 2
+    size = _windowed_transform(values.double()).abs() * (side / grid) ** 2
+
+    # the ring of every cell of the transform, in whole cycles on the square
+    cycles = torch.fft.fftfreq(grid, d=1 / grid, device=values.device)
+    radius = (cycles[:, None].square() + cycles.square()).sqrt()
+    ring = radius.round().long()
     inside = ring < rings
+
     total = torch.zeros(*values.shape[:-2], rings, device=values.device, dtype=torch.float64)
     total = total.index_add(-1, ring[inside], size[..., inside])
     cells = torch.bincount(ring[inside], minlength=rings)
     frequency = torch.arange(rings, device=values.device, dtype=torch.float64) / side
-    return frequency[1:], (2 * math.pi * frequency * total / cells)[..., 1:]
+    zeta = 2 * math.pi * frequency * total / cells
+    return frequency[1:], zeta[..., 1:]
+
+
+def _windowed_transform(values: Tensor) -> Tensor:
+    """The transform of functions (..., G, G) without their mean, under a Hann window."""
+    grid = values.shape[-1]
+    line = torch.hann_window(grid, periodic=True, device=values.device, dtype=torch.float64)
+    window = line[:, None] * line
+    mean = (values * window).sum((-2, -1), keepdim=True) / window.sum()
+    return torch.fft.fft2((values - mean) * window)

@@ -1,217 +1,240 @@
-"""The probe `class-paths`: are inputs of one class joined by paths on which the network's class does not change?"""
+"""The probe `class-paths`: are inputs of one class joined by paths that keep the class?"""
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
+import numpy as np
 import penchant
 import torch
-from torch import Tensor
+from penchant_numerics import statistics
+from penchant_numerics.trainer import evaluate
+from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.numerics import elastic_band as band
+from penchant_spectral_bias.declarations.images import ClassPaths
+from penchant_spectral_bias.numerics import elastic_band, shared_ends
+from penchant_spectral_bias.probes.averages import joined
 
 BLOCK = 16  # pairs a shard
+FINER = 3  # connected paths are looked at again so many times as finely
+EASY = 0.9  # share of straight lines above which bending has nothing to show
 KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
-BENDING = ("refinements", "steps", "learning_rate", "momentum", "pivots", "resolution")
+OVER = "ends, of one network"
+PAIRS = ("classes", "kinds", "ends", "connected", "straight", "confirmed")
+PATHS = ("length-ratios", "certainties", "paths", "path-classes", "path-connected")
 
 
-def run(options: Any, context: Any) -> penchant.Result:
+def run(options: ClassPaths, context: penchant.Context) -> penchant.Result:
     """Bend paths between pairs of every class, a block of pairs at a time."""
-    count = context.data.classes
-    if count < 2:
+    chosen = _chosen_classes(options, context)
+    # Trained once, before shards ask for it.
+    *_, (_, network) = context.trained()
+    items = []
+    for label in chosen:
+        starts = range(0, options.pairs, BLOCK)
+        items += [{"class": label, "start": start} for start in starts]
+    shards = list(context.map(bent_pairs, items))
+    rows = joined(shards, [*PAIRS, *PATHS])
+    if not len(rows["connected"]):
         raise penchant.Error(
-            f"class-paths needs a dataset with at least two classes, found {count}"
+            "no pair of inputs was found: the network gives no class to two of the chosen images; "
+            "train it longer"
         )
-    chosen = options.classes or tuple(range(count))
-    if max(chosen) >= count:
-        raise penchant.Error(f"classes must be in 0..{count - 1}, found {max(chosen)}")
-    list(context.trained())  # once, before shards ask for it
-    names = (
-        "images",
-        "adversarials",
-        "pairs",
-        "kept",
-        "attack_step",
-        "attack_steps",
-        "attack_certainty",
-        *BENDING,
-    )
-    base = {name: getattr(options, name) for name in names}
-    blocks = range(0, options.pairs, BLOCK)
-    items = [{**base, "class": label, "start": start} for label in chosen for start in blocks]
-    rows = list(context.map(bent_pairs, items))
-    joined = {
-        name: torch.cat([torch.as_tensor(row[name], device="cpu") for row in rows])
-        for name in rows[0]
-        if name not in ("accuracy", "missed")
-    }
-    if not len(joined["connected"]):
-        raise penchant.Error(
-            "no pair of inputs was found: the network gives no class to two of the chosen images; train it longer"
-        )
-    missed = sum(row["missed"] for row, item in zip(rows, items) if item["start"] == 0)
+    missed = sum(float(shard["missed"]) for shard in shards)
     if missed:
         context.warn(
-            f"{missed:g} adversarial inputs did not reach their class in {options.attack_steps} steps and were left out"
+            f"{missed:g} adversarial inputs did not reach their class in {options.attack_steps} "
+            "steps and were left out"
         )
-    conventions = {
-        "connected": f"{options.resolution} points on every straight piece have the class (largest logit)",
-        "band": "steps across the path, pivots spread evenly after each; pieces doubled between refinements",
-        "straight": "the null of connected: the straight line already keeps the class",
-    }
-    return penchant.Result(_quantities(joined, rows), _arrays(joined), conventions=conventions)
+    quantities = _quantities(rows)
+    quantities["test-accuracy"] = _test_accuracy(context, network)
+    _warn_where_easy(context, quantities["connected"])
+    arrays = {name: rows[name] for name in (*PAIRS, *PATHS) if name not in ("ends", "confirmed")}
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "connected": f"{options.resolution} points on every straight piece have the class "
+            "(largest logit)",
+            "band": "steps across the path, pivots spread evenly after each; pieces doubled "
+            "between refinements",
+            "straight": "the null of connected: the straight line, looked at in as many points",
+        },
+    )
 
 
-def bent_pairs(context: Any, item: dict[str, Any]) -> dict[str, Any]:
+def _chosen_classes(options: ClassPaths, context: penchant.Context) -> tuple[int, ...]:
+    count = context.data.classes
+    chosen = options.chosen_classes or tuple(range(count))
+    if max(chosen) >= count:
+        raise penchant.Error(f"chosen_classes must be in 0..{count - 1}, found {max(chosen)}")
+    return chosen
+
+
+def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Paths of one block of pairs of one class."""
-    label = item["class"]
+    options, label, start = context.options, item["class"], item["start"]
     *_, (_, network) = context.trained()
-    points, is_adversarial, missed = _ends(context, network, label, item)
-    pairs = _pairs(len(points), item["pairs"], context.generator("pairs", label))[
-        item["start"] : item["start"] + BLOCK
-    ]
-    if not len(pairs):
-        return _nothing(context, item, missed)
-    first, second = points[pairs[:, 0]], points[pairs[:, 1]]
-    settings = {name: item[name] for name in BENDING}
-    bent = band.bend(network, first, second, label, **settings)
-    straight = band.bend(
+    points, is_adversarial, missed = _ends(context, network, label)
+    every = _pairs(len(points), options.pairs, context.generator("pairs", label))
+    pairs = every[start : start + BLOCK]
+    bent = elastic_band.bend(
         network,
-        first,
-        second,
+        points[pairs[:, 0]],
+        points[pairs[:, 1]],
         label,
-        **{**settings, "refinements": 0, "pivots": bent.pivots.shape[1] - 2},
+        refinements=options.refinements,
+        bends=options.bends,
+        learning_rate=options.learning_rate,
+        momentum=options.momentum,
+        pivots=options.pivots,
+        resolution=options.resolution,
     )
-    bent = band.first_connected(bent, straight)
+    stored = bent.pivots[: options.stored_paths if start == 0 else 0]
     shape = points.shape[1:]
-    finer, _ = band.classified(
-        network, band.dense(bent.pivots, 3 * item["resolution"]), shape, label
-    )
-    kept = item["kept"] if item["start"] == 0 else 0
+    count = len(pairs)
     return {
-        "class": torch.full((len(pairs),), label, device="cpu"),
-        "kind": is_adversarial[pairs].sum(1),
+        "classes": torch.full((count,), label, device="cpu"),
+        "kinds": is_adversarial[pairs].sum(1),
+        "ends": pairs + label * (options.images + options.adversarials),
         "connected": bent.connected,
-        "straight": straight.connected,
-        "confirmed": finer.all(1),
-        "length": bent.length,
-        "certainty": bent.certainty,
-        "paths": bent.pivots[:kept].reshape(-1, bent.pivots.shape[1], *shape),
-        "path-class": torch.full((min(kept, len(pairs)),), label, device="cpu"),
-        "path-connected": bent.connected[:kept],
-        "missed": float(missed),
-        "accuracy": _accuracy(network, context),
+        "straight": _straight(context, network, points, pairs, label),
+        "confirmed": _confirmed(context, network, bent.pivots, shape, label),
+        "length-ratios": bent.length,
+        "certainties": bent.certainty,
+        "paths": stored.reshape(len(stored), stored.shape[1], *shape),
+        "path-classes": torch.full((len(stored),), label, device="cpu"),
+        "path-connected": bent.connected[: len(stored)],
+        "missed": missed if start == 0 else 0,
     }
 
 
-def _nothing(context: Any, item: dict[str, Any], missed: int) -> dict[str, Any]:
-    pivots = (item["pivots"] + 1) * 2 ** max(0, item["refinements"] - 1) + 1
-    whole = torch.zeros(0, device="cpu", dtype=torch.int64)
-    flags, numbers = whole.bool(), torch.zeros(0, device="cpu")
-    empty = {
-        "class": whole,
-        "kind": whole,
-        "connected": flags,
-        "straight": flags,
-        "confirmed": flags,
-        "length": numbers,
-    }
-    paths = torch.zeros(0, pivots, *context.data.shape, device="cpu")
-    extra = {
-        "paths": paths,
-        "path-class": whole,
-        "path-connected": flags,
-        "missed": float(missed),
-        "accuracy": math.nan,
-    }
-    return {**empty, "certainty": numbers, **extra}
-
-
-def _accuracy(network: Any, context: Any) -> float:
-    from penchant_numerics.trainer import evaluate
-
-    return evaluate(network, context.data.test)[1]
-
-
-def _ends(
-    context: Any, network: Any, label: int, item: dict[str, Any]
-) -> tuple[Tensor, Tensor, int]:
-    """Training images of a class, inputs of other classes moved into it, which are which, and how many were not moved far enough."""
-    train = context.data.train
-    order = torch.randperm(
-        len(train.labels), generator=context.generator("images", label), device="cpu"
-    ).to(train.labels.device)
-    own = _given_class(
-        network, train.inputs, order[train.labels[order] == label], label, item["images"]
+def _straight(
+    context: penchant.Context, network: nn.Module, points: Tensor, pairs: Tensor, label: int
+) -> Tensor:
+    """Do straight lines keep the class, looked at in as many points as bent paths?"""
+    options = context.options
+    pieces = (options.pivots + 1) * 2 ** (options.refinements - 1)
+    lines = elastic_band.straight_lines(
+        network,
+        points[pairs[:, 0]],
+        points[pairs[:, 1]],
+        label,
+        points=pieces * options.resolution,
     )
-    others = train.inputs[order[train.labels[order] != label][: item["adversarials"]]]
-    attack = {name: item[f"attack_{name}"] for name in ("step", "steps", "certainty")}
-    moved, there = band.adversarial(network, others, label, **attack)
+    return lines.connected
+
+
+def _confirmed(
+    context: penchant.Context, network: nn.Module, pivots: Tensor, shape: torch.Size, label: int
+) -> Tensor:
+    finer = elastic_band.dense(pivots, FINER * context.options.resolution)
+    keeps, _ = elastic_band.classified(network, finer, shape, label)
+    return keeps.all(1)
+
+
+def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Tensor, Tensor, int]:
+    """Training images of a class, and inputs of other classes moved into it.
+
+    Also: which of them are adversarial, and how many were not moved far enough.
+    """
+    options, train = context.options, context.data.train
+    generator = context.generator("images", label)
+    order = torch.randperm(len(train.labels), generator=generator, device="cpu")
+    order = order.to(train.labels.device)
+    is_own = train.labels[order] == label
+    own = _given_class(network, train.inputs[order[is_own]], label, options.images)
+    others = train.inputs[order[~is_own][: options.adversarials]]
+    moved, there = elastic_band.adversarial(
+        network,
+        others,
+        label,
+        step=options.attack_step,
+        steps=options.attack_steps,
+        certainty=options.attack_certainty,
+    )
     moved = moved[there]
-    flags = torch.cat(
-        [torch.zeros(len(own), device=own.device), torch.ones(len(moved), device=own.device)]
-    ).bool()
-    return torch.cat([own, moved]), flags, len(others) - len(moved)
+    points = torch.cat([own, moved])
+    is_adversarial = torch.arange(len(points), device=points.device) >= len(own)
+    return points, is_adversarial, len(others) - len(moved)
 
 
 @torch.no_grad()
-def _given_class(
-    network: Any, inputs: Tensor, candidates: Tensor, label: int, count: int
-) -> Tensor:
+def _given_class(network: nn.Module, candidates: Tensor, label: int, count: int) -> Tensor:
     """The first so many candidates that the network gives the class."""
-    some = inputs[candidates[: 4 * count + 16]]
-    return some[network(some).argmax(1) == label][:count]
+    some = candidates[: 4 * count + 16]
+    given = network(some).argmax(1) == label
+    return some[given][:count]
 
 
-def _pairs(points: int, count: int, generator: Any) -> Tensor:
+def _pairs(points: int, count: int, generator: Generator) -> Tensor:
     """So many different pairs of points, in an order that the generator draws, (pairs, 2)."""
-    every = torch.tensor(
-        list(itertools.combinations(range(points), 2)), device="cpu", dtype=torch.int64
-    ).reshape(-1, 2)
-    return every[torch.randperm(len(every), generator=generator, device="cpu")[:count]]
+    every = list(itertools.combinations(range(points), 2))
+    indices = torch.tensor(every, device="cpu", dtype=torch.int64).reshape(-1, 2)
+    order = torch.randperm(len(indices), generator=generator, device="cpu")
+    return indices[order[:count]]
 
 
-def _arrays(joined: dict[str, Tensor]) -> dict[str, Any]:
-    arrays = {
-        name: joined[name]
-        for name in ("class", "kind", "connected", "straight", "length", "certainty", "paths")
-    }
-    arrays |= {name: joined[name] for name in ("path-class", "path-connected")}
-    return arrays
+def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
+    truths = {name: rows[name].numpy().astype(bool) for name in PAIRS[3:]}
+    ends, kinds = rows["ends"].numpy(), rows["kinds"].numpy()
+    connected, straight = truths["connected"], truths["straight"]
+    found = {"connected": _share(connected, straight, ends)}
+    for number, name in enumerate(KINDS):
+        own = kinds == number
+        if own.any():
+            found[f"connected-{name}"] = _share(connected[own], straight[own], ends[own])
+    gain = connected.astype(float) - straight.astype(float)
+    found["bent-minus-straight"] = _difference(gain, ends)
+    if connected.any():
+        ratios = rows["length-ratios"].double().numpy()[connected]
+        mean, stderr = shared_ends.mean_and_stderr(ratios, ends[connected])
+        found["length-ratio"] = penchant.Quantity(
+            mean, stderr=stderr, over=OVER, count=len(ratios), null=1.0
+        )
+        share, stderr = shared_ends.share_and_stderr(
+            truths["confirmed"][connected], ends[connected]
+        )
+        found["confirmed"] = penchant.Quantity(share, stderr=stderr, over=OVER, count=len(ratios))
+    return found
 
 
-def _share(values: Tensor, **more: Any) -> penchant.Quantity:
-    """A share with its binomial error; half a pair is added on each side so that 0 and 1 have one too."""
-    count = len(values)
-    smoothed = (float(values.sum()) + 0.5) / (count + 1)
-    error = math.sqrt(smoothed * (1 - smoothed) / count)
+def _share(connected: np.ndarray, straight: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
+    """The share of connected pairs; under the null it is that of straight lines."""
+    share, stderr = shared_ends.share_and_stderr(connected, ends)
+    null, spread = shared_ends.share_and_stderr(straight, ends)
     return penchant.Quantity(
-        float(values.double().mean()), stderr=error, over="pairs", count=count, **more
+        share,
+        stderr=stderr,
+        over=OVER,
+        count=len(connected),
+        null=null,
+        null_spread=spread,
+        null_stderr=spread,
     )
 
 
-def _quantities(
-    joined: dict[str, Tensor], rows: list[dict[str, Any]]
-) -> dict[str, penchant.Quantity]:
-    connected = joined["connected"].bool()
-    straight = _share(joined["straight"])
-    found = {"connected": _share(connected, null=straight.value, null_stderr=straight.stderr)}
-    for number, name in enumerate(KINDS):
-        if bool((joined["kind"] == number).any()):
-            found[f"connected-{name}"] = _share(connected[joined["kind"] == number])
-    if bool(connected.any()):
-        lengths = joined["length"].double()[connected]
-        error = float(lengths.std() / math.sqrt(len(lengths))) if len(lengths) > 1 else None
-        found["length-ratio"] = penchant.Quantity(
-            float(lengths.mean()),
-            stderr=error,
-            over="connected pairs",
-            count=len(lengths),
-            null=1.0,
+def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
+    mean, stderr = shared_ends.mean_and_stderr(values, ends)
+    floor = statistics.binomial_stderr(abs(mean), len(values))
+    error = max(floor, stderr or 0.0)
+    return penchant.Quantity(mean, stderr=error, over=OVER, count=len(values), null=0.0)
+
+
+def _test_accuracy(context: penchant.Context, network: nn.Module) -> penchant.Quantity:
+    test = context.data.test
+    _, accuracy = evaluate(network, test)
+    value, stderr = statistics.accuracy([accuracy], len(test.labels))
+    chance = float(test.labels.bincount().max()) / len(test.labels)
+    return penchant.Quantity(
+        value, stderr=stderr, over="test samples", count=len(test.labels), null=chance
+    )
+
+
+def _warn_where_easy(context: penchant.Context, connected: penchant.Quantity) -> None:
+    if connected.null is not None and connected.null > EASY:
+        context.warn(
+            f"straight lines keep the class of {connected.null:.2f} of the pairs: bending paths "
+            "shows nothing here that they do not"
         )
-        found["confirmed"] = _share(joined["confirmed"].bool()[connected])
-    accuracy = [row["accuracy"] for row in rows if math.isfinite(row["accuracy"])]
-    found["test-accuracy"] = penchant.Quantity(accuracy[0])
-    return found

@@ -1,4 +1,4 @@
-"""The probe `exact-spectrum`: the Fourier transform of networks as drawn, from their linear pieces."""
+"""The probe `exact-spectrum`: the Fourier transform of networks as drawn, from their pieces."""
 
 from __future__ import annotations
 
@@ -8,156 +8,167 @@ from typing import Any
 
 import penchant
 import torch
-from torch import Tensor
+from penchant_numerics import statistics
+from penchant_numerics.trainer import outputs
+from torch import Tensor, nn
 
-from penchant_spectral_bias.numerics import piecewise_linear as line
-from penchant_spectral_bias.numerics import polygons as polygons
-from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
+from penchant_spectral_bias.declarations.theory import ExactSpectrum
+from penchant_spectral_bias.numerics import piecewise_linear, polygons
+from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
+from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
+from penchant_spectral_bias.probes.averages import averages, joined
 
 BLOCK = 8  # networks a shard
 SAMPLED = 4096  # pieces of networks whose own are not known
 ANGLE = 0.7123  # a direction of the plane that no face has for a reason
+# Where the decays of the plane are those of the theorem: at smaller |k| faces that the direction is
+# almost normal to, and short edges, still hide them.
+RADII = (4.0, 7.0)  # powers of ten
+WINDOWS = 24
 
 
-def run(options: Any, context: Any) -> penchant.Result:
+def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure networks in blocks; then parameters drawn from a box."""
-    settings = {"cycles": options.cycles, "clip": options.clip}
-    blocks = [
-        list(range(start, min(start + BLOCK, options.networks)))
-        for start in range(0, options.networks, BLOCK)
-    ]
-    items = [
-        {**settings, "indices": block, "gradients": options.gradients, "regions": options.regions}
-        for block in blocks
-    ]
-    rows = list(context.map(measured_networks, items))
-    found = {
-        name: torch.cat([torch.as_tensor(row[name], device="cpu") for row in rows])
-        for name in rows[0]
-    }
-    cycles = torch.arange(1, options.cycles + 1, device="cpu", dtype=torch.float64)
-    arrays: dict[str, Any] = {"frequency": cycles}
-    arrays["spectrum"], arrays["spectrum-stderr"] = mean_and_error(found["spectrum"])
-    if "gradient-norm" in found:
-        arrays["gradient-frequency"] = _spread_cycles(options.gradients, options.cycles)
-        arrays["gradient-norm"], arrays["gradient-norm-stderr"] = mean_and_error(
-            found["gradient-norm"]
-        )
-    arrays |= _high_frequency_share(options, context, settings)
-    conventions = {
-        "transform": "int f e^{-ikx} over a segment of length 1, k = 2 pi n; f minus the straight line through its ends",
-        "segment": "from the origin along a random direction (of the only input value, if there is one)",
-    }
-    return penchant.Result(_quantities(options, found, arrays), arrays, conventions=conventions)
-
-
-def measured_networks(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """Spectra and constants of some networks as they are drawn."""
-    start, end = _segment(context)
-    k = (
-        2
-        * math.pi
-        * torch.arange(1, item["cycles"] + 1, device=context.device, dtype=torch.float64)
+    shards = list(context.map(measured, networks=options.networks, a_shard=BLOCK))
+    rows = joined(shards, shards[0])
+    curves, numbers = {}, {}
+    for name, values in rows.items():
+        (curves if values.ndim > 1 else numbers)[name] = values
+    places = curves.pop("plane-frequencies", None)
+    arrays = {"frequencies": _cycles(options.cycles), **averages(curves)}
+    if "gradient-norm" in curves:
+        arrays["gradient-frequencies"] = _spread_cycles(options.gradients, options.cycles)
+    if places is not None:
+        arrays["plane-frequencies"] = places[0]
+    quantities = {}
+    for name, values in numbers.items():
+        quantities[name] = penchant.Quantity.of(values, over="networks")
+    if options.box_networks:
+        arrays |= _high_frequency_share(options, context)
+        quantities["high-frequency-share"] = _at_cutoff(options, arrays)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "transform": "int f e^{-ikx} over a segment of length 1, k = 2 pi n; f minus the "
+            "straight line through its ends",
+            "segment": "from the origin along a random direction (of the only input value, if there"
+            " is one)",
+            "learning rate": "|d f~(k) / dt| of gradient descent on int (f - sin kx)^2 / 2, at its "
+            "start",
+        },
     )
-    rows = [
-        _measured(context, context.network(index), start, end, k, item) for index in item["indices"]
-    ]
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _measured(
-    context: Any, network: Any, start: Tensor, end: Tensor, k: Tensor, item: dict[str, Any]
-) -> dict[str, Tensor]:
-    function, chain = _along(context, network, start, end)
-    spectrum = line.transform(function.without_line(), k).abs()
+def _cycles(count: int) -> Tensor:
+    return torch.arange(1, count + 1, device="cpu", dtype=torch.float64)
+
+
+def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
+    """Spectra and constants of some networks as they are drawn."""
+    found = [_of_network(context, context.network(index)) for index in indices]
+    return {name: torch.stack([row[name] for row in found]) for name in found[0]}
+
+
+def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tensor]:
+    options = context.options
+    chain = piecewise_linear.chain_of(network)
+    k = 2 * math.pi * _cycles(options.cycles).to(context.device)
+    function = _along(context, network, chain)
+    amplitude = piecewise_linear.transform(function.without_line(), k).abs()
     found = {
-        "spectrum": spectrum,
-        "decay": _number(line.decay_exponent(*_upper(k, spectrum)), k),
-        "lipschitz": line.lipschitz(function),
+        "amplitude": amplitude,
+        "decay": _decay(context, k, amplitude),
+        "lipschitz": piecewise_linear.lipschitz(function),
     }
     if chain is None:
         return found
-    bounds = lipschitz_bounds([weight.detach().double() for weight, _ in chain])
-    found |= {
-        "pieces": _number(function.pieces(), k),
-        "lipschitz-bound": _number(bounds[0], k),
-        "max-norm-bound": _number(bounds[1], k),
-    }
-    if item["gradients"]:
-        some = 2 * math.pi * _spread_cycles(item["gradients"], item["cycles"]).to(k.device)
-        norms = line.gradient_norms(chain, start, end, some)
-        found |= {
-            "gradient-norm": norms,
-            "gradient-decay": _number(line.decay_exponent(*_upper(some, norms)), k),
-        }
-    if item["regions"] and len(start) == 2:
-        found |= _in_the_plane(chain, k, item["cycles"])
+    weights = [weight.detach().double() for weight, _ in chain]
+    bound, max_norm_bound = lipschitz_bounds(weights)
+    found["pieces"] = _number(context, function.pieces())
+    found["lipschitz-bound"] = _number(context, bound)
+    found["max-norm-bound"] = _number(context, max_norm_bound)
+    if options.gradients:
+        found |= _gradients(context, chain)
+    if options.regions and math.prod(context.architecture.shape) == 2:
+        found |= _in_the_plane(context, chain)
     return found
 
 
 def _along(
-    context: Any, network: Any, start: Tensor, end: Tensor
-) -> tuple[line.PiecewiseLinear, Any]:
-    """The network's first output along the segment: exact for chains, else linear between closely spaced points."""
-    chain = line.chain_of(network)
+    context: penchant.Context, network: nn.Module, chain: piecewise_linear.Chain | None
+) -> piecewise_linear.PiecewiseLinear:
+    """The network's first output along the segment.
+
+    It is exact for chains, else linear between closely spaced points.
+    """
+    start, end = _segment(context)
     with torch.no_grad():
         if chain is not None:
-            return line.on_segment(chain, start, end), chain
+            return piecewise_linear.on_segment(chain, start, end)
         context.warn(
-            f"the network is no chain of linear layers and ReLUs: its spectrum is that of {SAMPLED} pieces between samples"
+            "the network is no chain of linear layers and ReLUs: its spectrum is that of "
+            f"{SAMPLED} pieces between samples"
         )
-        share = torch.linspace(0, 1, SAMPLED + 1, device=start.device, dtype=torch.float64)[:, None]
-        places = (
-            (start + share * (end - start))
-            .reshape(-1, *context.architecture.shape)
-            .to(context.dtype)
-        )
-        return line.on_grid(
-            torch.cat([network(part)[:, 0] for part in places.split(1024)]),
-            float((end - start).norm()),
-        ), None
+        share = torch.linspace(0, 1, SAMPLED + 1, device=start.device, dtype=torch.float64)
+        places = start + share[:, None] * (end - start)
+        inputs = places.reshape(-1, *context.architecture.shape).to(context.dtype)
+        values = outputs(network, inputs)[:, 0]
+        return piecewise_linear.on_grid(values, float((end - start).norm()))
 
 
-def _in_the_plane(chain: Any, k: Tensor, cycles: int) -> dict[str, Tensor]:
-    """Regions in [-1, 1]^2 and both decays of theorem 3.3."""
-    regions = polygons.linear_regions(chain)
-    radius = torch.logspace(
-        math.log10(20), math.log10(20 * cycles), 1000, device="cpu", dtype=torch.float64
-    )
-    generic = torch.tensor([math.cos(ANGLE), math.sin(ANGLE)], device="cpu", dtype=torch.float64)
-    normals = polygons.face_normals(regions)
-    found = {
-        "regions": _number(len(regions), k),
-        "plane-lipschitz": _number(regions.lipschitz(), k),
-    }
-    for name, direction in (
-        ("generic-decay", generic),
-        ("face-decay", normals[0] if len(normals) else generic),
-    ):
-        found[name] = _number(
-            line.decay_exponent(
-                radius, polygons.lemma_sum(regions, radius[:, None] * direction).abs()
-            ),
-            k,
-        )
-    return found
-
-
-def _segment(context: Any) -> tuple[Tensor, Tensor]:
+def _segment(context: penchant.Context) -> tuple[Tensor, Tensor]:
+    """From the origin, along a random direction of length 1."""
     size = math.prod(context.architecture.shape)
-    direction = torch.randn(
-        size, generator=context.generator("direction"), device="cpu", dtype=torch.float64
-    )
-    direction = direction.abs() / direction.norm() if size == 1 else direction / direction.norm()
-    end = direction.to(context.device)
+    generator = context.generator("direction")
+    direction = torch.randn(size, generator=generator, device="cpu", dtype=torch.float64)
+    if size == 1:
+        direction = direction.abs()
+    end = (direction / direction.norm()).to(context.device)
     return torch.zeros_like(end), end
 
 
-def _upper(k: Tensor, magnitude: Tensor) -> tuple[Tensor, Tensor]:
-    """The upper part of the frequencies, where the decay is the asymptotic one."""
+def _gradients(context: penchant.Context, chain: piecewise_linear.Chain) -> dict[str, Tensor]:
+    """How the transform depends on the parameters, and how fast each frequency would be learnt."""
+    options = context.options
+    start, end = _segment(context)
+    cycles = _spread_cycles(options.gradients, options.cycles)
+    k = 2 * math.pi * cycles.to(context.device)
+    norms, rates = spectral_gradients(chain, start, end, k)
+    return {
+        "gradient-norm": norms,
+        "gradient-decay": _decay(context, k, norms),
+        "learning-rate": rates,
+        "rate-decay": _decay(context, k, rates),
+    }
+
+
+def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> dict[str, Tensor]:
+    """Regions in [-1, 1]^2 and both decays of theorem 3.3."""
+    regions = polygons.linear_regions(chain)
+    radius = torch.logspace(*RADII, 3000, device="cpu", dtype=torch.float64)
+    generic = torch.tensor([math.cos(ANGLE), math.sin(ANGLE)], device="cpu", dtype=torch.float64)
+    normals = polygons.faces(regions).normals
+    found = {
+        "regions": _number(context, len(regions)),
+        "plane-lipschitz": _number(context, regions.lipschitz()),
+    }
+    # Without any face the network is affine in the box: there is no bend to look along.
+    directions = {"generic": generic, "face": normals[0] if len(normals) else generic}
+    for name, direction in directions.items():
+        values = polygons.lemma_sum(regions, radius[:, None] * direction).abs()
+        places, sizes = in_windows(radius, values, windows=WINDOWS)
+        found[f"{name}-decay"] = _number(context, decay_exponent(radius, values))
+        found[f"{name}-amplitude"] = sizes
+        found["plane-frequencies"] = places
+    return found
+
+
+def _decay(context: penchant.Context, k: Tensor, magnitude: Tensor) -> Tensor:
+    """The exponent over the upper frequencies, where the decay is the asymptotic one."""
     first = len(k) // 8
-    return k[first:], magnitude[first:]
+    return _number(context, decay_exponent(k[first:], magnitude[first:]))
 
 
 def _spread_cycles(count: int, largest: int) -> Tensor:
@@ -166,70 +177,47 @@ def _spread_cycles(count: int, largest: int) -> Tensor:
     return values.round().unique()
 
 
-def _number(value: float, like: Tensor) -> Tensor:
-    return torch.tensor(float(value), device=like.device, dtype=torch.float64)
+def _number(context: penchant.Context, value: float) -> Tensor:
+    return torch.tensor(float(value), device=context.device, dtype=torch.float64)
 
 
-def _high_frequency_share(options: Any, context: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """For every cut-off: the share of parameters in the box whose spectrum is above epsilon somewhere beyond it."""
-    if not options.box_draws:
-        return {}
-    blocks = [
-        list(range(start, min(start + BLOCK, options.box_draws)))
-        for start in range(0, options.box_draws, BLOCK)
-    ]
-    rows = list(context.map(drawn_parameters, [{**settings, "indices": block} for block in blocks]))
-    spectra = torch.cat(
-        [torch.as_tensor(row["spectrum"], device="cpu") for row in rows]
-    )  # (parameters, frequencies)
-    epsilon = options.epsilon * float(spectra.amax(1).median())
+def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
+    """For every cut-off: the share of parameters with an amplitude above epsilon beyond it."""
+    shards = list(context.map(in_the_box, networks=options.box_networks, a_shard=BLOCK))
+    amplitude = joined(shards, ["amplitude"])["amplitude"]  # (parameters, frequencies)
+    epsilon = options.epsilon * float(amplitude.amax(1).median())
     context.conventions["epsilon"] = (
         f"{epsilon:.6g}: {options.epsilon:g} of the median over parameters of the largest amplitude"
     )
-    beyond = (
-        spectra.flip(1).cummax(1).values.flip(1)
-    )  # the largest at this frequency or a higher one
+    # the largest amplitude at this frequency or a higher one
+    beyond = amplitude.flip(1).cummax(1).values.flip(1)
     share = (beyond > epsilon).double().mean(0)
-    smoothed = (share * len(spectra) + 0.5) / (len(spectra) + 1)
-    return {"share": share, "share-stderr": (smoothed * (1 - smoothed) / len(spectra)).sqrt()}
+    stderr = statistics.binomial_stderr(share, len(amplitude))
+    return {"share": share, "share-stderr": stderr}
 
 
-def drawn_parameters(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """Spectra of networks whose parameters are uniform in [-clip, clip]."""
-    start, end = _segment(context)
-    k = (
-        2
-        * math.pi
-        * torch.arange(1, item["cycles"] + 1, device=context.device, dtype=torch.float64)
+def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
+    place = min(options.cutoff, options.cycles) - 1
+    return penchant.Quantity(
+        arrays["share"][place],
+        stderr=arrays["share-stderr"][place],
+        over="parameters",
+        count=options.box_networks,
     )
+
+
+def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
+    """Spectra of networks whose parameters are uniform in [-clip, clip]."""
+    options = context.options
+    k = 2 * math.pi * _cycles(options.cycles).to(context.device)
     network = copy.deepcopy(context.network(0))
+    chain = piecewise_linear.chain_of(network)
     rows = []
-    for index in item["indices"]:
+    for index in indices:
         generator = context.generator("parameters", index)
         for parameter in network.parameters():
-            drawn = (2 * torch.rand(parameter.shape, generator=generator, device="cpu") - 1) * item[
-                "clip"
-            ]
-            parameter.data.copy_(drawn)
-        rows.append(line.transform(_along(context, network, start, end)[0].without_line(), k).abs())
-    return {"spectrum": torch.stack(rows)}
-
-
-def _quantities(
-    options: Any, found: dict[str, Tensor], arrays: dict[str, Any]
-) -> dict[str, penchant.Quantity]:
-    quantities = {}
-    for name, values in found.items():
-        if values.ndim == 1:
-            mean, error = mean_and_error(values)
-            known = float(error) if len(values) > 1 else None
-            quantities[name] = penchant.Quantity(
-                float(mean), stderr=known, over="networks", count=len(values)
-            )
-    if "share" in arrays:
-        place = min(options.cutoff, options.cycles) - 1
-        error = float(arrays["share-stderr"][place])
-        quantities["high-frequency-share"] = penchant.Quantity(
-            float(arrays["share"][place]), stderr=error, over="parameters", count=options.box_draws
-        )
-    return quantities
+            drawn = torch.rand(parameter.shape, generator=generator, device="cpu")
+            parameter.data.copy_((2 * drawn - 1) * options.clip)
+        function = _along(context, network, chain).without_line()
+        rows.append(piecewise_linear.transform(function, k).abs())
+    return {"amplitude": torch.stack(rows)}

@@ -1,4 +1,4 @@
-"""The probe `frequency-learning`: the amplitude of the learnt function at each frequency of its target, over training."""
+"""The probe `frequency-learning`: when a network has learnt how much of each wave of its target."""
 
 from __future__ import annotations
 
@@ -7,224 +7,220 @@ from typing import Any
 
 import penchant
 import torch
+from penchant_numerics.side_by_side import groups, recorded_steps
 from torch import Tensor
 
-from penchant_spectral_bias.numerics.rank_correlation import (
-    jackknife,
-    mean_and_error,
-    permutation_null,
-    spearman,
+from penchant_spectral_bias.declarations.curves import FrequencyLearning
+from penchant_spectral_bias.numerics import resolution
+from penchant_spectral_bias.numerics.learnt_share import (
+    first_fit,
+    learnt_share,
+    mean_over_training,
 )
-from penchant_spectral_bias.numerics.side_by_side import groups, recorded_steps
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
-from penchant_spectral_bias.probes.curves import (
-    check_regression,
-    curve_options,
-    learners,
-    spectra,
-    target_amplitudes,
-    wave,
-)
+from penchant_spectral_bias.probes.averages import averages, joined, missing, order
+from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.waves import learners, spectra, target_amplitudes, wave
+
+ROWS = ("amplitude", "learnt-share", "loss", "spectral-norms")
 
 
-def run(options: Any, context: Any) -> penchant.Result:
-    """Train one network a phase draw, and the same on shuffled points as a null."""
-    check_regression(context, "frequency-learning")
-    steps = recorded_steps(context.training.total_steps(options.points), options.every)
-    base = {**curve_options(options), "steps": steps}
-    items = [
-        {**base, "draws": group, "shuffled": False}
-        for group in groups(options.draws, context.device)
+def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Result:
+    """Train networks on waves, on the same waves dealt at random, and on other flowers."""
+    check_loss(context, "squared-error")
+    items = _items(options, context)
+    shards = list(context.map(trained, items))
+    learnt = [shard for shard, item in zip(shards, items) if item["kind"] == "learnt"]
+    shuffled = [shard for shard, item in zip(shards, items) if item["kind"] == "shuffled"]
+    rows = joined(learnt, ROWS)
+    rows["amplitude"] /= target_amplitudes(options)
+    control = joined(shuffled, ["learnt-share"])["learnt-share"] if shuffled else None
+
+    steps = _steps(context)
+    arrays = _arrays(options, steps, rows, control)
+    for name in ("prediction", "target"):
+        arrays[name] = learnt[0][name]
+    quantities = _quantities(options, context, rows, control)
+    if options.compared_petals:
+        losses = _losses_by_petals(options, items, shards)
+        arrays |= _petal_arrays(losses)
+        quantities["petal-loss-gain"] = _petal_gain(losses)
+    _warn_where_not_learnt(options, context, arrays["first-fit"], steps)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "amplitude": "2 |DFT_k| / N over the amplitude of the target",
+            "learnt-share": "Re(DFT_k conj t_k) / |t_k|^2, t the target's",
+            "late": "minus the mean of the learnt share over recorded steps",
+            "loss": "mean squared error on the training samples",
+            "spectral-norms": "largest singular value; a convolution as its (out, in x window)"
+            " matrix",
+        },
+        missing=("first-fit", *missing(quantities)),
+        labels={"layers": _weight_names(context)},
+    )
+
+
+def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[str, Any]]:
+    """What is trained: kind, petals and numbers of the trainings of each shard."""
+    wanted = [
+        ("learnt", options.petals, options.trainings),
+        ("shuffled", options.petals, options.shuffled_trainings),
     ]
-    items += [
-        {**base, "draws": group, "shuffled": True}
-        for group in groups(options.shuffled_draws, context.device)
-    ]
-    rows = [
-        {name: torch.as_tensor(value, device="cpu") for name, value in row.items()}
-        for row in context.map(trained_draws, items)
-    ]
-    learnt = _joined([row for row, item in zip(rows, items) if not item["shuffled"]])
-    shuffled = _joined([row for row, item in zip(rows, items) if item["shuffled"]])
-    return _result(options, context, steps, learnt, shuffled)
+    for petals in options.compared_petals or ():
+        wanted.append(("compared", petals, options.trainings))
+    items = []
+    for kind, petals, count in wanted:
+        for share in groups(count, context.device):
+            items.append({"kind": kind, "petals": petals, "trainings": share})
+    return items
 
 
-def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """Train the networks of some phase draws; amplitudes (draws, steps, frequencies) and what else is looked at on the way.
+def _steps(context: penchant.Context) -> list[int]:
+    total = context.training.total_steps(context.options.samples)
+    return recorded_steps(total, context.options.look_every)
 
-    With `shuffled`, values are dealt to the points of the curve at random, and amplitudes are those of the values in their
-    old order: no frequency is then smoother than another, so none should be learnt first.
+
+def _weight_names(context: penchant.Context) -> tuple[str, ...]:
+    named = context.network(outputs=1).named_parameters()
+    return tuple(name for name, parameter in named if parameter.ndim > 1)
+
+
+def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """Train some networks, and follow the spectrum of each, (trainings, steps, frequencies).
+
+    In the control (`shuffled`), the values of the wave are dealt to the samples at random, and
+    spectra are those of the values in their old order: no frequency is then smoother than another,
+    so none should be learnt first.
     """
-    samples = [wave(context, draw, item).train for draw in item["draws"]]
-    inputs, order = samples[0].inputs, torch.arange(item["points"], device=context.device)
-    if item["shuffled"]:
-        order = torch.randperm(
-            item["points"], generator=context.generator("shuffle"), device="cpu"
-        ).to(context.device)
-        inputs = inputs[order]  # the value that was at place j is now learnt at place order[j]
-        samples = [part._replace(inputs=inputs) for part in samples]
-    training = learners(context, item["draws"], samples)
-    predictions, norms = [], []
-    for step in item["steps"]:
-        training.run(step)
-        predictions.append(training.outputs(inputs)[..., 0])
-        norms.append(spectral_norms(training.weights(), like=predictions[-1]))
-    context.conventions["layers of spectral-norms"] = ", ".join(training.weights())
-    values = torch.stack(predictions, dim=1)  # (draws, steps, points)
+    samples = []
+    for training in item["trainings"]:
+        samples.append(wave(context, training, item["petals"]).train)
+    inputs = samples[0].inputs
     targets = torch.stack([part.labels for part in samples])
-    loss = (values - targets[:, None]).double().square().mean(-1)
+    places = _places(context, item)
+    dealt = torch.zeros_like(targets).scatter(1, places, targets)
+    samples = [part._replace(labels=labels) for part, labels in zip(samples, dealt)]
+
+    training = learners(context, item["trainings"], samples)
+    looks, norms = [], []
+    for step in _steps(context):
+        training.run(step)
+        outputs = training.outputs(inputs)[..., 0]
+        looks.append(outputs.gather(1, places))
+        norms.append(spectral_norms(training.weights(), like=outputs))
+    functions = torch.stack(looks, dim=1)  # (trainings, steps, samples)
+    residuals = (functions - targets[:, None]).double()
+    frequencies = context.options.frequencies
     return {
-        "amplitude": spectra(values, item["frequencies"]),
-        "loss": loss,
+        "amplitude": spectra(functions, frequencies),
+        "learnt-share": learnt_share(functions, targets[:, None], frequencies),
+        "loss": residuals.square().mean(-1),
         "spectral-norms": torch.stack(norms, dim=1),
-        "prediction": values[0],
+        "prediction": functions[0],
         "target": targets[0],
     }
 
 
-def _joined(rows: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    if not rows:
-        return {}
-    many = {
-        name: torch.cat([row[name] for row in rows])
-        for name in ("amplitude", "loss", "spectral-norms")
-    }
-    return {**many, "prediction": rows[0]["prediction"], "target": rows[0]["target"]}
+def _places(context: penchant.Context, item: dict[str, Any]) -> Tensor:
+    """The sample at which each value of the wave is learnt, (trainings, samples)."""
+    count = context.options.samples
+    rows = []
+    for training in item["trainings"]:
+        if item["kind"] == "shuffled":
+            generator = context.generator("shuffle", training)
+            rows.append(torch.randperm(count, generator=generator, device="cpu"))
+        else:
+            rows.append(torch.arange(count, device="cpu"))
+    return torch.stack(rows).to(context.device)
 
 
-def _result(
-    options: Any,
-    context: Any,
-    steps: list[int],
-    learnt: dict[str, Tensor],
-    shuffled: dict[str, Tensor],
-) -> penchant.Result:
-    relative = learnt["amplitude"] / target_amplitudes(options)
-    amplitude, amplitude_error = mean_and_error(relative)
-    loss, loss_error = mean_and_error(learnt["loss"])
-    norms, norms_error = mean_and_error(learnt["spectral-norms"])
-    fit = first_fit(amplitude, torch.tensor(steps, device="cpu"), options.reach)
+def _arrays(
+    options: FrequencyLearning, steps: list[int], rows: dict[str, Tensor], control: Tensor | None
+) -> dict[str, Any]:
     arrays = {
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
         "steps": torch.tensor(steps, device="cpu"),
-        "amplitude": amplitude,
-        "amplitude-stderr": amplitude_error,
-        "prediction": learnt["prediction"],
-        "target": learnt["target"],
-        "spectral-norms": norms,
-        "spectral-norms-stderr": norms_error,
-        "loss": loss,
-        "loss-stderr": loss_error,
-        "first-fit": fit,
+        **averages(rows),
     }
-    if shuffled:
-        arrays["shuffled-amplitude"], arrays["shuffled-amplitude-stderr"] = mean_and_error(
-            shuffled["amplitude"] / target_amplitudes(options)
-        )
-    quantities = _quantities(options, context, arrays, relative, learnt["loss"], shuffled)
-    missing = [name for name, quantity in quantities.items() if not math.isfinite(quantity.value)]
-    if quantities["reached"].value < len(options.frequencies):
-        found = f"{quantities['reached'].value:g} of {len(options.frequencies)}"
-        context.warn(
-            f"{found} frequencies reached {options.reach:g} of their amplitude in {steps[-1]} steps"
-        )
-    conventions = {
-        "amplitude": "2 |DFT_k| / N over the amplitude of the target",
-        "area": "under the amplitude clipped at 1, over recorded steps",
-        "loss": "mean squared error on the training points",
-        "spectral-norms": "largest singular value; a convolution as its (out, in x window) matrix",
-    }
-    return penchant.Result(
-        quantities, arrays, conventions=conventions, missing=("first-fit", *missing)
-    )
-
-
-def area(amplitude: Tensor) -> Tensor:
-    """Mean of the amplitude over training, clipped at 1, (frequencies,): large where a frequency was learnt early."""
-    clipped = amplitude.clamp(max=1.0)
-    return ((clipped[1:] + clipped[:-1]) / 2).mean(0) if len(clipped) > 1 else clipped.mean(0)
-
-
-def first_fit(amplitude: Tensor, steps: Tensor, reach: float) -> Tensor:
-    """The first recorded step at which each frequency has this share of its amplitude; NaN where none has."""
-    above = amplitude >= reach
-    return torch.where(above.any(0), steps[above.int().argmax(0)].double(), math.nan)
+    share = rows["learnt-share"].mean(0)
+    arrays["first-fit"] = first_fit(share, arrays["steps"], options.learnt_at)
+    if control is not None:
+        arrays |= averages({"shuffled-learnt-share": control})
+    return arrays
 
 
 def _quantities(
-    options: Any,
-    context: Any,
-    arrays: dict[str, Tensor],
-    relative: Tensor,
-    losses: Tensor,
-    shuffled: dict[str, Tensor],
+    options: FrequencyLearning,
+    context: penchant.Context,
+    rows: dict[str, Tensor],
+    control: Tensor | None,
 ) -> dict[str, penchant.Quantity]:
-    frequencies, fit = arrays["frequencies"].double(), arrays["first-fit"]
-    reached = fit.isfinite()
-    found = {"reached": penchant.Quantity(float(reached.sum()), over="frequencies", count=len(fit))}
-    found["order-correlation"] = _ordered(context, "order", frequencies, relative)
-    if int(reached.sum()) > 2:
-        found["first-fit-correlation"] = _fit_correlation(
-            options, context, arrays, relative, reached
-        )
-    found["final-loss"] = _final_loss(losses)
-    if shuffled:
-        found["shuffled-correlation"] = _ordered(
-            context, "shuffled", frequencies, shuffled["amplitude"] / target_amplitudes(options)
+    frequencies = torch.tensor(options.frequencies, device="cpu", dtype=torch.float64)
+    shares = rows["learnt-share"]
+    first = first_fit(shares, torch.tensor(_steps(context), device="cpu"), options.learnt_at)
+    never_is_last = first.nan_to_num(nan=math.inf)
+    found = {
+        "rank-correlation": order(
+            -mean_over_training(shares),
+            frequencies,
+            generator=context.generator("permutations", "order"),
+        ),
+        "first-fit-rank-correlation": order(
+            never_is_last,
+            frequencies,
+            generator=context.generator("permutations", "fit"),
+        ),
+        "learnt-frequencies": _learnt_frequencies(first),
+        "final-loss": penchant.Quantity.of(rows["loss"][:, -1], over="trainings"),
+    }
+    if control is not None:
+        found["shuffled-rank-correlation"] = order(
+            -mean_over_training(control),
+            frequencies,
+            generator=context.generator("permutations", "shuffled"),
         )
     return found
 
 
-def _ordered(context: Any, key: str, frequencies: Tensor, relative: Tensor) -> penchant.Quantity:
-    def correlation(mean: Tensor) -> float:
-        return spearman(-area(mean), frequencies)
-
-    areas = -area(relative.mean(0))
-    null = (
-        permutation_null(areas, frequencies, generator=context.generator("permutations", key))
-        if len(frequencies) > 2
-        else (None, None)
-    )
-    error = jackknife(relative, correlation)
-    return penchant.Quantity(
-        correlation(relative.mean(0)),
-        stderr=error,
-        over="phase draws",
-        count=len(relative),
-        null=null[0],
-        null_stderr=null[1],
-    )
+def _learnt_frequencies(first: Tensor) -> penchant.Quantity:
+    counts = first.isfinite().sum(1)
+    mean, stderr = resolution.mean_and_stderr(counts, 1.0)
+    return penchant.Quantity(mean, stderr=stderr, over="trainings", count=len(counts))
 
 
-def _fit_correlation(
-    options: Any, context: Any, arrays: dict[str, Tensor], relative: Tensor, reached: Tensor
-) -> penchant.Quantity:
-    frequencies, fit = arrays["frequencies"].double()[reached], arrays["first-fit"][reached]
-
-    def correlation(mean: Tensor) -> float:
-        other = first_fit(mean, arrays["steps"], options.reach)
-        both = other.isfinite()
-        return spearman(other[both], arrays["frequencies"].double()[both])
-
-    null = permutation_null(fit, frequencies, generator=context.generator("permutations", "fit"))
-    error = jackknife(relative, correlation)
-    if error is not None and not math.isfinite(error):
-        error = None  # without one of the draws too few frequencies are reached to rank them
-    return penchant.Quantity(
-        spearman(fit, frequencies),
-        stderr=error,
-        over="phase draws",
-        count=len(relative),
-        null=null[0],
-        null_stderr=null[1],
-    )
+def _losses_by_petals(
+    options: FrequencyLearning, items: list[dict[str, Any]], shards: list[dict[str, Any]]
+) -> dict[int, Tensor]:
+    """Losses (trainings, steps) on every flower, fewest petals first."""
+    losses = {}
+    for petals in sorted({options.petals, *options.compared_petals}):
+        own = []
+        for item, shard in zip(items, shards):
+            if item["petals"] == petals and item["kind"] != "shuffled":
+                own.append(shard)
+        losses[petals] = joined(own, ["loss"])["loss"]
+    return losses
 
 
-def _final_loss(losses: Tensor) -> penchant.Quantity:
-    mean, error = mean_and_error(losses[:, -1])
-    return penchant.Quantity(
-        float(mean),
-        stderr=float(error) if len(losses) > 1 else None,
-        over="phase draws",
-        count=len(losses),
-    )
+def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
+    together = torch.stack(list(losses.values()), dim=1)  # (trainings, petals, steps)
+    petals = torch.tensor(list(losses), device="cpu")
+    return {"petals": petals, **averages({"petal-losses": together})}
+
+
+def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
+    fewest, most = losses[min(losses)], losses[max(losses)]
+    return penchant.Quantity.of(fewest[:, -1] - most[:, -1], over="trainings", null=0.0)
+
+
+def _warn_where_not_learnt(
+    options: FrequencyLearning, context: penchant.Context, first: Tensor, steps: list[int]
+) -> None:
+    count = int(first.isfinite().sum())
+    if count < len(options.frequencies):
+        context.warn(
+            f"{count} of {len(options.frequencies)} frequencies reached {options.learnt_at:g} of "
+            f"their wave in {steps[-1]} steps"
+        )

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.moments import effective_rank
-from torch import Tensor
+from penchant_numerics.side_by_side import recorded_steps
+from torch import Tensor, nn
 
+from penchant_spectral_bias.declarations.images import KernelSpectrum
+from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.gaussian_kernel import (
     eigenvectors,
+    grid_eigenvectors,
     grid_spectrum,
     learnt_share,
     rising_noise,
+    root_mean_squares,
 )
-from penchant_spectral_bias.numerics.rank_correlation import (
-    jackknife,
-    mean_and_error,
-    permutation_null,
-    spearman,
-)
-from penchant_spectral_bias.numerics.side_by_side import recorded_steps
-from penchant_spectral_bias.probes.curves import check_regression
-from penchant_spectral_bias.probes.images import (
+from penchant_spectral_bias.probes.averages import averages, missing, order, stacked
+from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.two_classes import (
     check_classes,
     first_outputs,
     followed,
@@ -34,161 +32,140 @@ from penchant_spectral_bias.probes.images import (
 )
 
 GRID = 50  # equidistant points of figure 3.6
+FLAT = 0.9  # of all samples: an effective rank above this says that the kernel is too narrow
+ROWS = (
+    "coefficients",
+    "clean-coefficients",
+    "noisy-coefficients",
+    "learnt-target",
+    "learnt-noise",
+    "training-loss",
+    "validation-loss",
+    "eigenvalues",
+)
 
 
-def run(options: Any, context: Any) -> penchant.Result:
-    """Train one network a draw on targets with noise on the late eigenvectors."""
-    check_regression(context, "kernel-spectrum")
-    check_classes(context, options.classes)
-    count = len(_samples(context, options.classes, options.samples, 0).labels)
-    steps = recorded_steps(context.training.total_steps(count), options.every)
-    names = ("classes", "samples", "sigma", "noise", "power", "bins")
-    base = {name: getattr(options, name) for name in names}
-    rows = list(
-        context.map(
-            noisy_training,
-            [{**base, "draw": draw, "steps": steps} for draw in range(options.draws)],
-        )
-    )
-    found = {
-        name: torch.stack([torch.as_tensor(row[name], device="cpu") for row in rows])
-        for name in rows[0]
+def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
+    """Train networks on targets with noise on the late eigenvectors."""
+    check_loss(context, "squared-error")
+    check_classes(context, options.chosen_classes)
+    items = list(range(options.trainings))
+    rows = stacked(list(context.map(noisy_training, items)), ROWS)
+    count = rows["eigenvalues"].shape[1]
+    on_grid = grid_eigenvectors(GRID, options.grid_kernel_width, device="cpu")
+    middles = torch.arange(options.bins, device="cpu") + 0.5
+    arrays = {
+        "steps": torch.tensor(_steps(context), device="cpu"),
+        "eigenvectors": middles * count / options.bins,
+        "grid-eigenvectors": on_grid,
+        "grid-spectrum": grid_spectrum(on_grid),
+        **averages(rows),
     }
-    arrays: dict[str, Any] = {
-        "steps": torch.tensor(steps, device="cpu"),
-        "eigenvector": (torch.arange(options.bins, device="cpu") + 0.5) * count / options.bins,
-        "grid-spectrum": grid_spectrum(GRID, options.grid_sigma, device="cpu"),
-    }
-    for name in (
-        "spectrum",
-        "clean-spectrum",
-        "noised-spectrum",
-        "learnt-target",
-        "learnt-noise",
-        "training",
-        "validation",
-        "eigenvalues",
-    ):
-        arrays[name], arrays[f"{name}-stderr"] = mean_and_error(found[name])
-    _warn_where_flat(context, arrays["eigenvalues"], count)
-    conventions = {
-        "kernel": "exp(-|x - y|^2 / sigma^2), eigenvectors of the Gram matrix, descending eigenvalues, unit length",
-        "noise": "coefficients (n / N)^power on eigenvectors, signs drawn anew for every draw",
-        "validation": "mean squared error on the clean targets of the training samples",
-        "spectrum": "root mean square of the coefficients in a bin of eigenvectors",
-        "learnt share": "projection on the coefficients of the target (or of the noise) over their square",
-    }
+    _warn_where_flat(context, rows["eigenvalues"].mean(0), count)
+    quantities = _quantities(options, context, rows)
     return penchant.Result(
-        _quantities(context, found, steps, count), arrays, conventions=conventions
+        quantities,
+        arrays,
+        conventions={
+            "kernel": "exp(-|x - y|^2 / sigma^2), eigenvectors of the Gram matrix, descending "
+            "eigenvalues, unit length",
+            "noise": "coefficients (n / N)^power on eigenvectors, signs drawn for every training",
+            "validation": "mean squared error on the clean targets of the training samples",
+            "coefficients": "root mean square in a bin of eigenvectors",
+            "learnt share": "projection on the coefficients of the target (or of the noise) over "
+            "their square",
+        },
+        missing=missing(quantities),
     )
 
 
-def _samples(context: Any, classes: Any, count: int, draw: int) -> Samples:
-    return two_classes(context.data.train, classes, count, context.generator("samples", draw))
+def _clean(context: penchant.Context, training: int) -> Samples:
+    options = context.options
+    generator = context.generator("samples", training)
+    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
 
 
-def noisy_training(context: Any, item: dict[str, Any]) -> dict[str, Any]:
+def _steps(context: penchant.Context) -> list[int]:
+    count = len(_clean(context, 0).labels)
+    return recorded_steps(context.training.total_steps(count), context.options.look_every)
+
+
+def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     """One training, its outputs projected on the eigenvectors at every recorded step."""
-    draw = item["draw"]
-    clean = _samples(context, item["classes"], item["samples"], draw)
-    values, vectors = eigenvectors(clean.inputs.flatten(1), item["sigma"])
-    signs = (
-        torch.randint(2, (len(vectors),), generator=context.generator("signs", draw), device="cpu")
-        * 2
-        - 1
-    )
-    noise = (
-        item["noise"]
-        * rising_noise(len(vectors), item["power"], device=vectors.device)
-        * signs.to(vectors.device)
-    )
-    samples = Samples(
-        clean.inputs, (clean.labels.double() + noise @ vectors).to(clean.labels.dtype)
-    )
-    outputs: list[Tensor] = []
-    seed = context.generator("training", draw).initial_seed()
-    look = outputs.append
-    network = context.network(draw, outputs=1)
-    followed(
-        context,
-        network,
-        samples,
-        item["steps"],
-        seed,
-        lambda each: look(first_outputs(each, samples.inputs)),
-    )
-    functions = torch.stack(outputs).double()  # (steps, samples)
+    options = context.options
+    clean = _clean(context, training)
+    values, vectors = eigenvectors(clean.inputs.flatten(1), options.kernel_width)
+    noise = _noise(context, training, len(vectors))
     targets = clean.labels.double()
-    coefficients = torch.stack([targets, targets + noise @ vectors, *functions]) @ vectors.T
-    binned = _binned(coefficients, item["bins"])
+    noisy = targets + noise @ vectors
+    samples = Samples(clean.inputs, noisy.to(clean.labels.dtype))
+    outputs: list[Tensor] = []
+
+    def look(network: nn.Module) -> None:
+        outputs.append(first_outputs(network, samples.inputs))
+
+    followed(context, training, samples, _steps(context), look)
+    functions = torch.stack(outputs).double()  # (steps, samples)
+    coefficients = torch.stack([targets, noisy, *functions]) @ vectors.T
+    of_target, of_noisy, of_network = coefficients[0], coefficients[1], coefficients[2:]
+    binned = root_mean_squares(coefficients, options.bins)
     return {
-        "spectrum": binned[2:],
-        "clean-spectrum": binned[0],
-        "noised-spectrum": binned[1],
-        "learnt-target": learnt_share(coefficients[2:], coefficients[1], item["bins"]),
-        "learnt-noise": learnt_share(coefficients[2:] - coefficients[0], noise, 1)[..., 0],
-        "training": torch.stack([squared_error(each, samples.labels) for each in functions]),
-        "validation": torch.stack([squared_error(each, targets) for each in functions]),
+        "coefficients": binned[2:],
+        "clean-coefficients": binned[0],
+        "noisy-coefficients": binned[1],
+        "learnt-target": learnt_share(of_network, of_noisy, options.bins),
+        "learnt-noise": learnt_share(of_network - of_target, noise, 1)[..., 0],
+        "training-loss": _losses(functions, samples.labels),
+        "validation-loss": _losses(functions, targets),
         "eigenvalues": values.clamp(min=0),
     }
 
 
-def _binned(coefficients: Tensor, bins: int) -> Tensor:
-    """Root mean square of neighbouring coefficients, (..., bins)."""
-    edges = (
-        torch.linspace(0, coefficients.shape[-1], bins + 1, device="cpu").round().long().tolist()
-    )
-    return torch.stack(
-        [coefficients[..., a:b].square().mean(-1).sqrt() for a, b in zip(edges[:-1], edges[1:])],
-        dim=-1,
-    )
+def _noise(context: penchant.Context, training: int, count: int) -> Tensor:
+    """Coefficients of the noise on the eigenvectors, with random signs."""
+    options = context.options
+    generator = context.generator("signs", training)
+    signs = torch.randint(2, (count,), generator=generator, device="cpu") * 2 - 1
+    sizes = rising_noise(count, options.power, device=context.device)
+    return options.noise_scale * sizes * signs.to(context.device)
 
 
-def _warn_where_flat(context: Any, eigenvalues: Tensor, count: int) -> None:
+def _losses(functions: Tensor, targets: Tensor) -> Tensor:
+    return torch.stack([squared_error(function, targets) for function in functions])
+
+
+def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int) -> None:
     rank = effective_rank(eigenvalues)
-    if rank > 0.9 * count:
+    if rank > FLAT * count:
         context.warn(
-            f"the kernel is close to the identity (effective rank {rank:.0f} of {count}): its eigenvectors say little; use a larger sigma"
+            f"the kernel is close to the identity (effective rank {rank:.0f} of {count}): its "
+            "eigenvectors say little; use a larger kernel_width"
         )
 
 
 def _quantities(
-    context: Any, found: dict[str, Tensor], steps: list[int], count: int
+    options: KernelSpectrum, context: penchant.Context, rows: dict[str, Tensor]
 ) -> dict[str, penchant.Quantity]:
-    validation, learnt, draws = (
-        found["validation"],
-        found["learnt-target"],
-        len(found["validation"]),
-    )
-    over = {"over": "networks", "count": draws}
-
-    def quantity(values: Tensor, **more: Any) -> penchant.Quantity:
-        mean, error = mean_and_error(values.double())
-        return penchant.Quantity(
-            float(mean), stderr=float(error) if draws > 1 else None, **over, **more
-        )
-
-    def correlation(mean: Tensor) -> float:
-        return spearman(-mean.clamp(max=1).mean(0), places)
-
-    places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)
-    best = validation.argmin(1)
-    quantities = {
-        "dip": quantity(validation[:, -1] - validation.amin(1), null=0.0),
-        "dip-step": quantity(torch.tensor(steps, device="cpu")[best]),
-        "noise-at-dip": quantity(found["learnt-noise"][torch.arange(draws, device="cpu"), best]),
-        "noise-at-end": quantity(found["learnt-noise"][:, -1]),
-        "effective-rank": quantity(
-            torch.tensor([effective_rank(each) for each in found["eigenvalues"]], device="cpu")
-        ),
+    losses, learnt = rows["validation-loss"], rows["learnt-target"]
+    steps = torch.tensor(_steps(context), device="cpu")
+    best = losses.argmin(1)
+    at_dip = rows["learnt-noise"].gather(1, best[:, None])[:, 0]
+    ranks = [effective_rank(each) for each in rows["eigenvalues"]]
+    dip_step, stderr = resolution.mean_and_stderr(steps[best], options.look_every)
+    values = {
+        "dip": losses[:, -1] - losses.amin(1),
+        "noise-at-dip": at_dip,
+        "noise-at-end": rows["learnt-noise"][:, -1],
     }
-    value = correlation(learnt.mean(0))
-    if len(places) > 2 and math.isfinite(value):
-        null = permutation_null(
-            -learnt.mean((0, 1)), places, generator=context.generator("permutations")
-        )
-        error = jackknife(learnt, correlation)
-        quantities["order-correlation"] = penchant.Quantity(
-            value, stderr=error, null=null[0], null_stderr=null[1], **over
-        )
-    return quantities
+    found = {
+        name: penchant.Quantity.of(each, over="trainings", null=0.0)
+        for name, each in values.items()
+    }
+    found["dip-step"] = penchant.Quantity(
+        dip_step, stderr=stderr, over="trainings", count=options.trainings
+    )
+    found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples")
+    places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)
+    share = learnt.clamp(max=1).mean(1)  # (trainings, bins)
+    found["rank-correlation"] = order(-share, places, generator=context.generator("permutations"))
+    return found

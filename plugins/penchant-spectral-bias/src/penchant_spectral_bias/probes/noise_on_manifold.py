@@ -1,4 +1,4 @@
-"""The probe `noise-on-manifold`: is white noise easier to learn on a curved manifold than on a plane?"""
+"""The probe `noise-on-manifold`: is white noise easier on a curved manifold than on a plane?"""
 
 from __future__ import annotations
 
@@ -8,26 +8,48 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from torch import Tensor
+from penchant_numerics.side_by_side import recorded_steps
+from torch import Tensor, nn
 
+from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
-from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
-from penchant_spectral_bias.numerics.side_by_side import recorded_steps
-from penchant_spectral_bias.probes.curves import check_regression
-from penchant_spectral_bias.probes.images import first_outputs, followed, squared_error
+from penchant_spectral_bias.probes.averages import averages, stacked
+from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.two_classes import first_outputs, followed, squared_error
 
-ENCODER = {
-    "features": "features",
-    "width": "encoder_width",
-    "noise": "encoder_noise",
-    "steps": "encoder_steps",
-}
-ENCODER |= {"batch": "encoder_batch", "learning_rate": "encoder_learning_rate"}
+MANIFOLDS = ("manifold", "plane", "unscaled-plane")
+VARIANCE = 1 / 12  # of targets that are uniform in [0, 1]
 
 
-def run(options: Any, context: Any) -> penchant.Result:
-    """Train the same network on both manifolds, once a draw."""
-    check_regression(context, "noise-on-manifold")
+def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
+    """Train the same network on every manifold, once a training."""
+    check_loss(context, "squared-error")
+    _check_sizes(options, context)
+    names = [f"{name}-loss" for name in MANIFOLDS]
+    shards = list(context.map(noise_training, list(range(options.trainings))))
+    losses = stacked(shards, names)  # (trainings, steps) each
+    of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio"])
+    arrays = {
+        "steps": torch.tensor(_steps(context), device="cpu"),
+        "reconstruction-error": of_encoder["reconstruction-error"],
+        **averages(losses),
+    }
+    quantities = _quantities(losses)
+    for name, values in of_encoder.items():
+        quantities[name] = penchant.Quantity.of(values, over="trainings")
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "targets": "U[0, 1], independent of the inputs; variance 1/12",
+            "unscaled plane": "U[0, 1] in the first values of the input, zero elsewhere",
+            "plane": "the same, scaled so that its mean square norm is that of the images",
+            "loss": "mean squared error on the training samples",
+        },
+    )
+
+
+def _check_sizes(options: NoiseOnManifold, context: penchant.Context) -> None:
     size, found = math.prod(context.data.shape), len(context.data.train.inputs)
     if options.features >= size:
         raise penchant.Error(
@@ -35,102 +57,85 @@ def run(options: Any, context: Any) -> penchant.Result:
         )
     if options.samples > found:
         raise penchant.Error(
-            f"samples must be at most {found}, the training samples of the dataset, found {options.samples}"
+            f"samples must be at most {found}, the training samples of the dataset, "
+            f"found {options.samples}"
         )
-    steps = recorded_steps(context.training.total_steps(options.samples), options.every)
-    encoder = {name: getattr(options, option) for name, option in ENCODER.items()}
-    base = {
-        "encoder": encoder,
-        "samples": options.samples,
-        "match": options.match_norms,
-        "steps": steps,
-    }
-    items = [
-        {**base, "draw": draw, "manifold": name}
-        for draw in range(options.draws)
-        for name in ("images", "plane")
-    ]
-    rows = list(context.map(noise_training, items))
-    curves, plane = (
-        torch.stack([torch.as_tensor(row["loss"], device="cpu") for row in rows[start::2]])
-        for start in (0, 1)
-    )
-    errors = torch.tensor(
-        [row["reconstruction-error"] for row in rows[::2]], device="cpu", dtype=torch.float64
-    )
-    arrays: dict[str, Any] = {
-        "steps": torch.tensor(steps, device="cpu"),
-        "reconstruction-error": errors,
-    }
-    for name, values in (("manifold-loss", curves), ("plane-loss", plane)):
-        arrays[name], arrays[f"{name}-stderr"] = mean_and_error(values)
-    conventions = {
-        "targets": "U[0, 1], independent of the inputs; variance 1/12",
-        "plane": "U[0, 1] in the first values of the input, zero elsewhere"
-        + (", scaled to the images' norm" if options.match_norms else ""),
-        "loss": "mean squared error on the training samples",
-    }
-    return penchant.Result(_quantities(curves, plane, errors), arrays, conventions=conventions)
 
 
-def noise_training(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """Loss over one training, on reconstructions or on the plane; both have the same targets and the same network."""
-    draw, count = item["draw"], item["samples"]
-    images, error = torch.zeros(0, device=context.device), 0.0
-    if item["manifold"] == "images" or item["match"]:
-        order = torch.randperm(
-            len(context.data.train.inputs),
-            generator=context.generator("samples", draw),
-            device="cpu",
-        )
-        chosen = context.data.train.inputs[order[:count].to(context.device)]
-        images, error = reconstructions(
-            chosen, generator=context.generator("autoencoder", draw), **item["encoder"]
-        )
-    inputs = images if item["manifold"] == "images" else _plane(context, item, images)
-    targets = torch.rand(count, generator=context.generator("targets", draw), device="cpu").to(
-        context.device, context.dtype
-    )
+def _steps(context: penchant.Context) -> list[int]:
+    total = context.training.total_steps(context.options.samples)
+    return recorded_steps(total, context.options.look_every)
+
+
+def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
+    """Losses on every manifold over one training, with the same targets and the same network."""
+    images, error = _images(context, training)
+    plane = _plane(context, training)
+    ratio = _length(images) / _length(plane)
+    inputs = {"manifold": images, "plane": plane * ratio, "unscaled-plane": plane}
+    generator = context.generator("targets", training)
+    drawn = torch.rand(context.options.samples, generator=generator, device="cpu")
+    targets = drawn.to(context.device, context.dtype)
+    found: dict[str, Any] = {"reconstruction-error": error, "norm-ratio": ratio}
+    for name in MANIFOLDS:
+        found[f"{name}-loss"] = _losses(context, training, Samples(inputs[name], targets))
+    return found
+
+
+def _losses(context: penchant.Context, training: int, samples: Samples) -> Tensor:
+    """Mean squared error at every recorded step of one training."""
     losses: list[Tensor] = []
-    seed = context.generator("training", draw).initial_seed()
-    network = context.network(draw, outputs=1)
-    followed(
-        *(context, network, Samples(inputs, targets), item["steps"], seed),
-        look=lambda each: losses.append(squared_error(first_outputs(each, inputs), targets)),
-    )
-    return {"loss": torch.stack(losses), "reconstruction-error": error}
+
+    def look(network: nn.Module) -> None:
+        values = first_outputs(network, samples.inputs)
+        losses.append(squared_error(values, samples.labels))
+
+    followed(context, training, samples, _steps(context), look)
+    return torch.stack(losses)
 
 
-def _plane(context: Any, item: dict[str, Any], images: Tensor) -> Tensor:
-    features, shape = item["encoder"]["features"], context.data.shape
-    drawn = torch.rand(
-        item["samples"], features, generator=context.generator("plane", item["draw"]), device="cpu"
+def _images(context: penchant.Context, training: int) -> tuple[Tensor, float]:
+    """Reconstructions of some training samples, and their error."""
+    options, inputs = context.options, context.data.train.inputs
+    generator = context.generator("samples", training)
+    order = torch.randperm(len(inputs), generator=generator, device="cpu")
+    chosen = inputs[order[: options.samples].to(context.device)]
+    return reconstructions(
+        chosen,
+        features=options.features,
+        width=options.encoder_width,
+        noise=options.encoder_noise,
+        steps=options.encoder_steps,
+        batch=options.encoder_batch,
+        learning_rate=options.encoder_learning_rate,
+        generator=context.generator("autoencoder", training),
     )
-    flat = torch.zeros(
-        item["samples"], math.prod(shape), device=context.device, dtype=context.dtype
-    )
-    flat[:, :features] = drawn.to(context.device, context.dtype)
-    if item["match"]:
-        flat *= images.flatten(1).square().sum(1).mean().sqrt() / flat.square().sum(1).mean().sqrt()
+
+
+def _plane(context: penchant.Context, training: int) -> Tensor:
+    """Uniform numbers in the first values of the input, zero elsewhere."""
+    options, shape = context.options, context.data.shape
+    generator = context.generator("plane", training)
+    drawn = torch.rand(options.samples, options.features, generator=generator, device="cpu")
+    size = math.prod(shape)
+    flat = torch.zeros(options.samples, size, device=context.device, dtype=context.dtype)
+    flat[:, : options.features] = drawn.to(context.device, context.dtype)
     return flat.reshape(-1, *shape)
 
 
-def _quantities(curves: Tensor, plane: Tensor, errors: Tensor) -> dict[str, penchant.Quantity]:
-    draws = len(curves)
+def _length(inputs: Tensor) -> Tensor:
+    """Root mean square norm of inputs."""
+    return inputs.flatten(1).square().sum(1).mean().sqrt()
 
-    def quantity(values: Tensor, **more: Any) -> penchant.Quantity:
-        mean, error = mean_and_error(values)
-        return penchant.Quantity(
-            float(mean),
-            stderr=float(error) if draws > 1 else None,
-            over="runs",
-            count=draws,
-            **more,
+
+def _quantities(losses: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
+    final = {name: values[:, -1] for name, values in losses.items()}
+    found = {}
+    for name in ("plane", "unscaled-plane"):
+        differences = final["manifold-loss"] - final[f"{name}-loss"]
+        found[f"manifold-minus-{name}"] = penchant.Quantity.of(
+            differences, over="trainings", null=0.0
         )
-
-    return {
-        "manifold-minus-plane": quantity(curves[:, -1] - plane[:, -1], null=0.0),
-        "manifold-loss": quantity(curves[:, -1], null=1 / 12),
-        "plane-loss": quantity(plane[:, -1], null=1 / 12),
-        "reconstruction-error": quantity(errors),
-    }
+    for name, values in final.items():
+        found[name] = penchant.Quantity.of(values, over="trainings", null=VARIANCE)
+    return found

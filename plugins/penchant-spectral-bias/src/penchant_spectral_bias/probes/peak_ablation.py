@@ -1,4 +1,4 @@
-"""The probe `peak-ablation`: which frequencies of a delta peak a network fits, for bounds on its parameters."""
+"""The probe `peak-ablation`: which frequencies of a delta peak a network fits, bound or not."""
 
 from __future__ import annotations
 
@@ -8,147 +8,135 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics import fourier
+from penchant_numerics.side_by_side import OneByOne, Stacked, groups, recorded_steps
 from torch import Tensor
 
+from penchant_spectral_bias.declarations.curves import PeakAblation
+from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
-from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
-from penchant_spectral_bias.numerics.side_by_side import groups, recorded_steps
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.probes.curves import check_regression, learners
+from penchant_spectral_bias.probes.averages import averages, joined
+from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.waves import learners, on_curve
 
 SLOPES = ("lipschitz", "lipschitz-bound", "pieces")
 
 
-def run(options: Any, context: Any) -> penchant.Result:
-    """Train networks on the peak for every clip, each clip's draws in shards of their own."""
-    check_regression(context, "peak-ablation")
-    if not options.weight_clips:
-        raise penchant.Error("weight_clips must name at least one bound (0 is none), found none")
-    steps = recorded_steps(context.training.total_steps(options.points), options.every)
-    shared = groups(options.draws, context.device)
-    base = {"points": options.points, "embedding": options.embedding, "steps": steps}
-    items = [
-        {**base, "clip": clip, "draws": group} for clip in options.weight_clips for group in shared
-    ]
-    rows = list(context.map(trained_draws, items))
-    parts = [
-        rows[start : start + len(shared)] for start in range(0, len(rows), len(shared))
-    ]  # a list of shards for every clip
-    names = [name for name in rows[0] if name != "prediction"]
-    found = {
-        name: torch.stack(
-            [
-                torch.cat([torch.as_tensor(row[name], device="cpu") for row in part])
-                for part in parts
-            ]
-        )
-        for name in names
+def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
+    """Train networks on the peak for every clip, each clip's in shards of their own."""
+    check_loss(context, "squared-error")
+    shares = groups(options.trainings, context.device)
+    items = []
+    for clip in options.weight_clips:
+        items += [{"clip": clip, "trainings": share} for share in shares]
+    shards = list(context.map(trained, items))
+
+    # a list of shards for every clip
+    starts = range(0, len(shards), len(shares))
+    parts = [shards[start : start + len(shares)] for start in starts]
+    names = ["amplitude", "loss", *(name for name in SLOPES if name in shards[0])]
+    by_clip = [joined(part, names) for part in parts]
+    rows = {}
+    for name in names:
+        rows[name] = torch.stack([each[name] for each in by_clip], dim=1)  # (trainings, clips, ...)
+    rows["reach"] = _reach(options, rows["amplitude"])
+    frequencies = torch.tensor(fourier.cosine_frequencies((options.samples,)), device="cpu")
+    predictions = [torch.as_tensor(part[0]["prediction"], device="cpu") for part in parts]
+    arrays = {
+        "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),
+        "steps": torch.tensor(_steps(context), device="cpu"),
+        "frequencies": frequencies[:, 0],
+        "prediction": torch.stack(predictions),
+        "target": shards[0]["target"],
+        **averages(rows),
     }
-    found["prediction"] = torch.stack(
-        [torch.as_tensor(part[0]["prediction"], device="cpu") for part in parts]
+    return penchant.Result(
+        _quantities(options, rows),
+        arrays,
+        conventions={
+            "amplitude": "|DFT| / N, two-sided: the peak has 1 / N",
+            "weight clip": "every parameter clamped after every step; 0: not",
+        },
     )
-    return _result(options, steps, found)
 
 
-def trained_draws(context: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """Spectra (draws, steps, frequencies), losses and slopes of networks trained under one clip."""
-    shape = list(context.architecture.shape)
-    samples = context.dataset(
-        "peak", points=item["points"], size=shape, embedding=item["embedding"]
-    ).train
-    training = learners(
-        context, item["draws"], [samples] * len(item["draws"]), limit=item["clip"] or None
-    )
+def _steps(context: penchant.Context) -> list[int]:
+    total = context.training.total_steps(context.options.samples)
+    return recorded_steps(total, context.options.look_every)
+
+
+def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """Spectra (trainings, steps, frequencies), losses and slopes of networks under one clip."""
+    samples = on_curve(context, "peak").train
+    trainings = item["trainings"]
+    limit = item["clip"] or None
+    training = learners(context, trainings, [samples] * len(trainings), limit=limit)
     values = []
-    for step in item["steps"]:
+    for step in _steps(context):
         training.run(step)
         values.append(training.outputs(samples.inputs)[..., 0])
-    predictions = torch.stack(values, dim=1)  # (draws, steps, points)
-    loss = (predictions - samples.labels).double().square().mean(-1)
-    slopes = _slopes(context, training, samples.inputs, predictions[:, -1])
+    functions = torch.stack(values, dim=1)  # (trainings, steps, samples)
+    transform = torch.fft.rfft(functions.double())
     return {
-        "spectrum": _two_sided(predictions),
-        "loss": loss,
-        "prediction": predictions[0],
-        **slopes,
+        "amplitude": transform.abs() / functions.shape[-1],
+        "loss": (functions - samples.labels).double().square().mean(-1),
+        "prediction": functions[0],
+        "target": samples.labels,
+        **_slopes(context, training, samples.inputs, functions[:, -1]),
     }
-
-
-def _two_sided(values: Tensor) -> Tensor:
-    """|DFT_k| / N at k = 0..N/2: a peak of height 1 has 1 / N everywhere."""
-    points = values.shape[-1]
-    return torch.fft.rfft(values.double()).abs() / points
 
 
 @torch.no_grad()
-def _slopes(context: Any, training: Any, inputs: Tensor, final: Tensor) -> dict[str, Tensor]:
-    """Slopes along the line at the end: exact for chains of linear layers and ReLUs, else between neighbouring points."""
+def _slopes(
+    context: penchant.Context, training: OneByOne | Stacked, inputs: Tensor, final: Tensor
+) -> dict[str, Tensor]:
+    """Slopes along the line at the end: exact for chains, else between neighbouring samples."""
+    start = inputs[0].flatten()
+    whole = len(inputs) / (len(inputs) - 1)  # the endpoint of the line is not among the samples
+    end = start + (inputs[-1] - inputs[0]).flatten() * whole
     chains = [chain_of(network) for network in training.networks()]
-    start, end = (
-        inputs[0].flatten(),
-        inputs[0].flatten() + (inputs[-1] - inputs[0]).flatten() * len(inputs) / (len(inputs) - 1),
-    )
     if any(chain is None for chain in chains):
         context.conventions["lipschitz"] = (
-            "largest difference of neighbouring points: a lower bound"
+            "largest difference of neighbouring samples: a lower bound"
         )
         length = (end - start).double().norm()
-        slope = final.double().diff(dim=1).abs().amax(1) * final.shape[1] / length
-        return {"lipschitz": slope}
+        differences = final.double().diff(dim=1).abs().amax(1)
+        return {"lipschitz": differences * final.shape[1] / length}
+
     context.conventions["lipschitz"] = "exact along the line, from the network's linear pieces"
-    lines = [on_segment(chain, start, end) for chain in chains]
-    bounds = [lipschitz_bounds([weight for weight, _ in chain])[0] for chain in chains]
-    device = final.device
+    slopes, pieces, bounds = [], [], []
+    for chain in chains:
+        function = on_segment(chain, start, end)
+        slopes.append(lipschitz(function))
+        pieces.append(float(function.pieces()))
+        bounds.append(lipschitz_bounds([weight for weight, _ in chain])[0])
     return {
-        "lipschitz": torch.stack([lipschitz(line) for line in lines]),
-        "pieces": torch.tensor(
-            [float(line.pieces()) for line in lines], device=device, dtype=torch.float64
-        ),
-        "lipschitz-bound": torch.tensor(bounds, device=device, dtype=torch.float64),
+        "lipschitz": torch.stack(slopes),
+        "pieces": torch.tensor(pieces, device="cpu", dtype=torch.float64),
+        "lipschitz-bound": torch.tensor(bounds, device="cpu", dtype=torch.float64),
     }
 
 
-def _result(options: Any, steps: list[int], found: dict[str, Tensor]) -> penchant.Result:
-    frequencies = torch.tensor(fourier.cosine_frequencies((options.points,)), device="cpu")[:, 0]
-    target = 1 / options.points
-    reach = (found["spectrum"][:, :, -1] >= target / 2).double().mean(-1)  # (clips, draws)
-    arrays: dict[str, Any] = {
-        "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(steps, device="cpu"),
-        "frequencies": frequencies,
-        "prediction": found["prediction"],
-    }
-    slopes = [name for name in SLOPES if name in found]
-    for name, values in (
-        ("reach", reach),
-        *((name, found[name]) for name in ("spectrum", "loss", *slopes)),
-    ):
-        arrays[name], arrays[f"{name}-stderr"] = mean_and_error(values.transpose(0, 1))
-    conventions = {
-        "spectrum": "|DFT| / N, two-sided: the peak has 1 / N",
-        "weight clip": "every parameter clamped after every step; 0: not",
-    }
-    return penchant.Result(
-        _quantities(options, reach, found["lipschitz"]), arrays, conventions=conventions
-    )
+def _reach(options: PeakAblation, amplitude: Tensor) -> Tensor:
+    """Share of frequencies with at least half of the peak's amplitude at the end."""
+    enough = amplitude[:, :, -1] >= 0.5 / options.samples
+    return enough.double().mean(-1)  # (trainings, clips)
 
 
-def _quantities(options: Any, reach: Tensor, slopes: Tensor) -> dict[str, penchant.Quantity]:
+def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
     looseness = [clip or math.inf for clip in options.weight_clips]
     loosest, tightest = looseness.index(max(looseness)), looseness.index(min(looseness))
-    draws = reach.shape[1]
-
-    def quantity(values: Tensor, **more: Any) -> penchant.Quantity:
-        mean, error = mean_and_error(values)
-        return penchant.Quantity(
-            float(mean),
-            stderr=float(error) if draws > 1 else None,
-            over="networks",
-            count=draws,
-            **more,
-        )
-
-    found = {"reach": quantity(reach[loosest]), "lipschitz": quantity(slopes[loosest])}
+    reach, slopes = rows["reach"], rows["lipschitz"]
+    step = 1 / rows["amplitude"].shape[-1]  # one frequency more or less
+    found = {
+        "reach": _share(reach[:, loosest], step),
+        "lipschitz": penchant.Quantity.of(slopes[:, loosest], over="trainings"),
+    }
     if loosest != tightest:
-        found["clip-gain"] = quantity(reach[loosest] - reach[tightest], null=0.0)
+        found["clip-gain"] = _share(reach[:, loosest] - reach[:, tightest], step, null=0.0)
     return found
+
+
+def _share(values: Tensor, step: float, null: float | None = None) -> penchant.Quantity:
+    mean, stderr = resolution.mean_and_stderr(values, step)
+    return penchant.Quantity(mean, stderr=stderr, over="trainings", count=len(values), null=null)

@@ -1,4 +1,4 @@
-"""The probe `target-noise`: what noise of low and of high frequency in the targets does to validation."""
+"""The probe `target-noise`: what noise of low and high frequency in targets does to validation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import penchant
 import torch
+from penchant_numerics import statistics
 from penchant_numerics.data import Samples
-from torch import Tensor
+from penchant_numerics.side_by_side import recorded_steps
+from torch import Tensor, nn
 
-from penchant_spectral_bias.numerics.rank_correlation import mean_and_error
-from penchant_spectral_bias.numerics.side_by_side import recorded_steps
-from penchant_spectral_bias.probes.curves import check_regression
-from penchant_spectral_bias.probes.images import (
+from penchant_spectral_bias.declarations.images import TargetNoise
+from penchant_spectral_bias.probes.averages import averages, stacked
+from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.two_classes import (
     check_classes,
     first_outputs,
     followed,
@@ -21,136 +23,122 @@ from penchant_spectral_bias.probes.images import (
     two_classes,
 )
 
+LOSSES = ("training-loss", "validation-loss")
 
-def run(options: Any, context: Any) -> penchant.Result:
+
+def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     """Train on every kind of noise and without any; each training is a shard."""
-    check_regression(context, "target-noise")
-    check_classes(context, options.classes)
-    count = int(
-        (
-            two_classes(
-                context.data.train,
-                options.classes,
-                options.samples,
-                context.generator("samples", 0),
-            )
-        ).labels.numel()
+    check_loss(context, "squared-error")
+    check_classes(context, options.chosen_classes)
+    kinds = _kinds(options)
+    items = []
+    for kind in kinds:
+        items += [{**kind, "training": training} for training in range(options.trainings)]
+    shards = list(context.map(noisy_training, items))
+    rows = {}
+    for name, values in stacked(shards, LOSSES).items():
+        rows[name] = values.reshape(len(kinds), options.trainings, -1).double()
+    best = rows["validation-loss"].amin(-1)  # (kinds, trainings)
+    variance = torch.tensor([shard["variance"] for shard in shards], device="cpu").mean()
+
+    shape = (2, len(options.noise_amplitudes), len(options.noise_frequencies), options.trainings)
+    noisy = best[1:].reshape(shape)
+    means = {"best-loss": noisy[0].movedim(2, 0), "shuffled-best-loss": noisy[1].movedim(2, 0)}
+    for name, values in rows.items():
+        waves = values[1:].reshape(*shape, -1)[0]  # (amplitudes, frequencies, trainings, steps)
+        means[name] = waves.movedim(2, 0)
+        means[f"clean-{name}"] = values[0]
+    arrays = {
+        "frequencies": torch.tensor(options.noise_frequencies, device="cpu", dtype=torch.float64),
+        "amplitudes": torch.tensor(options.noise_amplitudes, device="cpu", dtype=torch.float64),
+        "steps": torch.tensor(_steps(context), device="cpu"),
+        **averages(means),
+    }
+    return penchant.Result(
+        _quantities(options, best[0], noisy, float(variance)),
+        arrays,
+        conventions={
+            "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
+            "validation": "mean squared error on clean targets 0 and 1 of test samples; best over "
+            "recorded steps",
+            "null": "the same noise values dealt to other samples",
+        },
     )
-    steps = recorded_steps(context.training.total_steps(count), options.every)
-    base = {
-        "classes": options.classes,
-        "samples": options.samples,
-        "validation": options.validation,
-        "steps": steps,
-    }
-    kinds = [(0.0, 0.0, False)]
-    kinds += [
-        (beta, k, mixed)
-        for mixed in (False, True)
-        for beta in options.amplitudes
-        for k in options.frequencies
-    ]
-    items = [
-        {**base, "amplitude": b, "frequency": k, "shuffled": m, "draw": draw}
-        for b, k, m in kinds
-        for draw in range(options.draws)
-    ]
-    rows = list(context.map(noisy_training, items))
-    curves = {
-        name: torch.stack([torch.as_tensor(row[name], device="cpu") for row in rows])
-        for name in ("training", "validation")
-    }
-    curves = {
-        name: values.reshape(len(kinds), options.draws, -1).double()
-        for name, values in curves.items()
-    }
-    return _result(options, steps, curves)
 
 
-def noisy_training(context: Any, item: dict[str, Any]) -> dict[str, Any]:
+def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
+    """No noise; every amplitude and frequency; the same dealt to other samples."""
+    kinds: list[dict[str, Any]] = [{"amplitude": 0.0, "frequency": 0.0, "shuffled": False}]
+    for shuffled in (False, True):
+        for amplitude in options.noise_amplitudes:
+            for frequency in options.noise_frequencies:
+                kind = {"amplitude": amplitude, "frequency": frequency, "shuffled": shuffled}
+                kinds.append(kind)
+    return kinds
+
+
+def _clean(context: penchant.Context, training: int) -> Samples:
+    options = context.options
+    generator = context.generator("samples", training)
+    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
+
+
+def _steps(context: penchant.Context) -> list[int]:
+    count = len(_clean(context, 0).labels)
+    return recorded_steps(context.training.total_steps(count), context.options.look_every)
+
+
+def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Losses over one training: on its noisy targets, and on clean targets of other samples."""
-    draw = item["draw"]
-    clean = two_classes(
-        context.data.train, item["classes"], item["samples"], context.generator("samples", draw)
-    )
+    options, training = context.options, item["training"]
+    clean = _clean(context, training)
+    generator = context.generator("validation", training)
     held_out = two_classes(
-        context.data.test,
-        item["classes"],
-        item["validation"],
-        context.generator("validation", draw),
+        context.data.test, options.chosen_classes, options.test_samples, generator
     )
     noise = radial_wave(clean.inputs, item["frequency"])
     if item["shuffled"]:
-        noise = noise[
-            torch.randperm(
-                len(noise), generator=context.generator("shuffle", draw), device="cpu"
-            ).to(noise.device)
-        ]
-    samples = Samples(clean.inputs, clean.labels + item["amplitude"] * noise)
-    training, validation = [], []
+        generator = context.generator("shuffle", training)
+        order = torch.randperm(len(noise), generator=generator, device="cpu")
+        noise = noise[order.to(noise.device)]
+    noisy = Samples(clean.inputs, clean.labels + item["amplitude"] * noise)
+    losses: dict[str, list[Tensor]] = {name: [] for name in LOSSES}
 
-    def look(network: Any) -> None:
-        training.append(squared_error(first_outputs(network, samples.inputs), samples.labels))
-        validation.append(squared_error(first_outputs(network, held_out.inputs), held_out.labels))
+    def look(network: nn.Module) -> None:
+        for name, samples in zip(LOSSES, (noisy, held_out)):
+            values = first_outputs(network, samples.inputs)
+            losses[name].append(squared_error(values, samples.labels))
 
-    seed = context.generator("training", draw).initial_seed()
-    followed(context, context.network(draw, outputs=1), samples, item["steps"], seed, look)
-    return {"training": torch.stack(training), "validation": torch.stack(validation)}
+    followed(context, training, noisy, _steps(context), look)
+    found = {name: torch.stack(values) for name, values in losses.items()}
+    return {**found, "variance": held_out.labels.double().var(correction=0)}
 
 
 def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
-    """sin(2 pi k |x|), k in cycles per unit of length (the paper prints sin(k |x|), in which no frequency it uses is high)."""
-    return torch.sin(2 * math.pi * frequency * inputs.flatten(1).double().norm(dim=1)).to(
-        inputs.dtype
-    )
+    """sin(2 pi k |x|), k in cycles per unit of length.
+
+    The paper prints sin(k |x|), in which no frequency it uses is high.
+    """
+    lengths = inputs.flatten(1).double().norm(dim=1)
+    return torch.sin(2 * math.pi * frequency * lengths).to(inputs.dtype)
 
 
-def _result(options: Any, steps: list[int], curves: dict[str, Tensor]) -> penchant.Result:
-    shape = (2, len(options.amplitudes), len(options.frequencies), options.draws)
-    best = curves["validation"].amin(-1)  # (kinds, draws)
-    noisy = best[1:].reshape(shape)
-    arrays: dict[str, Any] = {
-        "frequencies": torch.tensor(options.frequencies, device="cpu", dtype=torch.float64),
-        "amplitudes": torch.tensor(options.amplitudes, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(steps, device="cpu"),
+def _quantities(
+    options: TargetNoise, clean: Tensor, noisy: Tensor, variance: float
+) -> dict[str, penchant.Quantity]:
+    """Of best losses without noise (trainings,), and with it, dealt or not."""
+    low = options.noise_frequencies.index(min(options.noise_frequencies))
+    high = options.noise_frequencies.index(max(options.noise_frequencies))
+    largest = options.noise_amplitudes.index(max(options.noise_amplitudes))
+    waves, dealt = noisy[0, largest], noisy[1, largest]  # (frequencies, trainings)
+    compared = {
+        "low-minus-high": (waves[low] - waves[high], dealt[low] - dealt[high]),
+        "excess-low": (waves[low] - clean, dealt[low] - clean),
+        "excess-high": (waves[high] - clean, dealt[high] - clean),
     }
-    for name, values in curves.items():
-        together = (
-            values[1:].reshape(*shape, -1)[0].movedim(2, 0)
-        )  # (draws, amplitudes, frequencies, steps)
-        arrays[name], arrays[f"{name}-stderr"] = mean_and_error(together)
-        arrays[f"clean-{name}"], arrays[f"clean-{name}-stderr"] = mean_and_error(values[0])
-    for name, values in (("best-validation", noisy[0]), ("shuffled-best-validation", noisy[1])):
-        arrays[name], arrays[f"{name}-stderr"] = mean_and_error(values.movedim(2, 0))
-    conventions = {
-        "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
-        "validation": "mean squared error on clean targets 0 and 1 of test samples; best over recorded steps",
-        "null": "the same noise values dealt to other samples",
-    }
-    return penchant.Result(_quantities(options, best, noisy), arrays, conventions=conventions)
-
-
-def _quantities(options: Any, best: Tensor, noisy: Tensor) -> dict[str, penchant.Quantity]:
-    low = options.frequencies.index(min(options.frequencies))
-    high = options.frequencies.index(max(options.frequencies))
-    largest = options.amplitudes.index(max(options.amplitudes))
-    over = {"over": "networks", "count": options.draws}
-    known = options.draws > 1
-
-    def quantity(values: Tensor, null: Tensor | None = None) -> penchant.Quantity:
-        mean, error = mean_and_error(values)
-        chance = {}
-        if null is not None:
-            middle, spread = mean_and_error(null)
-            chance = {"null": float(middle), "null_stderr": float(spread) if known else None}
-        return penchant.Quantity(
-            float(mean), stderr=float(error) if known else None, **over, **chance
-        )
-
-    wave, dealt = noisy[0, largest], noisy[1, largest]  # (frequencies, draws)
-    return {
-        "low-minus-high": quantity(wave[low] - wave[high], dealt[low] - dealt[high]),
-        "excess-low": quantity(wave[low] - best[0], dealt[low] - best[0]),
-        "excess-high": quantity(wave[high] - best[0], dealt[high] - best[0]),
-        "clean-best": quantity(best[0]),
-    }
+    found = {}
+    for name, (values, null) in compared.items():
+        nothing = statistics.null_of(null)
+        found[name] = penchant.Quantity.of(values, over="trainings", null=nothing)
+    found["clean-best-loss"] = penchant.Quantity.of(clean, over="trainings", null=variance)
+    return found

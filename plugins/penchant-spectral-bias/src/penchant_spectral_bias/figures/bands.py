@@ -1,0 +1,40 @@
+"""Curves over training with a band of one standard error, where it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+
+
+def curve(
+    axes: Axes,
+    x: Any,
+    values: Any,
+    stderr: Any | None,
+    *,
+    colour: str,
+    label: str,
+    style: str = "-",
+) -> None:
+    """A curve, and the band between value minus and plus its standard error."""
+    axes.plot(x, values, style, color=colour, label=label)
+    if stderr is None:
+        return
+    low = values - stderr
+    if axes.get_yscale() == "log":
+        # below zero a logarithmic axis has no place: the band ends far under the curve instead
+        low = np.maximum(low, values / 10)
+    axes.fill_between(x, low, values + stderr, color=colour, alpha=0.2, linewidth=0)
+
+
+def stderr_of(result: penchant.Result, name: str) -> Any | None:
+    """The standard errors of an array, None where there is one training only."""
+    return result.arrays.get(f"{name}-stderr")
+
+
+def column(values: Any | None, number: int) -> Any | None:
+    """One column of an array that may be missing."""
+    return None if values is None else values[:, number]

@@ -1,0 +1,40 @@
+"""How fast a spectrum falls: the slope of its logarithm over windows of the frequency's."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tensor, Tensor]:
+    """A spectrum without its oscillations: root mean squares in equal windows of log k.
+
+    Args:
+        k: Frequencies (frequencies,).
+        magnitude: Absolute values of the spectrum there.
+        windows: How many windows; those without a frequency are left out.
+
+    Returns:
+        The geometric mean of the frequencies of each window, and the root mean square there.
+    """
+    low, high = math.log10(float(k.min())), math.log10(float(k.max()))
+    edges = torch.logspace(low, high, windows + 1, device=k.device, dtype=k.dtype)
+    place = torch.bucketize(k, edges[1:-1])
+    places, sizes = [], []
+    for number in range(windows):
+        inside = place == number
+        if inside.any():
+            places.append(k[inside].log().mean().exp())
+            sizes.append(magnitude[inside].square().mean().sqrt())
+    return torch.stack(places), torch.stack(sizes)
+
+
+def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
+    """The power of k with which a spectrum falls: slope of log magnitude against log k."""
+    places, sizes = in_windows(k, magnitude, windows=windows)
+    x = places.log()
+    y = sizes.clamp(min=1e-300).log()
+    x, y = x - x.mean(), y - y.mean()
+    return float((x @ y) / (x @ x))

@@ -1,0 +1,53 @@
+"""How much of each wave of a target a function has: 0 none, 1 all.
+
+With the transforms f_k and t_k of function and target, the share is Re(f_k conj t_k) / |t_k|^2, the
+projection on the target's wave. What leaks into frequency k from elsewhere has another phase, so
+that its projection is around 0, while its amplitude |f_k| / |t_k| is not, and is the larger the
+smaller |t_k| is: amplitudes that rise with k would make low frequencies look learnt first in
+functions that know no order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def learnt_share(functions: Tensor, target: Tensor, frequencies: Sequence[int]) -> Tensor:
+    """Shares of the target's waves in functions.
+
+    Args:
+        functions: Values on the grid z = j/N, (..., N).
+        target: Values of the target, which broadcast with these.
+        frequencies: Whole cycles, below N / 2.
+
+    Returns:
+        Shares (..., frequencies).
+
+    >>> z = torch.arange(8, device="cpu", dtype=torch.float64) / 8
+    >>> wave = torch.sin(2 * math.pi * z)
+    >>> round(float(learnt_share(0.25 * wave, wave, [1])), 6)
+    0.25
+    """
+    found = torch.fft.rfft(functions.double())[..., list(frequencies)]
+    wanted = torch.fft.rfft(target.double())[..., list(frequencies)]
+    product = found.real * wanted.real + found.imag * wanted.imag
+    return product / wanted.abs().square()
+
+
+def mean_over_training(shares: Tensor) -> Tensor:
+    """Mean of shares (..., steps, frequencies) over a training: large where a wave came early."""
+    if shares.shape[-2] < 2:
+        return shares.mean(-2)
+    between = (shares[..., 1:, :] + shares[..., :-1, :]) / 2
+    return between.mean(-2)
+
+
+def first_fit(shares: Tensor, steps: Tensor, learnt_at: float) -> Tensor:
+    """The first step at which each wave of shares (..., steps, frequencies) is learnt, else NaN."""
+    above = shares >= learnt_at
+    first = steps[above.int().argmax(-2)].double()
+    return torch.where(above.any(-2), first, math.nan)

@@ -1,0 +1,78 @@
+"""How the transform of a ReLU network depends on its parameters, and how fast it is learnt.
+
+Differentiating the exact transform f~(k) of `piecewise_linear` gives |d f~(k) / d theta|, one power
+of k larger than f~ itself (proposition A.2 of Rahaman et al.). Gradient descent on
+L = int (f - lambda)^2 / 2 with the target lambda = sin(kx) moves f~(k) at the rate
+
+    d f~(k) / dt = - (d f~(k) / d theta) . (d L / d theta),
+
+which is O(1/k) (proposition A.3). Both factors are exact: L is int f^2 / 2 + Im f~(k) up to a
+constant. f is taken without the straight line through its ends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from penchant_spectral_bias.numerics.piecewise_linear import (
+    Chain,
+    PiecewiseLinear,
+    on_segment,
+    transform_parts,
+)
+
+
+class SpectralGradients(NamedTuple):
+    """How the transform depends on the parameters, and how fast it would be learnt."""
+
+    norms: Tensor  # (frequencies,): |d f~(k) / d theta| over all parameters
+    rates: Tensor  # (frequencies,): |d f~(k) / dt| where descent on the target sin(kx) begins
+
+
+def spectral_gradients(chain: Chain, start: Tensor, end: Tensor, k: Tensor) -> SpectralGradients:
+    """Gradients of the transform of a chain along a segment.
+
+    Args:
+        chain: Weights and biases.
+        start: One end of the segment.
+        end: The other.
+        k: Angular frequencies (frequencies,).
+    """
+    leaves = _leaves(chain)
+    function = _function(leaves, start, end)
+    of_square = _flat(function.half_square(), leaves)
+    norms, rates = [], []
+    for parts in zip(*transform_parts(function, k)):
+        real, imaginary = (_flat(part, leaves) for part in parts)
+        norms.append((real.square().sum() + imaginary.square().sum()).sqrt())
+        # the target adds minus int f sin(kx), which is the imaginary part
+        of_loss = of_square + imaginary
+        rates.append(torch.hypot(real @ of_loss, imaginary @ of_loss))
+    return SpectralGradients(torch.stack(norms), torch.stack(rates))
+
+
+def _leaves(chain: Chain) -> list[Tensor]:
+    """Weights and biases in turn, as leaves in double precision."""
+    leaves = []
+    for pair in chain:
+        leaves += [tensor.detach().double().requires_grad_() for tensor in pair]
+    return leaves
+
+
+def _function(leaves: list[Tensor], start: Tensor, end: Tensor) -> PiecewiseLinear:
+    pairs = list(zip(leaves[::2], leaves[1::2]))
+    return on_segment(pairs, start, end).without_line()
+
+
+def _flat(value: Tensor, leaves: list[Tensor]) -> Tensor:
+    """The gradient as one vector, zero where the number does not depend on a leaf."""
+    found = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+    parts = []
+    for gradient, leaf in zip(found, leaves):
+        if gradient is None:
+            gradient = torch.zeros_like(leaf)
+        parts.append(gradient.flatten())
+    return torch.cat(parts)

@@ -1,0 +1,53 @@
+"""What shards return, put together: rows of all trainings, and their means with errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import penchant
+import torch
+from penchant_numerics.statistics import mean_and_stderr
+from torch import Generator, Tensor
+
+from penchant_spectral_bias.numerics.rank_order import rank_order
+
+
+def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Tensor]:
+    """Arrays of shards, one after another along their first axis."""
+    rows = {}
+    for name in names:
+        rows[name] = torch.cat([torch.as_tensor(shard[name], device="cpu") for shard in shards])
+    return rows
+
+
+def stacked(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Tensor]:
+    """Arrays of shards along a new first axis."""
+    rows = {}
+    for name in names:
+        rows[name] = torch.stack([torch.as_tensor(shard[name], device="cpu") for shard in shards])
+    return rows
+
+
+def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Means over the first axis, and their standard errors as `name-stderr` where there are two."""
+    arrays = {}
+    for name, values in rows.items():
+        mean, stderr = mean_and_stderr(values, axis=0)
+        arrays[name] = mean
+        if stderr is not None:
+            arrays[f"{name}-stderr"] = stderr
+    return arrays
+
+
+def order(values: Tensor, places: Tensor, *, generator: Generator) -> penchant.Quantity:
+    """The mean rank correlation of trainings with the places; missing where there are no ranks."""
+    found = rank_order(values, places, generator=generator)
+    if found is None:
+        return penchant.Quantity(float("nan"))
+    return penchant.Quantity(**found._asdict())
+
+
+def missing(quantities: Mapping[str, penchant.Quantity]) -> tuple[str, ...]:
+    """Names of the quantities without a number."""
+    return tuple(name for name, quantity in quantities.items() if quantity.missing)

@@ -1,0 +1,78 @@
+"""Waves on a line or a flower in the architecture's input, and the networks that learn them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import penchant
+import torch
+from penchant_numerics import fourier
+from penchant_numerics.data import Data, Samples
+from penchant_numerics.side_by_side import OneByOne, Stacked, side_by_side
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+def wave(context: penchant.Context, training: int, petals: int | None) -> Data:
+    """The wave with the phases of one training, on a line (no petals at all) or on a flower."""
+    options = context.options
+    settings: dict[str, Any] = {
+        "frequencies": options.frequencies,
+        "draw": training,
+    }
+    if options.amplitudes is not None:
+        settings["amplitudes"] = options.amplitudes
+    if petals is None:
+        return on_curve(context, "sinusoids", **settings)
+    return on_curve(context, "flower", petals=petals, **settings)
+
+
+def on_curve(
+    context: penchant.Context, name: str, shape: Sequence[int] | None = None, **settings: Any
+) -> Data:
+    """Samples of a curve: in the architecture's input, or in an input of another shape."""
+    options = context.options
+    return context.dataset(
+        name,
+        train=options.samples,
+        input_shape=list(context.architecture.shape if shape is None else shape),
+        embedding=options.embedding,
+        **settings,
+    )
+
+
+def learners(
+    context: penchant.Context,
+    trainings: Sequence[int],
+    samples: Sequence[Samples],
+    *,
+    limit: float | None = None,
+) -> OneByOne | Stacked:
+    """Network number `training` for the samples of each training, to be trained side by side."""
+    networks = [context.network(training, outputs=1) for training in trainings]
+    note_batch_norm(context, networks[0])
+    seeds = []
+    for training in trainings:
+        seeds.append(context.generator("training", training).initial_seed())
+    return side_by_side(networks, samples, context.training, seeds=seeds, limit=limit)
+
+
+def note_batch_norm(context: penchant.Context, network: nn.Module) -> None:
+    """Where there is batch normalisation, results say which statistics it used."""
+    if any(isinstance(module, _BatchNorm) for module in network.modules()):
+        context.conventions["batch-norm"] = (
+            "batch statistics in training, running statistics when looked at"
+        )
+
+
+def spectra(functions: Tensor, frequencies: Sequence[int]) -> Tensor:
+    """Amplitudes (..., frequencies) of functions (..., samples) on the grid, in one transform."""
+    wanted = torch.tensor(list(frequencies), device=functions.device)[:, None]
+    return fourier.amplitudes(functions.to(torch.float64), wanted)
+
+
+def target_amplitudes(options: Any) -> Tensor:
+    """A_k of the target, one a frequency."""
+    values = options.amplitudes or (1.0,) * len(options.frequencies)
+    return torch.tensor(values, device="cpu", dtype=torch.float64)
