@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import penchant
+from huggingface_hub.constants import HF_HUB_CACHE
 
 
 def weights_missing(timm: ModuleType, model: str, error: Exception) -> penchant.Error:
@@ -16,7 +16,7 @@ def weights_missing(timm: ModuleType, model: str, error: Exception) -> penchant.
     if repository and isinstance(error, OSError):
         # Errors of Hugging Face's library and of the connection are among these.
         return penchant.Error(
-            f"{start}: {repository} is neither in the cache ({_cache()}) nor could it be fetched "
+            f"{start}: {repository} is neither in the cache ({HF_HUB_CACHE}) nor could it be fetched "
             "from Hugging Face; fetch it once where there is a network, with HF_HOME naming a "
             "folder that both machines see, and set HF_HUB_OFFLINE=1 to ask for nothing "
             f"({type(error).__name__}: {_first_line(error)})"
@@ -27,12 +27,3 @@ def weights_missing(timm: ModuleType, model: str, error: Exception) -> penchant.
 def _first_line(error: Exception) -> str:
     line, _, _ = str(error).strip().partition("\n")
     return line or "no reason given"
-
-
-def _cache() -> str:
-    """Where Hugging Face's library keeps files."""
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return str(constants.HF_HUB_CACHE)
