@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from penchant_curvature._assembly import column_operators, kronecker_operators
-from penchant_curvature._layers import coverage
+from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.numerics.linear_layers import coverage
 from penchant_numerics.gauss_newton import GaussNewton
 from torch import Tensor, nn
 

@@ -11,7 +11,7 @@ import torch
 from penchant import testing
 from torch import nn
 
-SMALL = {"per_class": 6, "points": 64, "steps": 20, "training": {"epochs": 2}}
+SMALL = {"per_class": 6, "grid_points": 64, "lanczos_steps": 20, "training": {"epochs": 2}}
 
 
 def with_batch_norm(shape, outputs):
@@ -25,27 +25,20 @@ def with_batch_norm(shape, outputs):
 
 
 def measured(**options):
-    """The probe, small; its figures, which take most of the time, are drawn by the test of conformance."""
+    """The probe, small."""
     architecture = {"name": "import", "factory": options.pop("factory", testing.TINY)}
     dataset = {"name": "import", "factory": "penchant.testing:tiny_samples"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penchant_curvature.curvature_proxies.plot", lambda result: {})
-        return penchant.measure(
-            "curvature-proxies",
-            architecture=architecture,
-            dataset=dataset,
-            executor="serial",
-            **{**SMALL, **options},
-        )
+    return penchant.measure(
+        "curvature-proxies",
+        architecture=architecture,
+        dataset=dataset,
+        executor="serial",
+        **{**SMALL, **options},
+    )
 
 
-@pytest.mark.parametrize("offer", testing.offers("penchant-curvature"), ids=testing.label)
-def test_component_conforms(offer):
-    testing.check_component(offer)
-
-
-def test_probe_conforms(tmp_path):
-    result = testing.check_probe("curvature-proxies", tmp_path, **SMALL)
+def test_arrays_have_a_row_a_layer():
+    result = measured()
     for name in (
         "layer-error-kfac",
         "layer-error-cfac",
@@ -54,7 +47,7 @@ def test_probe_conforms(tmp_path):
         "layer-trace-cfac",
     ):
         assert result.arrays[name].shape == (2,), "one row a layer"
-    assert result.conventions["layers"] == "1, 3"
+    assert result.labels["layers"] == ("1", "3")
     assert result.arrays["layer-parameters"].tolist() == [40, 27]
     assert result.arrays["cosine-cross"].shape == (2, 3, 3)
     spacing = np.diff(result.arrays["spectrum-grid"], axis=1)[:, :1]
@@ -65,14 +58,13 @@ def test_probe_conforms(tmp_path):
 
 def test_errors_are_those_of_dense_matrices():
     result = measured(dtype="float64", training={"steps": 0})
-    from penchant_curvature._assembly import column_operators, kronecker_operators
-    from penchant_curvature._layers import coverage
+    from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
+    from penchant_curvature.numerics.linear_layers import coverage
 
-    with torch.random.fork_rng(devices=[]):
-        (inputs, labels), _ = testing.tiny_samples(
-            torch.Generator().manual_seed(penchant_seed("dataset", "import"))
-        )
-    network = drawn_network()
+    tiny = {"name": "import", "factory": "penchant.testing:tiny_samples"}
+    inputs, labels = testing.dataset(tiny).train
+    factory = {"name": "import", "factory": testing.TINY}
+    network = testing.architecture(factory, shape=(4,), outputs=3)(0).double().eval()
     chosen = torch.cat([torch.nonzero(labels == c)[:6, 0] for c in range(3)]).sort().values
     data = (inputs[chosen].double(), labels[chosen])
     covered = coverage(network, data[0])
@@ -89,30 +81,12 @@ def test_errors_are_those_of_dense_matrices():
         )
 
 
-def penchant_seed(*keys):
-    from penchant.seeds import derive
-
-    return derive(0, *keys)
-
-
-def drawn_network():
-    from penchant import plugins as discovery
-    from penchant.execution.networks import BoundArchitecture
-
-    component = (
-        discovery.load()
-        .find("architecture", "import")
-        .component.bind({"factory": testing.TINY}, "test")
-    )
-    return BoundArchitecture(component, "import", (4,), 3, seed=0)(0).double().eval()
-
-
 def test_all_layers_at_once_are_one_row():
     estimators = {
         "curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]
     }
     result = measured(estimators=estimators)
-    assert result.conventions["layers"] == "all"
+    assert result.labels["layers"] == ("all",)
     assert result.arrays["layer-parameters"].tolist() == [67]
     assert "cosine-class" not in result.arrays
     assert 0 < result.arrays["layer-error-cfac"][0] < 2
@@ -129,7 +103,7 @@ def test_a_few_samples_that_carry_the_curvature_are_warned_of():
 
 def test_the_last_layers_can_be_asked_for():
     result, whole = measured(last=1), measured()
-    assert result.conventions["layers"] == "3"
+    assert result.labels["layers"] == ("3",)
     assert result.arrays["layer-error-cfac"] == whole.arrays["layer-error-cfac"][1:]
 
 
@@ -152,8 +126,8 @@ class _Tied(nn.Module):
 
 
 def test_what_is_not_a_linear_layer_is_listed_and_represented_by_gauss_newton():
-    from penchant_curvature._assembly import column_operators
-    from penchant_curvature._layers import coverage
+    from penchant_curvature.numerics.layer_operators import column_operators
+    from penchant_curvature.numerics.linear_layers import coverage
     from penchant_numerics.gauss_newton import GaussNewton
 
     with torch.random.fork_rng(devices=[]):
@@ -214,11 +188,11 @@ def test_layers_that_cannot_be_represented_are_refused_unless_accepted():
     [
         (
             {"estimators": {"curvature": ["kfac", "cfac"]}},
-            "compares ggn with other estimators, each once; found kfac, cfac",
+            "compares ggn, once, with other estimators; found kfac, cfac",
         ),
         (
             {"estimators": {"curvature": ["ggn"]}},
-            "compares ggn with other estimators, each once; found ggn",
+            "compares ggn, once, with other estimators; found ggn",
         ),
         (
             {"estimators": {"curvature": ["ggn", {"name": "kfac", "blocks": "all"}]}},
@@ -232,14 +206,47 @@ def test_what_cannot_be_compared_is_refused(options, message):
 
 
 def test_too_many_samples_are_refused(monkeypatch):
-    from penchant_curvature import curvature_proxies
+    from penchant_curvature.probes import layer_comparison
 
-    monkeypatch.setattr(curvature_proxies, "LARGEST", 20)
+    monkeypatch.setattr(layer_comparison, "LARGEST", 20)
     with pytest.raises(
         penchant.Error,
         match="samples x classes must be at most 20 for exact spectra, found 54; use a smaller per_class",
     ):
         measured()
+
+
+class Transposed(nn.Module):
+    """A linear layer whose first axis is a token, not the sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 5)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x):
+        tokens = x.reshape(-1, 2, 2).transpose(0, 1)
+        return self.head(torch.tanh(self.inner(tokens)).mean(0))
+
+
+def transposed(shape, outputs):
+    return Transposed()
+
+
+def test_a_layer_whose_first_axis_is_not_the_sample_is_represented_by_its_gradients():
+    result = measured(factory=transposed)
+    assert result.labels["layers"] == ("head",)
+    assert "inner (Linear: 15 parameters)" in result.conventions["kfac: not represented"]
+    alone = measured(factory=transposed, estimators={"curvature": ["ggn", "empirical-fisher"]})
+    assert alone.labels["layers"] == ("inner", "head")
+    assert (alone.arrays["layer-trace-exact"] > 0).all()
+
+
+def test_the_same_estimator_is_compared_twice_with_other_options():
+    estimators = ["ggn", "kfac", {"name": "kfac", "batch": 3}]
+    result = measured(estimators={"curvature": estimators})
+    one, other = (result.quantities[f"last-error-{name}"].value for name in ("kfac", "kfac-2"))
+    assert one == pytest.approx(other, rel=1e-9)
 
 
 def test_permuted_classes_are_the_null_of_cfac_only():
@@ -253,8 +260,8 @@ def test_permuted_classes_are_the_null_of_cfac_only():
 
 
 def test_numerics_name_their_devices():
-    from penchant_curvature._assembly import column_operators, kronecker_operators
-    from penchant_curvature._layers import coverage
+    from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
+    from penchant_curvature.numerics.linear_layers import coverage
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -317,7 +324,7 @@ def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mni
         training=training,
         per_class=30,
         leading=11,
-        steps=32,
+        lanczos_steps=32,
         starts=1,
     )
     names = (
@@ -327,9 +334,7 @@ def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mni
         "layer-alignment-kfac",
         "layer-alignment-cfac",
     )
-    for layer, *numbers in zip(
-        result.conventions["layers"].split(", "), *(result.arrays[name] for name in names)
-    ):
+    for layer, *numbers in zip(result.labels["layers"], *(result.arrays[name] for name in names)):
         print(
             f"{architecture['name']} layer {layer}: "
             + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, numbers))

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
-from penchant_curvature import _class_means, _spectra
-from penchant_curvature._assembly import kronecker_operators
-from penchant_curvature._layers import coverage
+from penchant_curvature.numerics import class_means, curvature_operator
+from penchant_curvature.numerics.layer_operators import kronecker_operators
+from penchant_curvature.numerics.linear_layers import coverage
+from penchant_numerics.spectra import common_log_grid
+from penchant_numerics.spectral_density import exact_quadrature, quadrature
 from torch import nn
 from torch.nn import functional
 
@@ -51,12 +53,16 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def every_eigenvalue(A):
+    values = A.exact_spectrum()
+    return exact_quadrature(values, zeros=A.size - len(values))
+
+
 def test_densities_integrate_to_one_and_zeros_stand_at_the_floor():
     A = cfac(samples=6)
-    found = _spectra.spectrum(A, generator=generator())
-    assert found.exact and float(found.weights[0].sum()) == pytest.approx(1.0)
-    grid = _spectra.common_grid([found], floor=1e-6, points=400, steps=128)
-    density, stderr = _spectra.log_density(found, grid)
+    found = every_eigenvalue(A)
+    grid = common_log_grid([found], floor=1e-6, points=400, steps=128)
+    density, stderr = grid.density(found)
     assert stderr is None
     assert float(density.sum()) * grid.spacing == pytest.approx(1.0, abs=1e-8)
     values = torch.linalg.eigvalsh(A.dense())
@@ -66,15 +72,14 @@ def test_densities_integrate_to_one_and_zeros_stand_at_the_floor():
     assert float(density[bump].sum()) * grid.spacing == pytest.approx(share, abs=1e-6)
 
 
-def test_lanczos_sees_the_spectrum_that_is_exact(monkeypatch):
+def test_lanczos_sees_the_spectrum_that_is_exact():
     """Distance of the distributions of log eigenvalues, in decades; and each outlier at its place with its weight."""
     A = cfac()
-    exact = _spectra.spectrum(A, generator=generator())
-    monkeypatch.setattr(type(A), "exact_spectrum", lambda self: None)
-    found = _spectra.spectrum(A, generator=generator(), steps=60, starts=4)
-    assert not found.exact
-    grid = _spectra.common_grid([exact, found], floor=1e-6, points=400, steps=60)
-    (one, _), (two, stderr) = (_spectra.log_density(each, grid) for each in (exact, found))
+    exact = every_eigenvalue(A)
+    found = quadrature(A, generator=generator(), steps=60, starts=4)
+    assert found.variant != "exact"
+    grid = common_log_grid([exact, found], floor=1e-6, points=400, steps=60)
+    (one, _), (two, stderr) = (grid.density(each) for each in (exact, found))
     assert stderr.shape == two.shape and float(stderr.max()) > 0
     assert float(two.sum()) * grid.spacing == pytest.approx(1.0, abs=1e-8)
     distance = float((one - two).cumsum(0).abs().sum()) * grid.spacing**2  # Wasserstein
@@ -85,45 +90,32 @@ def test_lanczos_sees_the_spectrum_that_is_exact(monkeypatch):
     assert top[1] == pytest.approx(top[0], rel=0.3)
 
 
-def test_zeros_of_few_samples_are_counted_not_guessed(monkeypatch):
+def test_zeros_of_few_samples_are_counted_not_guessed():
     """CFAC of few samples as V V^T: Lanczos in sample space adds the zeros by count."""
     A = cfac(samples=6)
     V = A.factor()
     columns = V.apply(torch.eye(V.samples, dtype=torch.float64)).T
-    assert float((columns @ columns.T - A.dense()).abs().max()) < 1e-12 * float(
-        A.dense().abs().max()
-    )
+    largest = float(A.dense().abs().max())
+    assert float((columns @ columns.T - A.dense()).abs().max()) < 1e-12 * largest
     assert torch.allclose(V.adjoint(torch.eye(A.size, dtype=torch.float64)), columns)
     values = torch.linalg.eigvalsh(A.dense())
     zeros = float((values < 1e-10 * values.max()).double().mean())
-    monkeypatch.setattr(type(A), "exact_spectrum", lambda self: None)
-    found = _spectra.spectrum(A, generator=generator(), steps=40, starts=2)
+    found = quadrature(A, generator=generator(), steps=40, starts=2)
     for nodes, weights in zip(found.nodes, found.weights):
-        assert float(weights[nodes.abs() < 1e-10 * found.largest].sum()) == pytest.approx(
-            zeros, abs=0.01
-        )
+        small = nodes.abs() < 1e-10 * float(values.max())
+        assert float(weights[small].sum()) == pytest.approx(zeros, abs=0.01)
     assert cfac().factor() is None, "with many samples parameters are fewer"
 
 
 def test_leading_eigenvalues_by_lanczos_are_the_exact_ones(monkeypatch):
-    from penchant_curvature import _curvature_operator
-
     A = cfac()
     exact = torch.linalg.eigvalsh(A.dense()).flip(0)[:9]
-    monkeypatch.setattr(_curvature_operator, "DENSE", 10)
+    monkeypatch.setattr(curvature_operator, "DENSE", 10)
     pairs = A.eigenpairs(9, generator=generator())
     assert bool(pairs.converged.all())
     assert float((pairs.values - exact).abs().max()) < 1e-8 * float(exact[0])
     with pytest.raises(ValueError, match="expected a generator"):
         A.eigenpairs(9)
-
-
-def test_the_largest_gap_is_searched_in_two_to_twice_the_classes():
-    values = torch.tensor([100.0, 1.0, 0.9, 0.8, 0.7, 0.1, 0.09, 1e-9])
-    assert _spectra.largest_gap(values, classes=3)[0] == 5, (
-        "the first gap does not count, nor does the one beyond 2 C"
-    )
-    assert _spectra.largest_gap(values, classes=3)[1] == pytest.approx(7.0)
 
 
 def dense_means(network, data, layer):
@@ -173,13 +165,13 @@ def dense_means(network, data, layer):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_cosines_of_class_means_are_those_of_dense_gradients(bias):
+def test_cosines_ofclass_means_are_those_of_dense_gradients(bias):
     network, data = network_and_data(bias=bias)
     data = (data[0], torch.tensor([0, 1, 2, 1, 1, 0, 2, 1, 0, 1, 1, 2, 1, 1]))
     found, dense = [], []
     for layer in ("0", "3", "5"):
         found.append(
-            _class_means.mean_products(network, data, layer, classes=CLASSES, bias=bias, batch=4)
+            class_means.mean_products(network, data, layer, classes=CLASSES, bias=bias, batch=4)
         )
         dense.append(dense_means(network, data, layer))
     for c in range(CLASSES):
@@ -193,19 +185,19 @@ def test_cosines_of_class_means_are_those_of_dense_gradients(bias):
                         float(torch.cosine_similarity(g, product, dim=0)), abs=1e-10
                     )
                 whole = torch.cosine_similarity(*(torch.cat(each) for each in zip(*pairs)), dim=0)
-                assert float(_class_means.add(found)[c, k, b]) == pytest.approx(
+                assert float(class_means.add(found)[c, k, b]) == pytest.approx(
                     float(whole), abs=1e-10
                 )
 
 
-def test_class_means_are_products_with_one_sample_a_class():
+def testclass_means_are_products_with_one_sample_a_class():
     network, data = network_and_data(3)
     data = (data[0], torch.arange(3))
     for layer in ("3", "5"):
-        cosines = _class_means.mean_products(network, data, layer, classes=CLASSES).cosines()
+        cosines = class_means.mean_products(network, data, layer, classes=CLASSES).cosines()
         for c in range(CLASSES):
             assert torch.allclose(
                 cosines[c, :CLASSES, c], torch.ones(CLASSES, dtype=torch.float64)
             ), "one gradient is one product"
     with pytest.raises(ValueError, match="found none of class 3"):
-        _class_means.mean_products(network, data, "5", classes=4)
+        class_means.mean_products(network, data, "5", classes=4)

@@ -1,7 +1,8 @@
-"""What every curvature of this plugin is: a symmetric operator on the parameters of some layers that knows its inner products.
+"""What every curvature of this plugin is: a symmetric operator that knows its inner products.
 
-Frobenius distances follow from inner products, |A - B|^2 = <A, A> - 2 <A, B> + <B, B>, never from matrices. In double precision a relative
-distance below about 1e-8 is rounding.
+Frobenius distances follow from inner products, |A - B|^2 = <A, A> - 2 <A, B> + <B, B>, never from
+matrices. In double precision a relative distance below about 1e-8 is rounding. All of it is what
+`penchant_numerics.answers.LayerCurvature` asks for, so an operator of anybody's can be compared.
 """
 
 from __future__ import annotations
@@ -9,27 +10,29 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from penchant_numerics.eigenpairs import Eigenpairs, lanczos_eigenpairs
+from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
 from penchant_numerics.operators import Operator
 from torch import Tensor
 
-from penchant_curvature._layers import Layer
+from penchant_curvature.numerics.linear_layers import Layer
 
 DENSE = 2048  # parameters up to which a matrix is formed: 32 megabytes
 TOLERANCE = 1e-6  # residual of an eigenpair found by Lanczos, relative to the largest eigenvalue
 
 
 class Curvature(Operator):
-    """An operator on the parameters of `layers`, one after another, each in the order of its flat rows."""
+    """An operator on the parameters of `layers`, one after another, each as its flat rows."""
 
     by_class = False  # whether samples are grouped by their labels
 
     def __init__(
         self, layers: Sequence[Layer], *, device: torch.device, dtype: torch.dtype
     ) -> None:
-        super().__init__(sum(layer.size for layer in layers), device=device, dtype=dtype)
+        size = sum(layer.size for layer in layers)
+        super().__init__(size, device=device, dtype=dtype)
         self.layers = tuple(layers)
 
     def matrices(self, rows: Tensor) -> list[Tensor]:
@@ -39,17 +42,16 @@ class Curvature(Operator):
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:
         """Flat rows (k, size) of a matrix (k, out, width) a layer."""
-        return torch.cat(
-            [layer.rows(matrix) for layer, matrix in zip(self.layers, matrices)], dim=1
-        )
+        rows = [layer.rows(matrix) for layer, matrix in zip(self.layers, matrices)]
+        return torch.cat(rows, dim=1)
 
-    def inner(self, other: Operator) -> float:
+    def inner(self, other: Any) -> float:
         """<A, B> = Tr A B."""
         raise NotImplementedError
 
-    def alignment(self, other: Operator) -> float:
+    def alignment(self, other: Any) -> float:
         """<A, B> / (|A| |B|): the distance without what a factor could mend."""
-        return self.inner(other) / math.sqrt(self.squared_norm * _squared_norm(other))
+        return self.inner(other) / math.sqrt(self.squared_norm * squared_norm(other))
 
     @functools.cached_property
     def squared_norm(self) -> float:
@@ -60,50 +62,51 @@ class Curvature(Operator):
         """|A|."""
         return math.sqrt(self.squared_norm)
 
-    def frobenius_distance(self, other: Operator, *, relative: bool = False) -> float:
-        """|A - B|, or over |A| with `relative`; `other` is a curvature of the same layers, or any small operator."""
+    def frobenius_distance(self, other: Any, *, relative: bool = False) -> float:
+        """|A - B|, or over |A| with `relative`.
+
+        Args:
+            other: Any curvature of the same parameters, or any small operator on them.
+            relative: Whether the distance is divided by |A|; NaN where that is 0.
+        """
         if other.size != self.size:
             raise ValueError(
                 f"expected an operator on {self.size} parameters, found one on {other.size}"
             )
-        square = self.squared_norm - 2 * self.inner(other) + _squared_norm(other)
+        square = self.squared_norm - 2 * self.inner(other) + squared_norm(other)
         if relative and not self.squared_norm:
             return math.nan
         return math.sqrt(max(square, 0.0) / (self.squared_norm if relative else 1.0))
 
     def exact_spectrum(self) -> Tensor | None:
-        """All eigenvalues that may differ from zero, descending, where that is affordable, else nothing."""
-        return torch.linalg.eigvalsh(self.dense()).flip(0) if self.size <= DENSE else None
+        """All eigenvalues that may differ from zero, descending; None where they are too many."""
+        if self.size > DENSE:
+            return None
+        return torch.linalg.eigvalsh(self.dense()).flip(0)
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
-        """The `count` largest eigenvalues with their vectors, exactly where that is affordable, else by Lanczos."""
+        """The `count` largest eigenvalues: exactly where that is affordable, else by Lanczos."""
         count = min(count, self.size)
-        if self.size <= DENSE:
-            values, vectors = torch.linalg.eigh(self.dense())
-            return exact_pairs(values.flip(0)[:count], vectors.flip(1)[:, :count])
-        if generator is None:
-            raise ValueError(
-                f"eigenvalues of {self.size} parameters are found by Lanczos: expected a generator, found none"
-            )
-        return lanczos_eigenpairs(
+        return leading_pairs(
             self,
             count,
             generator=generator,
+            dense_up_to=DENSE,
             products=20 * count + 400,
             tolerance=TOLERANCE,
-            order="largest",
         )
 
     def eigenvalues(
         self, count: int | None = None, *, generator: torch.Generator | None = None
     ) -> Tensor:
-        """The `count` largest eigenvalues, descending; without a count, all that may differ from zero."""
+        """The `count` largest eigenvalues, descending; without a count, all that may not be 0."""
         found = self.exact_spectrum()
         if found is not None:
             return found if count is None else _padded(found, min(count, self.size))
         if count is None:
             raise ValueError(
-                f"all eigenvalues of {self.size} parameters are too many: expected a count, found none"
+                f"all eigenvalues of {self.size} parameters are too many: expected a count, "
+                "found none"
             )
         return self.eigenpairs(count, generator=generator).values
 
@@ -113,23 +116,29 @@ def _padded(values: Tensor, count: int) -> Tensor:
     return torch.cat([values[:count], values.new_zeros(max(0, count - len(values)))])
 
 
-def exact_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
+def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
     """Pairs of a direct method, whose residuals are rounding."""
     rounding = torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
-    residuals = torch.full((len(values),), rounding, device="cpu", dtype=torch.float64)
     return Eigenpairs(
-        values.cpu(), vectors, residuals, torch.ones(len(values), device="cpu", dtype=torch.bool), 0
+        values=values.cpu(),
+        vectors=vectors,
+        residuals=torch.full((len(values),), rounding, device="cpu", dtype=torch.float64),
+        converged=torch.ones(len(values), device="cpu", dtype=torch.bool),
+        products=0,
     )
 
 
-def _squared_norm(A: Operator) -> float:
-    return A.squared_norm if isinstance(A, Curvature) else dense_inner(A, A)
+def squared_norm(A: Any) -> float:
+    """<A, A> of a curvature, or of a small operator that does not know it."""
+    known = getattr(A, "squared_norm", None)
+    return dense_inner(A, A) if known is None else known
 
 
-def dense_inner(A: Operator, B: Operator) -> float:
+def dense_inner(A: Any, B: Any) -> float:
     """<A, B> of small operators by their matrices."""
     if A.size > DENSE:
         raise ValueError(
-            f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} parameters, found {A.size}"
+            f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} "
+            f"parameters, found {A.size}"
         )
     return float((A.dense().double() * B.dense().double()).sum())

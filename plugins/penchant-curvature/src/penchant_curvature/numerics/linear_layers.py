@@ -1,7 +1,8 @@
-"""Layers of a network that are linear in their inputs, the order of their parameters, and what is left out.
+"""Layers of a network that are linear in their inputs, and what is left out.
 
-A linear layer's parameters are a matrix (out, width), a bias its last column. In flat vectors they have the order of the network: weights
-in row-major order, then biases, so that an operator of a layer acts on the same vectors as Gauss-Newton restricted to it.
+A linear layer's parameters are a matrix (out, width), a bias its last column. In flat vectors they
+have the order of the network: weights in row-major order, then biases, so that an operator of a
+layer acts on the same vectors as Gauss-Newton restricted to it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Layer:
 
     @property
     def size(self) -> int:
+        """Numbers of the layer."""
         return self.out * self.width
 
     def matrices(self, rows: Tensor) -> Tensor:
@@ -68,32 +70,36 @@ class Coverage:
 
     def report(self) -> str:
         """What is not represented, in words; empty where everything is."""
-        return ", ".join(
-            f"{module or 'the network itself'} ({self.kinds[module]}: {sum(self.sizes[name] for name in names)} parameters)"
-            for module, names in self.others.items()
-        )
+        found = []
+        for module, names in self.others.items():
+            count = sum(self.sizes[name] for name in names)
+            where = module or "the network itself"
+            found.append(f"{where} ({self.kinds[module]}: {count} parameters)")
+        return ", ".join(found)
 
 
 def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
-    """Layers whose gradients are sums of errors times inputs: Linear, Conv1d and Conv2d without groups, not tied to another.
+    """Layers whose gradients are sums of errors times inputs.
 
-    >>> found = coverage(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), torch.ones(4, 2, device="cpu"))
+    These are Linear, Conv1d and Conv2d without groups, not tied to another, whose first axis is the
+    sample.
+
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))
+    >>> found = coverage(network, torch.ones(4, 2, device="cpu"))
     >>> list(found.layers), found.report()
     (['0'], '1 (LayerNorm: 6 parameters)')
     """
     sizes = {name: value.numel() for name, value in network.named_parameters()}
     features = TangentFeatures(network, inputs[:_SEEN])
-    layers = {
-        name: tuple(each for each in parameter_names(name) if each in sizes)
-        for name in features.layers
-    }
+    layers = {}
+    for name in features.layers:
+        layers[name] = tuple(each for each in parameter_names(name) if each in sizes)
     others: dict[str, list[str]] = {}
     for name in features.others:
         others.setdefault(name.rpartition(".")[0], []).append(name)
     kinds = {name: type(network.get_submodule(name)).__name__ for name in [*layers, *others]}
-    return Coverage(
-        layers, {module: tuple(names) for module, names in others.items()}, sizes, kinds
-    )
+    grouped = {module: tuple(names) for module, names in others.items()}
+    return Coverage(layers, grouped, sizes, kinds)
 
 
 def parameter_names(layer: str) -> tuple[str, str]:

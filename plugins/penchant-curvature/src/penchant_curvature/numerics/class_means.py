@@ -1,8 +1,10 @@
 """Are class means of gradients the products of class means of features and of errors?
 
-For class c and target c', with weights p_{i,c'} over samples i of class c: g_{c,c'} and delta_{c,c'} are means of extended gradients and
-errors, g_c and delta_c those over c' != c, h_c is the plain mean of features. Papyan (JMLR 2020, section 7.12) expects g_c ~ h_c x delta_c
-and g_{c,c'} ~ h_c x delta_{c,c'}. In a convolution features are averaged over positions and errors added up.
+For class c and target c', with weights p_{i,c'} over samples i of class c: g_{c,c'} and
+delta_{c,c'} are means of extended gradients and errors, g_c and delta_c those over c' != c, h_c is
+the plain mean of features. Papyan (JMLR 2020, section 7.12) expects g_c ~ h_c x delta_c and
+g_{c,c'} ~ h_c x delta_{c,c'}. In a convolution features are averaged over positions and errors
+added up.
 
 What is kept of a layer are inner products, so that cosines over several layers follow by adding.
 """
@@ -15,12 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from penchant_curvature._samples import LayerSamples
+from penchant_curvature.numerics.layer_samples import LayerSamples
 
 
 @dataclass(frozen=True)
 class MeanProducts:
-    """Inner products of one layer; target C stands for the mean over all targets but the class itself."""
+    """Inner products of one layer; target C is the mean over all targets but the class itself."""
 
     inner: Tensor  # (C, C + 1, C): <g_{c,k}, h_b x delta_{c,k}>
     gradients: Tensor  # (C, C + 1): |g_{c,k}|^2
@@ -29,15 +31,14 @@ class MeanProducts:
 
     def cosines(self) -> Tensor:
         """cos(g_{c,k}, h_b x delta_{c,k}) (C, C + 1, C)."""
-        return self.inner / (self.gradients * self.errors)[:, :, None].sqrt() / self.features.sqrt()
+        lengths = (self.gradients * self.errors)[:, :, None].sqrt()
+        return self.inner / lengths / self.features.sqrt()
 
 
 def add(parts: Sequence[MeanProducts]) -> Tensor:
     """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
-    inner, gradients = (
-        torch.stack([getattr(each, name) for each in parts]).sum(0)
-        for name in ("inner", "gradients")
-    )
+    inner = torch.stack([each.inner for each in parts]).sum(0)
+    gradients = torch.stack([each.gradients for each in parts]).sum(0)
     products = torch.stack([each.errors[:, :, None] * each.features for each in parts]).sum(0)
     return inner / (gradients[:, :, None] * products).sqrt()
 
@@ -51,7 +52,18 @@ def mean_products(
     bias: bool = True,
     batch: int | None = None,
 ) -> MeanProducts:
-    """Class after class, so that no more than C gradients of the layer exist at once."""
+    """Inner products of the means of one layer.
+
+    Class after class, so that no more than C gradients of the layer exist at once.
+
+    Args:
+        network: A classifier in evaluation mode.
+        data: Inputs and labels; every class needs a sample.
+        layer: The layer's name.
+        classes: C.
+        bias: Whether the layer's bias is there.
+        batch: Samples a pass; None: by device.
+    """
     inputs, labels = data
     features, alongs, squares = [], [], []
     for number in range(classes):
@@ -60,10 +72,10 @@ def mean_products(
             raise ValueError(
                 f"class means need samples of every class, found none of class {number}"
             )
-        samples = LayerSamples(
-            network, (inputs[inside], labels[inside]), layer, bias=bias, batch=batch
+        own = (inputs[inside], labels[inside])
+        h, along, square = _of_class(
+            LayerSamples(network, own, layer, bias=bias, batch=batch), number
         )
-        h, along, square = _of_class(samples, number)
         features.append(h)
         alongs.append(along)
         squares.append(square)
@@ -74,11 +86,23 @@ def mean_products(
 
 def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
+    weights, h, gradients, errors = _sums(samples)
+    others = torch.arange(len(weights), device=h.device) != own
+    rest = weights[others].sum()
+    gradients = torch.cat(
+        [gradients / weights[:, None, None], (gradients[others].sum(0) / rest)[None]]
+    )
+    errors = torch.cat([errors / weights[:, None], (errors[others].sum(0) / rest)[None]])
+    along = torch.einsum("kod,ko->kd", gradients, errors)
+    return h, along, torch.stack([gradients.square().sum((1, 2)), errors.square().sum(1)])
+
+
+def _sums(samples: LayerSamples) -> list[Tensor]:
+    """Weights (C,), features (d,), gradients (C, o, d) and errors (C, o), over samples."""
     total: list[Tensor | float] = [0.0, 0.0, 0.0, 0.0]
     for batch in samples:
-        roots = (
-            batch.probabilities.sqrt() / len(samples) ** 0.5
-        )  # (n, C): scaled errors carry the other root of the weight
+        # scaled errors carry the other root of the weight
+        roots = batch.probabilities.sqrt() / len(samples) ** 0.5  # (n, C)
         errors = torch.einsum("nk,nkto->knto", roots, batch.errors)
         parts = (
             roots.square().sum(0),
@@ -87,16 +111,4 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
             errors.sum((1, 2)),
         )
         total = [each + part for each, part in zip(total, parts)]
-    weights, h, gradients, errors = total
-    others = torch.arange(len(weights), device=h.device) != own
-    gradients = torch.cat(
-        [
-            gradients / weights[:, None, None],
-            (gradients[others].sum(0) / weights[others].sum())[None],
-        ]
-    )
-    errors = torch.cat(
-        [errors / weights[:, None], (errors[others].sum(0) / weights[others].sum())[None]]
-    )
-    along = torch.einsum("kod,ko->kd", gradients, errors)
-    return h, along, torch.stack([gradients.square().sum((1, 2)), errors.square().sum(1)])
+    return total

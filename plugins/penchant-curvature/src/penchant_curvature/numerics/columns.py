@@ -1,7 +1,9 @@
-"""Curvature as a sum of gradients' outer products, V V^T, with V never formed where its columns are outer products themselves.
+"""Curvature as a sum of gradients' outer products, V V^T.
 
-V has a column for every sample and class (Gauss-Newton) or every sample (empirical Fisher). Its Gram matrix V^T V, of as many rows, has all
-eigenvalues that differ from zero; <V V^T, W W^T> = |V^T W|^2.
+V has a column for every sample and class (Gauss-Newton) or every sample (empirical Fisher), and is
+never formed where its columns are outer products themselves. Its Gram matrix V^T V, of as many
+rows, has all eigenvalues that differ from zero. <V V^T, W W^T> = |V^T W|^2, and with any other
+operator <V V^T, B> = sum_j v_j^T B v_j, which asks for products only.
 """
 
 from __future__ import annotations
@@ -9,16 +11,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from penchant_numerics.eigenpairs import Eigenpairs
 from penchant_numerics.layer_features import Factored
-from penchant_numerics.operators import Factor, Operator
+from penchant_numerics.operators import Factor
 from torch import Tensor
 
-from penchant_curvature._curvature_operator import DENSE, Curvature, dense_inner, exact_pairs
-from penchant_curvature._layers import Layer
-from penchant_curvature._samples import LayerSamples
+from penchant_curvature.numerics.curvature_operator import DENSE, Curvature, direct_pairs
+from penchant_curvature.numerics.layer_samples import LayerSamples
+from penchant_curvature.numerics.linear_layers import Layer
 
 LARGEST = 8192  # columns up to which a Gram matrix is formed: half a gigabyte
 _CHUNK_BYTES = 2**27  # gradients that exist at once
@@ -57,24 +60,29 @@ class Positions:
 
 @dataclass(frozen=True)
 class Gradients:
-    """The same as matrices (n, k, o, d): smaller where a convolution has more positions than weights."""
+    """The same as matrices: smaller where a convolution has more positions than weights."""
 
-    columns: Tensor
+    columns: Tensor  # (n, k, o, d)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Samples, and columns a sample."""
         return self.columns.shape[:2]
 
     def squared_norm(self) -> Tensor:
+        """sum_ik |v_ik|^2."""
         return self.columns.square().sum()
 
     def matrices(self, part: slice) -> Tensor:
+        """Columns of some samples as matrices (m, k, o, d)."""
         return self.columns[part]
 
     def combined(self, weights: Tensor) -> Tensor:
+        """sum_ik weights_rik v_ik (r, o, d)."""
         return torch.einsum("rnk,nkod->rod", weights, self.columns)
 
     def products(self, matrices: Tensor) -> Tensor:
+        """<v_ik, X_r> (r, n, k) for matrices X (r, o, d)."""
         return torch.einsum("nkod,rod->rnk", self.columns, matrices)
 
 
@@ -84,34 +92,34 @@ Stored = Positions | Gradients
 def between_positions(
     left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None
 ) -> Tensor:
-    """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for all pairs of positions of a sample (n, t, t')."""
-    inputs = (left.inputs if H is None else left.inputs @ H) @ right.inputs.mT
+    """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for pairs of positions of a sample (n, t, t')."""
+    inputs = left.inputs if H is None else left.inputs @ H
     errors = left.errors if Delta is None else left.errors @ Delta
-    mine, theirs = (
-        each.transpose(1, 2).flatten(2) for each in (errors, right.errors)
-    )  # (n, t, k o)
-    return inputs * (mine @ theirs.mT)
+    mine = errors.transpose(1, 2).flatten(2)  # (n, t, k o)
+    theirs = right.errors.transpose(1, 2).flatten(2)
+    return (inputs @ right.inputs.mT) * (mine @ theirs.mT)
 
 
 def store(samples: LayerSamples) -> tuple[Layer, Stored]:
     """All columns of a layer in the smaller of the two forms."""
     inputs, errors, columns = [], [], []
     for batch in samples:
-        positions = Positions(batch.inputs, batch.errors)
-        (_, t, d), (_, k, _, o) = batch.inputs.shape, batch.errors.shape
-        if t * (o + d / k) <= o * d or t == 1:
+        _, t, d = batch.inputs.shape
+        _, k, _, o = batch.errors.shape
+        if t == 1 or t * (o + d / k) <= o * d:
             inputs.append(batch.inputs)
             errors.append(batch.errors)
         else:
+            positions = Positions(batch.inputs, batch.errors)
             columns.append(positions.matrices(slice(None)))
     layer = Layer(samples.name, o, d, bias=samples.has_bias)
-    return layer, Gradients(torch.cat(columns)) if columns else Positions(
-        torch.cat(inputs), torch.cat(errors)
-    )
+    if columns:
+        return layer, Gradients(torch.cat(columns))
+    return layer, Positions(torch.cat(inputs), torch.cat(errors))
 
 
 class Columns(Curvature):
-    """V V^T over some layers: the exact curvature, one `stored` a layer, all with the same samples and columns."""
+    """V V^T over some layers, one `stored` a layer, all with the same samples and columns."""
 
     def __init__(self, layers: Sequence[Layer], stored: Sequence[Stored]) -> None:
         norm = stored[0].squared_norm()
@@ -136,9 +144,11 @@ class Columns(Curvature):
         return self._apply(self._adjoint(rows))
 
     def factor(self) -> Factor:
+        """V itself, as products."""
         return Factor(self.size, self.count, self._apply, self._adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
+        """The sum of squared lengths of all columns."""
         return float(sum(each.squared_norm() for each in self.stored))
 
     @functools.cached_property
@@ -156,12 +166,30 @@ class Columns(Curvature):
         values, vectors = torch.linalg.eigh(self.gram)
         return values.flip(0), vectors.flip(1)
 
-    def inner(self, other: Operator) -> float:
+    def inner(self, other: Any) -> float:
+        """<A, B>: from Gram matrices, from the other's factors, or by products with the columns."""
         if isinstance(other, Columns):
-            return float((self.gram if other is self else self.cross_gram(other)).square().sum())
-        return other.inner(self) if isinstance(other, Curvature) else dense_inner(self, other)
+            gram = self.gram if other is self else self.cross_gram(other)
+            return float(gram.square().sum())
+        if isinstance(other, Curvature):
+            return other.inner(self)
+        return self._inner_by_products(other)
+
+    def _inner_by_products(self, other: Any) -> float:
+        """sum_j v_j^T B v_j, some columns at a time: asks B for products only."""
+        width = max(1, _CHUNK_BYTES // (self.size * torch.finfo(self.dtype).bits // 8))
+        total = 0.0
+        for start in range(0, self.count, width):
+            chosen = torch.arange(start, min(start + width, self.count), device=self.device)
+            units = torch.zeros(len(chosen), self.count, device=self.device, dtype=self.dtype)
+            units[torch.arange(len(chosen), device=self.device), chosen] = 1
+            rows = self._apply(units)
+            images = other.rows(rows.to(other.dtype))
+            total += float((rows * images.to(rows)).sum())
+        return total
 
     def exact_spectrum(self) -> Tensor | None:
+        """Eigenvalues of the Gram matrix, or of the matrix itself where that is smaller."""
         if self.count > LARGEST and self.size > DENSE:
             return None
         if self.size <= min(self.count, DENSE):
@@ -171,23 +199,21 @@ class Columns(Curvature):
         return values[: self.size].clamp(min=0)
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
-        """Vectors V q / sqrt(lambda) of the Gram matrix's (lambda, q); pairs of eigenvalue zero are left out."""
+        """Vectors V q / sqrt(lambda) of the Gram matrix's (lambda, q), without those of zero."""
         if self.count > LARGEST or self.size <= min(self.count, DENSE):
             return super().eigenpairs(count, generator=generator)
         values, mix = (each[..., :count] for each in self._decomposed)
         kept = values > self.count * torch.finfo(values.dtype).eps * values[0]
         rows = self._apply(mix[:, kept].T)
-        return exact_pairs(
-            values[kept], (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).T
-        )
+        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return direct_pairs(values[kept], (rows / lengths).T)
 
 
 def _gram(mine: Stored, theirs: Stored) -> Tensor:
     if isinstance(mine, Positions) and isinstance(theirs, Positions):
         total = mine.inputs.new_zeros(*mine.errors.shape[:2], *theirs.errors.shape[:2])
-        left, right = (
-            Factored(each.inputs, each.errors, weight=True, bias=False) for each in (mine, theirs)
-        )
+        left = Factored(mine.inputs, mine.errors, weight=True, bias=False)
+        right = Factored(theirs.inputs, theirs.errors, weight=True, bias=False)
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
     found = [mine.products(each.flatten(0, 1)).flatten(1) for _, each in chunks(theirs)]

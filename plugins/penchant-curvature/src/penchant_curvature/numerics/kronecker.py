@@ -1,17 +1,19 @@
 """KFAC and CFAC: samples in groups, and in each group errors independent of inputs.
 
-For a linear layer with inputs h and scaled errors s (`_samples.py`), Gauss-Newton is sum_ik (h_i h_i^T) x (s_ik s_ik^T). With samples in
-groups g of n_g,
+For a linear layer with inputs h and scaled errors s (`layer_samples`), Gauss-Newton is
+sum_ik (h_i h_i^T) x (s_ik s_ik^T). With samples in groups g of n_g,
 
     sum_g H_g x Delta_g,    H_g = Ave_{i in g} h_i h_i^T,    Delta_g = sum_{i in g, k} s_ik s_ik^T.
 
-One group is KFAC (Martens and Grosse 2015), classes are CFAC (Papyan, JMLR 2020, definition 7.2; classes weigh what they hold, so it is the
-paper's average for balanced ones); with every sample a group it is Gauss-Newton itself. A convolution counts positions as samples
-(`expand`: Grosse and Martens 2016, Eschenhagen et al. 2023): H averages over them, Delta sums.
+One group is KFAC (Martens and Grosse 2015), classes are CFAC (Papyan, JMLR 2020, definition 7.2;
+classes weigh what they hold, so it is the paper's average for balanced ones); with every sample a
+group it is Gauss-Newton itself. A convolution counts positions as samples (`expand`: Grosse and
+Martens 2016, Eschenhagen et al. 2023): H averages over them, Delta sums.
 
-Over several layers (Khatri-Rao) block (l, l') is H^{ll'} x Delta^{ll'}, moments between the layers. Positions of two convolutions have no
-common order, so all pairs of them are taken: means of inputs, sums of errors. Blocks on the diagonal are those of single layers; with
-several positions the whole need not be positive.
+Over several layers (Khatri-Rao) block (l, l') is H^{ll'} x Delta^{ll'}, moments between the layers.
+Positions of two convolutions have no common order, so all pairs of them are taken: means of inputs,
+sums of errors. Blocks on the diagonal are those of single layers; with several positions the whole
+need not be positive.
 """
 
 from __future__ import annotations
@@ -19,27 +21,34 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from penchant_numerics.eigenpairs import Eigenpairs
-from penchant_numerics.operators import Factor, Operator
+from penchant_numerics.operators import Factor
 from torch import Tensor
 
-from penchant_curvature._columns import Columns, Gradients, Stored, between_positions, chunks
-from penchant_curvature._curvature_operator import Curvature, dense_inner, exact_pairs
-from penchant_curvature._layers import Layer
-from penchant_curvature._samples import Batch, LayerSamples
+from penchant_curvature.numerics.columns import (
+    Columns,
+    Gradients,
+    Stored,
+    between_positions,
+    chunks,
+)
+from penchant_curvature.numerics.curvature_operator import Curvature, dense_inner, direct_pairs
+from penchant_curvature.numerics.layer_samples import Batch, LayerSamples
+from penchant_curvature.numerics.linear_layers import Layer
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Factors of one layer: H (groups, d, d) and Delta (groups, o, o), and what joins it to other layers.
+    """Factors of one layer, and what joins it to other layers.
 
     Groups with few samples also have roots R (d, r) of H = R R^T, which make products cheaper.
     """
 
-    H: Tensor
-    Delta: Tensor
+    H: Tensor  # (groups, d, d)
+    Delta: Tensor  # (groups, o, o)
     roots: tuple[Tensor | None, ...]
     inputs: Tensor | None = None  # (n, d), means over positions
     errors: Tensor | None = None  # (n, k, o), sums over positions
@@ -48,7 +57,7 @@ class Moments:
 def moments(
     samples: LayerSamples, groups: Tensor, *, joined: bool = False
 ) -> tuple[Layer, Moments]:
-    """Factors of a layer over the groups (n,) its samples are in; with `joined` also what other layers need."""
+    """Factors of a layer over the groups (n,) of samples; `joined`: what other layers need too."""
     sums = _Sums(groups)
     means, totals = [], []
     for batch in samples:
@@ -74,15 +83,12 @@ class _Sums:
         """Add a batch whose samples are in the groups `inside` (n,)."""
         (_, t, d), o = batch.inputs.shape, batch.errors.shape[3]
         if self.H is None:
-            self.H, self.Delta = (
-                batch.inputs.new_zeros(len(self.members), d, d),
-                batch.inputs.new_zeros(len(self.members), o, o),
-            )
+            self.H = batch.inputs.new_zeros(len(self.members), d, d)
+            self.Delta = batch.inputs.new_zeros(len(self.members), o, o)
         for group in inside.unique().tolist():
-            h, s = (
-                batch.inputs[inside == group].flatten(0, 1),
-                batch.errors[inside == group].flatten(0, 2),
-            )
+            own = inside == group
+            h = batch.inputs[own].flatten(0, 1)
+            s = batch.errors[own].flatten(0, 2)
             h = h / (t * self.members[group]) ** 0.5
             self.H[group].addmm_(h.T, h)
             self.Delta[group].addmm_(s.T, s)
@@ -98,7 +104,7 @@ class _Sums:
 
 
 class KroneckerSum(Curvature):
-    """sum_g H_g x Delta_g over some layers; `groups` (n,) are needed where there are several layers."""
+    """sum_g H_g x Delta_g over some layers; several layers need the `groups` (n,) of samples."""
 
     def __init__(
         self,
@@ -110,15 +116,17 @@ class KroneckerSum(Curvature):
     ) -> None:
         first = factors[0].H
         super().__init__(layers, device=first.device, dtype=first.dtype)
-        self.factors, self.by_class = tuple(factors), by_class
+        self.factors = tuple(factors)
+        self.by_class = by_class
         if len(layers) > 1 and (groups is None or any(each.inputs is None for each in factors)):
             raise ValueError(f"{len(layers)} layers need the groups of samples and joined moments")
-        self.members = (
-            [] if groups is None else [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
-        )
+        self.members: list[Tensor] = []
+        if groups is not None:
+            self.members = [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
 
     @property
     def groups(self) -> int:
+        """How many groups samples are in."""
         return len(self.factors[0].H)
 
     def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
@@ -137,7 +145,7 @@ class KroneckerSum(Curvature):
         return self.flat(found)
 
     def _add_between_layers(self, found: list[Tensor], given: list[Tensor], inside: Tensor) -> None:
-        """Add all blocks off the diagonal: S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n, without any block."""
+        """Add S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n: blocks off the diagonal, none formed."""
         inputs = [each.inputs[inside] for each in self.factors]  # (m, d)
         errors = [each.errors[inside].flatten(0, 1) for each in self.factors]  # (m k, o)
         seen = [S @ X @ A.T for S, X, A in zip(errors, given, inputs)]  # (r, m k, m)
@@ -147,15 +155,18 @@ class KroneckerSum(Curvature):
 
     @functools.cached_property
     def _both_roots(self) -> list[tuple[Tensor, Tensor]]:
-        """R (d, r) and Q (o, q) of every group's H = R R^T and Delta = Q Q^T, for a single layer."""
+        """R (d, r) and Q (o, q) of each group's H = R R^T and Delta = Q Q^T, of a single layer."""
         (factors,) = self.factors
-        return [
-            (_root(H) if R is None else R, _root(Delta))
-            for H, Delta, R in zip(factors.H, factors.Delta, factors.roots)
-        ]
+        found = []
+        for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
+            found.append((_root(H) if R is None else R, _root(Delta)))
+        return found
 
     def factor(self) -> Factor | None:
-        """V with a column for every pair of columns of a group's roots, for a single layer and while they are fewer than parameters."""
+        """V with a column for every pair of columns of a group's roots.
+
+        Of a single layer, and while they are fewer than parameters.
+        """
         if len(self.layers) > 1:
             return None
         shapes = [(Q.shape[1], R.shape[1]) for R, Q in self._both_roots]
@@ -165,49 +176,49 @@ class KroneckerSum(Curvature):
 
         def apply(u: Tensor) -> Tensor:
             parts = zip(self._both_roots, shapes, u.split(counts, dim=1))
-            return self.flat(
-                [sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)]
-            )
+            total = sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)
+            return self.flat([total])
 
         def adjoint(v: Tensor) -> Tensor:
             (given,) = self.matrices(v)
-            return torch.cat([(Q.T @ given @ R).flatten(1) for R, Q in self._both_roots], dim=1)
+            seen = [(Q.T @ given @ R).flatten(1) for R, Q in self._both_roots]
+            return torch.cat(seen, dim=1)
 
         return Factor(self.size, sum(counts), apply, adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
-        traces = [
-            each.H.diagonal(dim1=1, dim2=2).sum(1) * each.Delta.diagonal(dim1=1, dim2=2).sum(1)
-            for each in self.factors
-        ]
+        """The sum over groups and layers of Tr H Tr Delta."""
+        traces = []
+        for each in self.factors:
+            inputs = each.H.diagonal(dim1=1, dim2=2).sum(1)
+            errors = each.Delta.diagonal(dim1=1, dim2=2).sum(1)
+            traces.append(inputs * errors)
         return float(torch.stack(traces).sum())
 
-    def inner(self, other: Operator) -> float:
+    def inner(self, other: Any) -> float:
+        """<A, B>, from factors on both sides, or from columns on the other."""
         if isinstance(other, KroneckerSum):
             return self._inner_of_factors(other)
-        return (
-            self._inner_of_columns(other)
-            if isinstance(other, Columns)
-            else dense_inner(self, other)
-        )
+        if isinstance(other, Columns):
+            return self._inner_of_columns(other)
+        return dense_inner(self, other)
 
     def _inner_of_factors(self, other: KroneckerSum) -> float:
-        """sum over blocks and pairs of groups of <H, H'> <Delta, Delta'>."""
+        """Sum over blocks and pairs of groups of <H, H'> <Delta, Delta'>."""
         total = 0.0
         for row in range(len(self.layers)):
             for column in range(row + 1):
-                mine = [self.block(group, row, column) for group in range(self.groups)]
-                theirs = (
-                    mine
-                    if other is self
-                    else [other.block(group, row, column) for group in range(other.groups)]
-                )
-                inputs, errors = (
-                    _pairwise([pair[k] for pair in mine], [pair[k] for pair in theirs])
-                    for k in (0, 1)
-                )
+                mine = self._blocks(row, column)
+                theirs = mine if other is self else other._blocks(row, column)
+                inputs = _pairwise(mine[0], theirs[0])
+                errors = _pairwise(mine[1], theirs[1])
                 total += float((inputs * errors).sum()) * (1 if row == column else 2)
         return total
+
+    def _blocks(self, row: int, column: int) -> tuple[list[Tensor], list[Tensor]]:
+        """H and Delta of all groups between two layers."""
+        blocks = [self.block(group, row, column) for group in range(self.groups)]
+        return [H for H, _ in blocks], [Delta for _, Delta in blocks]
 
     def _inner_of_columns(self, other: Columns) -> float:
         """sum_ik v_ik^T A v_ik."""
@@ -223,24 +234,22 @@ class KroneckerSum(Curvature):
         """With one group and one layer, products of the factors' eigenvalues."""
         if self.groups > 1 or len(self.layers) > 1:
             return super().exact_spectrum()
-        inputs, errors = (
-            torch.linalg.eigvalsh(each[0]).clamp(min=0)
-            for each in (self.factors[0].H, self.factors[0].Delta)
-        )
+        inputs = torch.linalg.eigvalsh(self.factors[0].H[0]).clamp(min=0)
+        errors = torch.linalg.eigvalsh(self.factors[0].Delta[0]).clamp(min=0)
         return torch.outer(inputs, errors).flatten().sort(descending=True).values
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
+        """With one group and one layer, products of the factors' eigenvectors."""
         if self.groups > 1 or len(self.layers) > 1:
             return super().eigenpairs(count, generator=generator)
-        (inputs, left), (errors, right) = (
-            torch.linalg.eigh(each[0]) for each in (self.factors[0].H, self.factors[0].Delta)
-        )
+        inputs, left = torch.linalg.eigh(self.factors[0].H[0])
+        errors, right = torch.linalg.eigh(self.factors[0].Delta[0])
         top = torch.outer(errors, inputs).flatten().topk(min(count, self.size))
-        matrices = [
-            torch.outer(right[:, int(at) // len(inputs)], left[:, int(at) % len(inputs)])
-            for at in top.indices
-        ]
-        return exact_pairs(top.values, self.layers[0].rows(torch.stack(matrices)).T)
+        matrices = []
+        for at in top.indices.tolist():
+            row, column = divmod(at, len(inputs))
+            matrices.append(torch.outer(right[:, row], left[:, column]))
+        return direct_pairs(top.values, self.layers[0].rows(torch.stack(matrices)).T)
 
 
 def _root(matrix: Tensor) -> Tensor:
@@ -261,7 +270,9 @@ def _block_product(factors: Moments, matrices: Tensor) -> Tensor:
 def _pairwise(mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
     """Inner products of all pairs of matrices."""
     left = torch.stack([each.flatten() for each in mine])
-    return left @ (left if theirs is mine else torch.stack([each.flatten() for each in theirs])).T
+    if theirs is mine:
+        return left @ left.T
+    return left @ torch.stack([each.flatten() for each in theirs]).T
 
 
 def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:

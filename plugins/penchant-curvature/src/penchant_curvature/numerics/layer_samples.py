@@ -1,13 +1,16 @@
 """What a layer sees of every sample: its inputs, and the errors that arrive at its outputs.
 
-The gradient of sample i towards column k is the matrix v_ik = sum_t errors_ikt inputs_it^T over the positions t of a convolution (one in a
-perceptron). Errors are scaled so that sum_ik v_ik v_ik^T is the curvature, a mean over samples:
+The gradient of sample i towards column k is the matrix v_ik = sum_t errors_ikt inputs_it^T over the
+positions t of a convolution (one in a perceptron). Errors are scaled so that sum_ik v_ik v_ik^T is
+the curvature, a mean over samples:
 
-- `gauss-newton`: sqrt(p_k / N) (e_k - p)^T df/dz for softmax cross-entropy, where k runs over classes: the extended gradients of Papyan
-  (JMLR 2020) but for their sign; df_k/dz / sqrt(N) for half the squared error.
+- `gauss-newton`: sqrt(p_k / N) (e_k - p)^T df/dz for softmax cross-entropy, where k runs over
+  classes: the extended gradients of Papyan (JMLR 2020) but for their sign; df_k/dz / sqrt(N) for
+  half the squared error.
 - `empirical`: one column, the gradient of the loss at the label, over sqrt(N).
 
-All of it is in double precision. One output is the difference of two logits and becomes two classes.
+All of it is in double precision. One output is the difference of two logits and becomes two
+classes.
 """
 
 from __future__ import annotations
@@ -22,29 +25,41 @@ from penchant_numerics.moments import accumulation_dtype
 from torch import Tensor, nn
 from torch.nn import functional
 
-from penchant_curvature._layers import parameter_names
+from penchant_curvature.numerics.linear_layers import parameter_names
 
 COLUMNS = ("gauss-newton", "empirical")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples `start` and following: inputs (n, t, d), a bias as a last input of ones, and errors (n, k, t, o)."""
+    """Samples `start` and following."""
 
     start: int
-    inputs: Tensor
-    errors: Tensor
+    inputs: Tensor  # (n, t, d), a bias as a last input of ones
+    errors: Tensor  # (n, k, t, o)
     probabilities: Tensor  # (n, C), of the network's outputs; ones for the squared error
 
     @property
     def indices(self) -> slice:
+        """Where these samples are among all."""
         return slice(self.start, self.start + len(self.inputs))
 
 
 class LayerSamples:
-    """Batches of one layer's samples; each pass computes them anew, so that nothing has to be kept.
+    """Batches of one layer's samples; each pass computes them anew, so nothing has to be kept.
 
-    A module without linear structure (`factored` is false) has its gradients as errors of a layer whose only input is 1.
+    A module without linear structure (`factored` is false) has its gradients as errors of a layer
+    whose only input is 1.
+
+    Args:
+        network: A network in evaluation mode.
+        data: Inputs and labels.
+        layer: The layer's name.
+        parameters: Names of its parameters; None: its weight and, with `bias`, its bias.
+        loss: `cross-entropy` or `squared-error`.
+        columns: `gauss-newton` or `empirical`.
+        bias: Whether the bias is there.
+        batch: Samples a pass; None: by device.
     """
 
     def __init__(
@@ -61,13 +76,14 @@ class LayerSamples:
     ) -> None:
         if columns not in COLUMNS:
             raise ValueError(f"columns must be one of {', '.join(COLUMNS)}, found {columns!r}")
-        self.name, self.loss, self.columns = layer, loss, columns
+        self.name = layer
+        self.loss = loss
+        self.columns = columns
         self.inputs, self.labels = data[0], data[1]
         names = parameter_names(layer)
         known = {name for name, _ in network.named_parameters()}
-        chosen = list(
-            parameters or [name for name in names if name in known and (bias or name != names[1])]
-        )
+        own = [name for name in names if name in known and (bias or name != names[1])]
+        chosen = list(parameters or own)
         self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
         self.factored = layer in self.features.layers
         self.has_bias = self.factored and names[1] in chosen
@@ -89,25 +105,15 @@ class LayerSamples:
             outputs = self.features.outputs(self.features.outputs.values, inputs).to(wide)
         (found,) = self.features(inputs).values()
         if isinstance(found, Factored):
-            given, errors = (
-                _with_bias(found.inputs.to(wide), bias=found.bias),
-                found.errors.to(wide),
-            )
-            outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
-            return Batch(
-                start,
-                given,
-                self._scaled(errors, outputs, labels),
-                _probabilities(outputs, self.loss),
-            )
-        rows = found.rows.to(wide)[
-            :, :, None
-        ]  # (n, C, 1, parameters): errors of a layer whose one input is 1
-        outputs, rows = _at_least_two_classes(outputs, rows, self.loss)
-        ones = torch.ones(len(inputs), 1, 1, device=rows.device, dtype=wide)
-        return Batch(
-            start, ones, self._scaled(rows, outputs, labels), _probabilities(outputs, self.loss)
-        )
+            given = _with_bias(found.inputs.to(wide), bias=found.bias)
+            errors = found.errors.to(wide)
+        else:
+            # gradients are the errors of a layer whose one input is 1
+            errors = found.rows.to(wide)[:, :, None]  # (n, C, 1, parameters)
+            given = torch.ones(len(inputs), 1, 1, device=errors.device, dtype=wide)
+        outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
+        scaled = self._scaled(errors, outputs, labels)
+        return Batch(start, given, scaled, _probabilities(outputs, self.loss))
 
     def _scaled(self, errors: Tensor, outputs: Tensor, labels: Tensor | None) -> Tensor:
         """Errors of the columns, of errors (n, C, t, o) of the outputs."""
@@ -129,9 +135,8 @@ def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[T
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
-    return torch.cat([torch.zeros_like(outputs), outputs], dim=1), torch.cat(
-        [torch.zeros_like(errors), errors], dim=1
-    )
+    pair = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
+    return pair, torch.cat([torch.zeros_like(errors), errors], dim=1)
 
 
 def _probabilities(outputs: Tensor, loss: str) -> Tensor:
@@ -139,7 +144,7 @@ def _probabilities(outputs: Tensor, loss: str) -> Tensor:
 
 
 def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
-    """Gradient of each sample's loss in its outputs (n, C), with the labels of `training.loss_function`."""
+    """Gradient (n, C) of each sample's loss in its outputs, with labels as trainings have them."""
     classes = outputs.shape[1]
     if loss == "cross-entropy":
         return outputs.softmax(1) - functional.one_hot(labels.long(), classes).to(outputs.dtype)

@@ -1,0 +1,1 @@
+"""Estimators of the role `curvature`: one module each."""

@@ -1,0 +1,21 @@
+"""The estimator `cfac`: errors independent of inputs in each class."""
+
+from __future__ import annotations
+
+import penchant
+from torch import nn
+
+from penchant_curvature.declarations import Cfac
+from penchant_curvature.estimators.measured_curvature import Data, by_factors
+from penchant_curvature.numerics.layer_operators import LayerOperators
+
+
+def estimate(
+    options: Cfac, context: penchant.Context, network: nn.Module, data: Data
+) -> LayerOperators:
+    """Estimator of the role `curvature`."""
+    labels = data[1]
+    if labels is None or labels.is_floating_point():
+        found = "none" if labels is None else labels.dtype
+        raise penchant.Error(f"cfac needs labels that are classes, found {found}")
+    return by_factors(options, context, network, data, groups=labels, by_class=True)

@@ -1,0 +1,19 @@
+"""The estimator `empirical-fisher`: the second moment of gradients of the loss at the labels."""
+
+from __future__ import annotations
+
+import penchant
+from torch import nn
+
+from penchant_curvature.declarations import EmpiricalFisher
+from penchant_curvature.estimators.measured_curvature import Data, by_columns
+from penchant_curvature.numerics.layer_operators import LayerOperators
+
+
+def estimate(
+    options: EmpiricalFisher, context: penchant.Context, network: nn.Module, data: Data
+) -> LayerOperators:
+    """Estimator of the role `curvature`."""
+    if data[1] is None:
+        raise penchant.Error("empirical-fisher needs labels, found none")
+    return by_columns(options, context, network, data, columns="empirical")

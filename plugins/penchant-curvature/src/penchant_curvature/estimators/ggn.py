@@ -1,0 +1,17 @@
+"""The estimator `ggn`: Gauss-Newton itself, by the gradients of all samples and classes."""
+
+from __future__ import annotations
+
+import penchant
+from torch import nn
+
+from penchant_curvature.declarations import GaussNewton
+from penchant_curvature.estimators.measured_curvature import Data, by_columns
+from penchant_curvature.numerics.layer_operators import LayerOperators
+
+
+def estimate(
+    options: GaussNewton, context: penchant.Context, network: nn.Module, data: Data
+) -> LayerOperators:
+    """Estimator of the role `curvature`."""
+    return by_columns(options, context, network, data, columns="gauss-newton")

@@ -1,0 +1,102 @@
+"""What the estimators of this plugin check and record before they measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import penchant
+from penchant_numerics.determinism import NotDeterministicError, check_deterministic
+from penchant_numerics.gauss_newton import conventions
+from torch import Tensor, nn
+
+from penchant_curvature.declarations import Curvature, Factored
+from penchant_curvature.numerics.layer_operators import (
+    LayerOperators,
+    column_operators,
+    kronecker_operators,
+)
+from penchant_curvature.numerics.linear_layers import Coverage, coverage
+
+Data = Sequence[Tensor | None]  # inputs and labels
+
+
+def by_columns(
+    options: Curvature, context: penchant.Context, network: nn.Module, data: Data, *, columns: str
+) -> LayerOperators:
+    """Curvature as a sum of outer products of gradients: every parameter is represented."""
+    _check_network(network, data)
+    return column_operators(
+        network,
+        data,
+        coverage(network, data[0]),
+        columns=columns,
+        loss=loss_of(options, context),
+        blocks=options.blocks,
+        bias=options.bias,
+        batch=options.batch,
+    )
+
+
+def by_factors(
+    options: Factored,
+    context: penchant.Context,
+    network: nn.Module,
+    data: Data,
+    *,
+    groups: Tensor,
+    by_class: bool,
+) -> LayerOperators:
+    """Kronecker factors, with errors independent of inputs inside groups (n,) of samples."""
+    _check_network(network, data)
+    covered = coverage(network, data[0])
+    _check_coverage(covered, options, context)
+    return kronecker_operators(
+        network,
+        data,
+        covered,
+        groups,
+        loss=loss_of(options, context),
+        blocks=options.blocks,
+        bias=options.bias,
+        batch=options.batch,
+        by_class=by_class,
+    )
+
+
+def _check_network(network: nn.Module, data: Data) -> None:
+    """Samples must not mix and nothing may be drawn: gradients are taken sample by sample."""
+    try:
+        check_deterministic(network, data[0])
+    except NotDeterministicError as error:
+        raise penchant.Error(
+            f"curvature needs a network that is a function of one sample: {error}"
+        ) from error
+
+
+def loss_of(options: Curvature, context: penchant.Context) -> str:
+    """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
+    trained = context.training.loss if context.training is not None else "cross-entropy"
+    loss = trained if options.loss == "training" else options.loss
+    for name, text in conventions(loss, "mean").items():
+        context.conventions[f"curvature: {name}"] = text
+    biases = "with their layer's weights" if options.bias else "left out"
+    context.conventions["curvature: biases"] = biases
+    return str(loss)
+
+
+def _check_coverage(covered: Coverage, options: Factored, context: penchant.Context) -> None:
+    """What cannot be represented is refused, or recorded where it was accepted."""
+    missing = covered.report()
+    name = options.name
+    if not covered.layers:
+        raise penchant.Error(
+            f"{name} represents linear layers and convolutions, found none: {missing}"
+        )
+    if not missing:
+        return
+    if options.uncovered == "refuse":
+        raise penchant.Error(
+            f"{name} cannot represent {missing}; uncovered = accept leaves them out"
+        )
+    share = f"{covered.share:.4%} of the parameters are"
+    context.conventions[f"{name}: not represented"] = f"{missing}; {share}"

@@ -1,0 +1,236 @@
+"""Figures of the probe `curvature-proxies`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    GREEN,
+    ORANGE,
+    RED,
+    TEAL,
+    VIOLET,
+    captioned,
+    log_ticks,
+)
+
+SHOWN = 8  # layers in a figure of spectra, evenly spread
+COLOURS = {"exact": BLUE, "kfac": ORANGE, "cfac": GREEN, "empirical-fisher": VIOLET}
+OTHERS = (RED, TEAL)
+LABELS = {
+    "exact": "Gauss-Newton",
+    "kfac": "KFAC",
+    "cfac": "CFAC",
+    "empirical-fisher": "empirical Fisher",
+}
+MARKERS = "o^x+sd"
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """All figures the result has arrays for."""
+    drawn = {
+        "errors": errors(result),
+        "spectra-last": spectra(result, last=True),
+        "spectra": spectra(result),
+        "leading": leading(result),
+    }
+    if "cosine-class" in result.arrays:
+        drawn["cosines"] = cosines(result)
+    return drawn
+
+
+def _proxies(result: penchant.Result) -> list[str]:
+    prefix = "layer-alignment-"
+    return [name.removeprefix(prefix) for name in result.arrays if name.startswith(prefix)]
+
+
+def _layers(result: penchant.Result) -> Sequence[str]:
+    return result.labels["layers"]
+
+
+def _colour(result: penchant.Result, name: str) -> str:
+    if name in COLOURS:
+        return COLOURS[name]
+    unknown = [each for each in _proxies(result) if each not in COLOURS]
+    return OTHERS[unknown.index(name) % len(OTHERS)]
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name, name)
+
+
+def _evenly(count: int) -> list[int]:
+    places = np.linspace(0, count - 1, min(SHOWN, count))
+    return sorted({int(round(place)) for place in places})
+
+
+def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
+    """A row a layer and a column a proxy, as in figures 11 (last layer) and 12."""
+    proxies, layers = _proxies(result), _layers(result)
+    rows = [len(layers) - 1] if last else _evenly(len(layers))
+    height = (3.2 if last else 1.75) * len(rows) + 1.1
+    figure = Figure(figsize=(3.4 * len(proxies) + 0.6, height))
+    axes = figure.subplots(len(rows), len(proxies), squeeze=False, sharex="row", sharey="row")
+    for row, layer in zip(axes, rows):
+        for panel, name in zip(row, proxies):
+            _two_spectra(panel, result, layer, name)
+        row[0].set_ylabel(f"layer {layers[layer]}\ndensity", fontsize=9)
+        log_ticks(*row)
+    for panel, name in zip(axes[0], proxies):
+        panel.set_title(_label(name), fontsize=10)
+        panel.legend(fontsize=7, loc="upper right")
+    for panel in axes[-1]:
+        panel.set_xlabel("log10 of the eigenvalue")
+        panel.tick_params(labelbottom=True)
+    where = "in the last layer" if last else "layer by layer"
+    return captioned(
+        figure,
+        "The better the proxy, the more its spectrum covers that of Gauss-Newton.",
+        title=f"Spectra of proxies over the exact one, {where}",
+    )
+
+
+def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) -> None:
+    grid = result.arrays["spectrum-grid"][layer]
+    smallest = 1 / result.arrays["layer-parameters"][layer]
+    floor = 0.01 * smallest
+    for each in ("exact", name):
+        colour = _colour(result, each)
+        density = np.maximum(result.arrays[f"spectrum-{each}"][layer], floor)
+        panel.semilogy(grid, density, color=colour, linewidth=1, label=_label(each))
+        panel.fill_between(grid, floor, density, color=colour, alpha=0.2, linewidth=0)
+    every = ("exact", *_proxies(result))
+    highest = max(result.arrays[f"spectrum-{each}"][layer].max() for each in every)
+    # a single eigenvalue, a decade wide, would be at `smallest`
+    panel.set_ylim(0.1 * smallest, 30 * highest)
+    panel.tick_params(labelsize=8)
+
+
+def errors(result: penchant.Result) -> Figure:
+    """Relative error, trace and shared eigenvectors by depth, with nulls."""
+    layers = _layers(result)
+    places = np.arange(len(layers))
+    arrays = result.arrays
+    figure = Figure(figsize=(11.5, 4.0))
+    left, middle, right = figure.subplots(1, 3)
+    for name in _proxies(result):
+        shown = {"color": _colour(result, name), "markersize": 4, "label": _label(name)}
+        left.plot(places, arrays[f"layer-error-{name}"], "o-", **shown)
+        null = arrays.get(f"layer-error-{name}-null")
+        if null is not None:
+            stderr = arrays.get(f"layer-error-{name}-null-stderr")
+            label = f"{_label(name)}, classes permuted"
+            left.errorbar(places, null, stderr, fmt=":", color=shown["color"], label=label)
+        ratio = arrays[f"layer-trace-{name}"] / arrays["layer-trace-exact"]
+        middle.plot(places, ratio, "o-", **shown)
+        right.plot(places, arrays[f"layer-overlap-{name}"], "o-", **shown)
+    middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
+    right.plot(places, arrays["layer-overlap-null"], ":", color=FAINT, label="random vectors")
+    left.set(ylabel="relative error")
+    left.set_ylim(bottom=0)
+    middle.set(ylabel="trace / exact trace", yscale="log")
+    log_ticks(middle)
+    right.set(ylabel="overlap of the first C eigenvectors", ylim=(0, 1.05))
+    for panel in (left, middle, right):
+        panel.set_xlabel("layer")
+        _name_layers(panel, layers)
+    handles, labels = left.get_legend_handles_labels()
+    random, what = right.get_legend_handles_labels()
+    handles, labels = handles + random[-1:], labels + what[-1:]
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    return captioned(
+        figure,
+        "A proxy is good where its error is small, its trace ratio 1 and its overlap 1; dotted: "
+        "what groups without meaning give.",
+        title="How far proxies are from Gauss-Newton",
+    )
+
+
+def _name_layers(panel: Axes, layers: Sequence[str]) -> None:
+    long = max(map(len, layers)) > 3 or len(layers) > 12
+    panel.set_xticks(
+        np.arange(len(layers)),
+        layers,
+        rotation=60 if long else 0,
+        ha="right" if long else "center",
+        fontsize=8,
+    )
+
+
+def leading(result: penchant.Result) -> Figure:
+    """Leading eigenvalues by rank: where the outliers are."""
+    layers = _layers(result)
+    shown = _evenly(len(layers))
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(2.9 * columns + 0.4, 2.5 * rows + 1.2))
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel in axes[len(shown) :]:
+        panel.set_axis_off()
+    for panel, layer in zip(axes, shown):
+        _ranked(panel, result, layer)
+        count = result.arrays["layer-outliers-exact"][layer]
+        panel.axvline(count + 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+        panel.set_title(f"layer {layers[layer]}: gap after {count:.0f}", fontsize=9)
+        panel.set_xlabel("rank")
+        log_ticks(panel)
+    axes[0].set_ylabel("eigenvalue")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    return captioned(
+        figure,
+        "Dotted: the largest gap of the exact spectrum, searched after 2 to 2 C eigenvalues.",
+        title="Leading eigenvalues of Gauss-Newton and of its proxies",
+    )
+
+
+def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
+    for name, marker in zip(("exact", *_proxies(result)), MARKERS):
+        values = result.arrays[f"leading-{name}"][layer]
+        kept = values > 1e-14 * values.max()
+        ranks = np.arange(1, len(values) + 1)[kept]
+        colour = _colour(result, name)
+        panel.semilogy(ranks, values[kept], marker, color=colour, markersize=4, label=_label(name))
+
+
+def cosines(result: penchant.Result) -> Figure:
+    """Cosines of class means with products of means by depth, beside those of another class."""
+    layers = _layers(result)
+    figure = Figure(figsize=(8.4, 4.0))
+    axes = figure.subplots(1, 2, sharey=True)
+    titles = {"class": "cos(g_c, h_c x delta_c)", "cross": "cos(g_cc', h_c x delta_cc')"}
+    for panel, (kind, title) in zip(axes, titles.items()):
+        _cosines_by_depth(panel, result, f"cosine-{kind}", BLUE, "o-", "own class")
+        _cosines_by_depth(panel, result, f"cosine-{kind}-null", FAINT, "s:", "another class (null)")
+        panel.set_title(title, fontsize=10)
+        panel.set(xlabel="layer", ylim=(-0.05, 1.05))
+        _name_layers(panel, layers)
+    axes[0].set_ylabel("cosine")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8)
+    return captioned(
+        figure,
+        "At 1 a class mean of gradients is the product of the means of features and errors; "
+        "median and 5 to 95 % over classes.",
+        title="Are class means products of means?",
+    )
+
+
+def _cosines_by_depth(
+    panel: Axes, result: penchant.Result, name: str, colour: str, style: str, label: str
+) -> None:
+    """Median over classes, or pairs of them, with the middle 90 %."""
+    found = result.arrays[name]
+    values = found.reshape(len(found), -1)
+    if found.ndim == 3:
+        values = values[:, ~np.eye(found.shape[1], dtype=bool).ravel()]
+    low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
+    places = np.arange(len(found))
+    panel.plot(places, middle, style, color=colour, markersize=4, label=label)
+    panel.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -1,0 +1,254 @@
+"""The probe `curvature-proxies`: how well proxies stand for the Gauss-Newton matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.statistics import null_of
+from penchant_numerics.trainer import outputs
+from torch import Tensor, nn
+
+from penchant_curvature.declarations import CurvatureProxies
+from penchant_curvature.estimators.measured_curvature import loss_of
+from penchant_curvature.numerics import class_means
+from penchant_curvature.numerics.linear_layers import coverage
+from penchant_curvature.probes.layer_comparison import (
+    EXACT,
+    MEANS,
+    chosen_samples,
+    measure_layer,
+    measured_network,
+)
+
+FEW = 3  # samples a class that carry the curvature, below which errors say little
+
+Shards = list[dict[str, Any]]
+
+
+def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result:
+    """Measure layers one by one, spread over workers, and put them together."""
+    proxies = _proxies(context)
+    network, data = measured_network(context), chosen_samples(context)
+    classes = context.data.classes
+    layers = _shared_layers(context, network, data)
+    if options.last is not None:
+        layers = layers[-options.last :]
+    shards = list(context.map(measure_layer, layers))
+
+    arrays = _arrays(shards, proxies, classes)
+    arrays |= _cosines(shards, classes)
+    quantities = {"effective-samples": _effective_samples(context, network, data, classes)}
+    share = coverage(network, data.inputs).share
+    quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
+    missing = [name for name, value in arrays.items() if not torch.isfinite(value).all()]
+    for name in proxies:
+        _say_how(context, name, layers, shards)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options, data, classes),
+        missing=tuple(missing),
+        labels={"layers": tuple(name or "(the network)" for name in layers)},
+    )
+
+
+def _proxies(context: penchant.Context) -> list[str]:
+    """Labels of what is compared with the exact matrix."""
+    chosen = context.estimators("curvature")
+    names = [each.name for each in chosen]
+    if names.count(EXACT) != 1 or len(names) < 2:
+        raise penchant.Error(
+            f"curvature-proxies compares {EXACT}, once, with other estimators; "
+            f"found {', '.join(names)}"
+        )
+    return [each.label for each in chosen if each.name != EXACT]
+
+
+def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples) -> list[str]:
+    """Layers that all estimators have, in the order of the network."""
+    found = [list(each(network, data)) for each in context.estimators("curvature")]
+    layers = [name for name in found[0] if all(name in names for names in found)]
+    if not layers:
+        some = " and ".join(", ".join(names[:4]) for names in found)
+        raise penchant.Error(f"the estimators have no layer in common, found {some}")
+    order = {name: number for number, (name, _) in enumerate(network.named_modules())}
+    return sorted(layers, key=lambda name: order.get(name, -1))
+
+
+def _effective_samples(
+    context: penchant.Context, network: nn.Module, data: Samples, classes: int
+) -> penchant.Quantity:
+    """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T."""
+    (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
+    if loss_of(exact.options, context) == "squared-error":
+        return penchant.Quantity(len(data.labels), exact=True)
+    given = outputs(network, data.inputs).double()
+    if given.shape[1] == 1:
+        given = torch.cat([torch.zeros_like(given), given], dim=1)
+    p = given.softmax(1)
+    weights = (p * (1 - p)).sum(1)
+    count = float(weights.sum().square() / weights.square().sum())
+    if count < FEW * classes:
+        context.warn(
+            f"{count:.1f} of {len(weights)} samples carry the curvature, less than {FEW} a class: "
+            "errors of proxies depend on these few"
+        )
+    return penchant.Quantity(count, exact=True)
+
+
+def _rows(shards: Shards, name: str) -> Tensor:
+    """What all layers found, a row each."""
+    found = []
+    for shard in shards:
+        found.append(torch.as_tensor(shard[name], device="cpu", dtype=torch.float64))
+    return torch.stack(found)
+
+
+def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tensor]:
+    """One row a layer."""
+    size = _rows(shards, "size")
+    arrays = {
+        "layer-parameters": size,
+        "layer-overlap-null": (classes / size).clamp(max=1.0),
+        "spectrum-grid": _rows(shards, "grid"),
+    }
+    for name in ("exact", *proxies):
+        for kind in ("trace", "outliers", "gap"):
+            arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+        arrays[f"leading-{name}"] = _rows(shards, f"leading-{name}")
+        arrays[f"spectrum-{name}"] = _rows(shards, f"spectrum-{name}")
+        stderr = _spectrum_stderr(shards, name)
+        if stderr is not None:
+            arrays[f"spectrum-{name}-stderr"] = stderr
+    for name in proxies:
+        for kind in ("error", "alignment", "overlap"):
+            arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+        leading = arrays[f"leading-{name}"]
+        arrays[f"layer-shift-{name}"] = _shift(arrays["leading-exact"], leading, classes)
+    for name, nulls in _nulls(shards, proxies).items():
+        arrays[f"layer-error-{name}-null"] = nulls.mean(1)
+        if nulls.shape[1] > 1:
+            stderr = nulls.std(1) / nulls.shape[1] ** 0.5
+            arrays[f"layer-error-{name}-null-stderr"] = stderr
+    return arrays
+
+
+def _spectrum_stderr(shards: Shards, name: str) -> Tensor | None:
+    """Errors over start vectors, none in layers that are exact; unknown with one start vector."""
+    by_lanczos = [shard for shard in shards if not shard[f"exact-{name}"]]
+    if not by_lanczos or any(shard[f"spectrum-{name}-stderr"] is None for shard in by_lanczos):
+        return None
+    found = []
+    for shard in shards:
+        stderr = shard[f"spectrum-{name}-stderr"]
+        if stderr is None:
+            stderr = np.zeros_like(shard[f"spectrum-{name}"])
+        found.append(torch.as_tensor(stderr, device="cpu", dtype=torch.float64))
+    return torch.stack(found)
+
+
+def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
+    """Errors with labels permuted (layers, permutations), of proxies that use labels."""
+    found = {}
+    for name in proxies:
+        nulls = _rows(shards, f"error-{name}-nulls")
+        if nulls.shape[1]:
+            found[name] = nulls
+    return found
+
+
+def _shift(exact: Tensor, proxy: Tensor, classes: int) -> Tensor:
+    """Mean |log10 lambda_proxy - log10 lambda_exact| over the first C eigenvalues.
+
+    Of those that are not zero to rounding in the exact spectrum.
+    """
+    first, second = exact[:, :classes], proxy[:, :classes]
+    real = first > 1e-12 * first[:, :1]
+    away = second.clamp(min=1e-300).log10() - first.clamp(min=1e-300).log10()
+    return (away.abs() * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
+    """Cosines by layer and over all, beside them those with the features of another class."""
+    if any("means-inner" not in shard for shard in shards):
+        return {}
+    parts = []
+    for shard in shards:
+        numbers = [torch.as_tensor(shard[f"means-{name}"], device="cpu") for name in MEANS]
+        parts.append(class_means.MeanProducts(*[each.double() for each in numbers]))
+    each = [part.cosines() for part in parts]
+    found = torch.stack([*each, class_means.add(parts)])  # (layers + 1, C, C + 1, C)
+
+    # (layers + 1, C, C + 1): with the features of the class itself, and of the others
+    own = found.diagonal(dim1=1, dim2=3).transpose(1, 2)
+    other = (found.sum(3) - own) / (classes - 1)
+    arrays = {}
+    for suffix, cosines in (("", own), ("-null", other)):
+        arrays[f"cosine-class{suffix}"] = cosines[:-1, :, -1]
+        arrays[f"cosine-cross{suffix}"] = cosines[:-1, :, :-1]
+        arrays[f"cosine-class-all{suffix}"] = cosines[-1, :, -1]
+        arrays[f"cosine-cross-all{suffix}"] = cosines[-1, :, :-1]
+    return arrays
+
+
+def _quantities(
+    arrays: dict[str, Tensor], nulls: dict[str, Tensor], proxies: list[str], share: float
+) -> dict[str, penchant.Quantity]:
+    """Numbers of these samples; what is random about them is the null."""
+    found = {"covered": penchant.Quantity(share, exact=True)}
+    for name in proxies:
+        errors = arrays[f"layer-error-{name}"]
+        last, mean = {}, {}
+        if name in nulls:
+            last, mean = null_of(nulls[name][-1]), null_of(nulls[name].mean(0))
+        found[f"last-error-{name}"] = penchant.Quantity(errors[-1], exact=True, **last)
+        found[f"mean-error-{name}"] = penchant.Quantity(errors.mean(), exact=True, **mean)
+    if {"kfac", "cfac"} <= set(proxies):
+        better = arrays["layer-error-cfac"] < arrays["layer-error-kfac"]
+        found["cfac-better"] = penchant.Quantity(better.double().mean(), exact=True)
+    for kind in ("class", "cross"):
+        values = arrays.get(f"cosine-{kind}-all")
+        if values is None or not torch.isfinite(values).all():
+            continue
+        null = arrays[f"cosine-{kind}-all-null"]
+        wanted = torch.ones_like(values, dtype=torch.bool)
+        if kind == "cross":
+            wanted = ~torch.eye(len(values), device="cpu", dtype=torch.bool)
+        found[f"cosine-{kind}"] = penchant.Quantity(
+            values[wanted].mean(), exact=True, null=null[wanted].mean()
+        )
+    return found
+
+
+def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Shards) -> None:
+    """Which spectra are exact, and which leading eigenvalues did not converge."""
+    options: CurvatureProxies = context.options
+    late = [layer for layer, shard in zip(layers, shards) if not shard[f"exact-{name}"]]
+    how = "exact"
+    if late:
+        how = (
+            f"Lanczos of {options.lanczos_steps} steps and {options.starts} start vectors in "
+            f"{', '.join(late)}, else exact"
+        )
+    context.conventions[f"spectra of {name}"] = how
+    unsure = [layer for layer, shard in zip(layers, shards) if not shard[f"converged-{name}"]]
+    if unsure:
+        context.warn(f"leading eigenvalues of {name} did not converge in {', '.join(unsure)}")
+
+
+def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict[str, str]:
+    counts = torch.bincount(data.labels, minlength=classes).tolist()
+    return {
+        "samples": f"{len(data.labels)} of the {options.part} part, {min(counts)} to "
+        f"{max(counts)} of each class",
+        "relative error": "Frobenius norm of the difference over that of the exact matrix",
+        "batch-norm": "running statistics (evaluation mode)",
+        "outliers": "position in 2..2C of the largest gap in log eigenvalue",
+        "convolutions": "expanded over positions",
+        "null of errors": "labels permuted",
+        "null of cosines": "features of another class, mean over these",
+    }

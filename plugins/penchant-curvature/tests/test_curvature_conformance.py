@@ -1,0 +1,39 @@
+"""Every component, small, by the kit."""
+
+from penchant import testing
+
+SMALL = {
+    "per_class": 3,
+    "grid_points": 16,
+    "lanczos_steps": 8,
+    "permutations": 2,
+    "training": {"steps": 0},  # networks as they are drawn
+}
+
+# What is compared with is called `exact`, not by its estimator's name.
+OF_THE_EXACT_ONE = [
+    "last-error-ggn",
+    "mean-error-ggn",
+    "layer-error-ggn",
+    "layer-error-ggn-null",
+    "layer-alignment-ggn",
+    "layer-trace-ggn",
+    "layer-overlap-ggn",
+    "layer-shift-ggn",
+    "layer-outliers-ggn",
+    "layer-gap-ggn",
+    "leading-ggn",
+    "spectrum-ggn",
+]
+# Only what groups samples by their classes has permuted ones.
+WITHOUT_NULL = ["layer-error-kfac-null", "layer-error-empirical-fisher-null"]
+
+# Autograd learns of a device before its first backward pass, or never.
+with testing.emulated_device():
+    pass
+
+test_conforms = testing.conformance(
+    "penchant-curvature",
+    small={"curvature-proxies": SMALL},
+    conditional={"curvature-proxies": OF_THE_EXACT_ONE + WITHOUT_NULL},
+)
