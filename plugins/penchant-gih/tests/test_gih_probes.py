@@ -274,7 +274,7 @@ def test_evolution_stays_in_the_visible_subspace():
 
 
 def test_evolution_along_training_and_widths_has_one_row_each():
-    common = {"dataset": visible_samples, "networks": 96, "samples": 20, **SERIAL}
+    common = {"dataset": visible_samples, "networks": 36, "samples": 12, **SERIAL}
     steps = penchant.measure(
         "geometry-evolution", architecture=blind, at_steps=(0, 3), training=TRAINING, **common
     )
@@ -330,7 +330,7 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
 
 
 def test_isotropic_network_has_no_eigenvalue_beyond_its_null():
-    options = {"shape": (1, 8, 8), "networks": 2000, "null_draws": 100}
+    options = {"shape": (1, 8, 8), "networks": 1000, "null_draws": 50}
     architecture = {"name": "mlp", "widths": [64], "bias": False, "initialization": "gaussian"}
     result = penchant.measure("average-geometry", architecture=architecture, **options, **SERIAL)
     isotropy = result.quantities["corr-isotropic"]

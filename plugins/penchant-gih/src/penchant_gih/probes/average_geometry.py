@@ -52,7 +52,11 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         arrays["null-eigenvalues-spread"] = null.std(0)
     quantities = _quantities(found, spectra, null)
     missing = ("condition",) if quantities["condition"].missing else ()
-    return penchant.Result(quantities, arrays, missing=missing)
+    conventions = {
+        "errors": "jackknife over parts of the networks; for the ends of a nearly isotropic "
+        "spectrum, and so for the condition, it is up to three times too large"
+    }
+    return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
 
 
 def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:

@@ -52,10 +52,21 @@ def drawn_networks(
     for some in stacks(context, indices, largest=largest):
         if calibration is None:
             prepare = functools.partial(safe, batch_norm=batch_norm)
-            networks = draw(context.architecture, some, prepare=prepare)
+            networks = _as_prepared(draw(context.architecture, some, prepare=prepare))
             yield networks.to(context.device, context.dtype), some
         else:
             yield _calibrated(context, some, calibration), some
+
+
+def _as_prepared(networks: Ensemble) -> Ensemble:
+    """The same networks without tensors that their prepared module has no more.
+
+    Running statistics handed to a module that is to use those of its batch would be used.
+    """
+    module = networks.module
+    known = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
+    state = {name: tensor for name, tensor in networks.state.items() if name in known}
+    return Ensemble(module, state, networks.drawer)
 
 
 def stacks(

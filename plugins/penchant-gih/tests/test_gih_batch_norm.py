@@ -1,0 +1,85 @@
+"""Batch-norm statistics of the geometry: running, of the batch, calibrated."""
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from scipy.stats import t
+from torch import nn
+
+FAST = {"executor": "serial", "figures": False}
+POSITIONS, TAPS = 4, 3
+INPUTS = POSITIONS + TAPS - 1
+
+
+class NormalisedPositions(nn.Module):
+    """The network of corollary A.4: one linear kernel, each position normalised, their average."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.kernel = nn.Parameter(torch.empty(TAPS))
+        nn.init.normal_(self.kernel, 0.0, scale)
+        self.norm = nn.BatchNorm1d(POSITIONS, affine=False, eps=1e-12)
+
+    def forward(self, x):
+        patches = x.unfold(1, TAPS, 1)  # (samples, positions, taps)
+        return self.norm(patches @ self.kernel).mean(1, keepdim=True)
+
+
+def geometry(batch_norm, scale=1.0, networks=400, **options):
+    estimator = {"name": "average-geometry", "batch_norm": batch_norm, **options}
+    return penchant.measure(
+        "average-geometry",
+        architecture=lambda: NormalisedPositions(scale),
+        shape=(INPUTS,),
+        networks=networks,
+        estimators={"directions": estimator},
+        **FAST,
+    )
+
+
+def test_calibrated_statistics_of_white_inputs_give_the_inner_matrix_of_corollary_a_4():
+    """White inputs: sigma_j = s |theta|, so E[theta theta^T / sigma^2] = I / (taps s^2)."""
+    s = 0.5
+    result = geometry("calibrated", scale=s, networks=400)
+    # the calibration inputs are those of the probing law, N(0, 1)
+    P = np.zeros((INPUTS, TAPS))
+    for position in range(POSITIONS):
+        P[position + np.arange(TAPS), np.arange(TAPS)] += 1
+    exact = P @ P.T / (POSITIONS**2 * TAPS)
+    found, stderr = result.arrays["geometry"], result.arrays["geometry-stderr"]
+    # Student's t of six parts, corrected for 21 entries
+    assert (np.abs(found - exact) / stderr).max() < t.ppf(1 - 0.005 / 21, 5)
+    assert np.trace(found) == pytest.approx(np.trace(exact), rel=0.03)
+    assert result.conventions["batch-norm"] == "calibrated statistics"
+
+
+@pytest.mark.parametrize(("policy", "options"), [("calibrated", {}), ("batch", {"inputs": 8})])
+def test_normalised_networks_do_not_know_the_size_of_their_weights(policy, options):
+    small, large = (geometry(policy, scale, networks=60, **options) for scale in (1.0, 10.0))
+    plain = [geometry("running", scale, networks=60) for scale in (1.0, 10.0)]
+    traces = [result.quantities["trace"].value for result in (small, large)]
+    assert traces[0] == pytest.approx(traces[1], rel=1e-3)
+    ratio = plain[1].quantities["trace"].value / plain[0].quantities["trace"].value
+    assert ratio == pytest.approx(100, rel=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["running", "batch", "calibrated"])
+def test_trained_networks_are_probed_with_the_statistics_asked_for(policy):
+    circles = {"name": "two-circles", "input_shape": [4], "train": 40, "test": 20}
+    result = penchant.measure(
+        "geometry-training",
+        architecture={"name": "mlp", "widths": [4], "normalization": "batch"},
+        dataset=circles,
+        data="dataset",
+        batch_norm=policy,
+        trainings=4,
+        networks=24,
+        inputs=4,
+        at_steps=(0, 2),
+        training={"steps": 2, "batch": 20},
+        **FAST,
+    )
+    expected = {"running": "running statistics", "calibrated": "calibrated statistics"}
+    wanted = expected.get(policy, "statistics of the batch of probing inputs")
+    assert result.conventions["trained batch-norm"] == wanted

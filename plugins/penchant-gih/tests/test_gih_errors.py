@@ -1,0 +1,109 @@
+"""Standard errors against the spread over repetitions; what is missing is said to be."""
+
+import math
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant_gih.figures import average_geometry as average_geometry_figures
+from penchant_gih.numerics.advantage import advantage
+from penchant_gih.numerics.geometry import Geometry
+from penchant_gih.probes.average_geometry import _isotropy
+from penchant_gih.probes.input_curvature import second_share
+
+CPU = {"device": "cpu", "dtype": torch.float64}
+FAST = {"executor": "serial", "figures": False}
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator(device="cpu").manual_seed(seed), **CPU)
+
+
+def test_error_of_corr_isotropic_matches_its_spread():
+    """Norms that differ much between networks, and fewer than two networks an input."""
+    scale = torch.linspace(0.3, 1.0, 40, **CPU)
+    found = []
+    for seed in range(30):
+        sizes = normal(90, 1, seed=1000 + seed).exp()
+        geometry = Geometry(40, device="cpu")
+        geometry.add((normal(90, 40, seed=seed) * scale * sizes)[:, None])
+        quantity = _isotropy(geometry.directions())
+        found.append((quantity.value, quantity.stderr))
+    values, errors = np.array(found).T
+    assert 0.5 < np.median(errors) / values.std(ddof=1) < 2
+
+
+def test_an_advantage_of_few_trainings_that_agree_is_not_certain():
+    rng = np.random.default_rng(0)
+    right = rng.random((1, 3, 300)) < 0.8
+    other = rng.random((1, 3, 300)) < 0.8
+    # the second pair of trainings is right just where the first is
+    value, stderr = advantage(right.repeat(2, 0), other.repeat(2, 0))
+    assert value == pytest.approx(right.mean() - other.mean())
+    assert stderr > 0.01
+
+
+def test_no_advantage_is_seldom_far_from_zero():
+    """Two trainings of networks that are better or worse, on a test set with hard samples."""
+    rng = np.random.default_rng(1)
+    far, far_of_gaps = 0, 0
+    for _ in range(200):
+        hard = rng.random(200) * 0.9
+        skill = 0.05 * rng.standard_normal((2, 2, 3, 1))
+        ours, others = rng.random((2, 2, 3, 200)) < (1 - hard) + skill
+        value, stderr = advantage(ours, others)
+        far += abs(value) > 3 * stderr
+        gaps = ours.mean((1, 2)) - others.mean((1, 2))
+        far_of_gaps += abs(value) > 3 * gaps.std(ddof=1) / math.sqrt(2)
+    # the spread of two gaps alone, which the error used to be, is often far too small
+    assert far <= 14 and far_of_gaps >= 25
+
+
+def test_a_second_part_without_anything_in_common_has_an_error():
+    noise = normal(8, 30, seed=3)
+    inner = noise @ noise.T
+    inner -= torch.diag(inner.diagonal()) + 5.0  # products of different networks are negative
+    whole = torch.full((8, 8), 400.0, **CPU)
+    share = second_share(inner, whole)
+    assert share.value == 0 and 0.02 < share.stderr < 1
+    nothing = second_share(torch.zeros(8, 8, **CPU), whole)
+    assert nothing == (0.0, 0.0)
+
+
+def test_too_few_networks_give_missing_values_and_a_warning():
+    """Trainings are not thrown away because an unbiased norm is not positive at any step."""
+    result = penchant.measure(
+        "geometry-training",
+        architecture={"name": "mlp", "widths": [16]},
+        shape=(1, 16, 16),
+        data="flipped",
+        trainings=4,
+        networks=12,
+        inputs=1,
+        train=20,
+        test=10,
+        training={"steps": 4, "batch": 10},
+        **FAST,
+    )
+    assert result.status == "done"
+    assert math.isnan(result.quantities["peak-corr-gsg"].value)
+    assert "peak-corr-gsg" in result.missing and "corr-gsg" in result.missing
+    assert any("not positive" in text for text in result.warnings)
+
+
+def test_directions_are_drawn_in_the_shape_of_the_input():
+    """Colour images that are not square: one panel a direction, each with its own sides."""
+    from penchant_numerics.pictures import Figure
+
+    result = penchant.measure(
+        "average-geometry",
+        architecture={"name": "mlp", "widths": [4]},
+        shape=(3, 2, 5),
+        networks=24,
+        **FAST,
+    )
+    figure = average_geometry_figures.draw(result)["directions"]
+    assert isinstance(figure, Figure)
+    shown = [panel.images[0].get_array().shape for panel in figure.axes if panel.images]
+    assert set(shown) == {(2, 5, 3)}
