@@ -1,0 +1,79 @@
+"""Figures of the probe `tangent-kernel`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, spectrum
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """The spectrum with its trace ratios, and the alignment of every layer."""
+    return {"spectrum": _spectrum(result), "layers": _layers(result)}
+
+
+def _spectrum(result: penchant.Result) -> Figure:
+    """Eigenvalues on a logarithmic axis, and the share of the leading ones."""
+    figure = Figure(figsize=(9, 3.6))
+    left, right = figure.subplots(1, 2)
+    spectrum(result.arrays["eigenvalues"], axes=left, label="tangent kernel")
+
+    # how few of them make the trace
+    shares = result.arrays["trace-ratios"]
+    counts = np.arange(1, len(shares) + 1)
+    right.plot(counts, shares, color=BLUE)
+    for k in result.options["ratios"]:
+        if k <= len(shares):
+            right.plot(k, shares[k - 1], "o", color=ORANGE)
+            right.annotate(f" T_{k} = {shares[k - 1]:.2f}", (k, shares[k - 1]), va="top")
+    right.set_xscale("log")
+    right.set_xlabel("leading eigenvalues")
+    right.set_ylabel("share of the trace")
+    right.set_ylim(0, 1.05)
+    rank = result.quantities["effective-rank"]
+    caption = f"Where the spectrum falls fast, few functions are learnt; effective rank {rank}."
+    return captioned(figure, caption, title="Spectrum of the tangent kernel")
+
+
+def _layers(result: penchant.Result) -> Figure:
+    """Alignment and trace of every layer's part, from the input to the output."""
+    names = result.labels["layers"]
+    places = np.arange(len(names))
+    figure = Figure(figsize=(max(7.0, 0.35 * len(names) + 3), 4))
+    left, right = figure.subplots(1, 2)
+    left.errorbar(
+        places,
+        result.arrays["layer-cka"],
+        result.arrays["layer-cka-stderr"],
+        fmt="o-",
+        color=BLUE,
+        capsize=2,
+        label="of the layer",
+    )
+    left.plot(places, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
+    whole = result.quantities["cka"]
+    left.axhline(whole.value, color=FAINT, linestyle=":", label="of the whole kernel")
+    left.set_ylabel("alignment with the labels (CKA)")
+    left.set_ylim(bottom=0)
+    left.legend()
+
+    right.bar(
+        places,
+        result.arrays["layer-trace"],
+        yerr=result.arrays["layer-trace-stderr"],
+        color=GREEN,
+        capsize=2,
+    )
+    right.set_ylabel("trace of the layer's part")
+    for panel in (left, right):
+        _name_layers(panel, names)
+    caption = f"Layers differ in how well their features point to the labels; all: {whole}."
+    return captioned(figure, caption, title="Alignment layer by layer")
+
+
+def _name_layers(panel: Axes, names: tuple[str, ...]) -> None:
+    """Layers along the axis, by name."""
+    panel.set_xlabel("layer")
+    panel.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)

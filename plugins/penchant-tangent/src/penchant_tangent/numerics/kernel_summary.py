@@ -1,0 +1,152 @@
+"""What is told of a tangent kernel: effective rank, trace, trace ratios, alignment with labels.
+
+Standard errors over samples are the jackknife's: samples are left out in groups, and the kernel of
+the others is a part of the whole kernel, centred anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.moments import effective_rank
+from penchant_numerics.spectra import trace_ratios
+from penchant_numerics.statistics import jackknife
+from torch import Tensor
+
+from penchant_tangent.numerics.label_alignment import alignment, centred_targets
+
+
+class Summary(NamedTuple):
+    """A kernel on some samples: all eigenvalues, and numbers by name."""
+
+    eigenvalues: Tensor
+    numbers: dict[str, float]
+
+
+def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int]) -> Summary:
+    """Summarise a kernel.
+
+    Args:
+        K: The kernel (n C, n C), not centred.
+        targets: What outputs should be, (n, C), not centred.
+        centring: As in `kernel_alignment.centre`.
+        ratios: The k of trace ratios; beyond all eigenvalues the ratio is 1.
+
+    Returns:
+        Eigenvalues, descending, and `effective-rank`, `cka`, `cka-uncentred`, `trace` and
+        `trace-ratio-k` by name.
+    """
+    centred = centre(K.double(), outputs=targets.shape[1], centring=centring)
+    eigenvalues = torch.linalg.eigvalsh(centred).flip(0)
+    numbers = {
+        "effective-rank": effective_rank(eigenvalues),
+        "cka": float(alignment(centred, centred_targets(targets, centring))),
+        "cka-uncentred": float(alignment(K.double(), targets)),
+        "trace": float(centred.trace()),
+    }
+    shares = trace_ratios(eigenvalues)
+    for k in ratios:
+        last = min(k, len(shares)) - 1
+        numbers[f"trace-ratio-{k}"] = float(shares[last])
+    return Summary(eigenvalues, numbers)
+
+
+def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator[Tensor]:
+    """The samples that stay where one of `groups` groups is left out, for each of them."""
+    places = torch.arange(count, device=device)
+    for group in range(groups):
+        yield places[places % groups != group]
+
+
+def among(K: Tensor, kept: Tensor, *, outputs: int) -> Tensor:
+    """The kernel (m C, m C) among some samples of a kernel (n C, n C)."""
+    four = K.reshape(len(K) // outputs, outputs, -1, outputs)
+    rows = four[kept]
+    both = rows[:, :, kept]
+    return both.reshape(len(kept) * outputs, -1)
+
+
+def summary_stderr(
+    K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int], groups: int
+) -> dict[str, float]:
+    """Standard errors over samples of what `summarise` tells, by the jackknife.
+
+    Args:
+        K: The kernel (n C, n C), not centred, its samples in random order.
+        targets: What outputs should be, (n, C).
+        centring: As in `kernel_alignment.centre`.
+        ratios: The k of trace ratios.
+        groups: How many groups of samples are left out, one after another.
+
+    Returns:
+        The errors by name.
+    """
+    count, outputs = targets.shape
+    replicates: dict[str, list[float]] = {}
+    for kept in without_groups(count, groups, device=K.device):
+        part = among(K, kept, outputs=outputs)
+        found = summarise(part, targets[kept], centring=centring, ratios=ratios)
+        # a trace is a sum over samples: that of fewer is scaled up to all
+        found.numbers["trace"] *= count / len(kept)
+        for name, value in found.numbers.items():
+            replicates.setdefault(name, []).append(value)
+    return {name: jackknife(values) for name, values in replicates.items()}
+
+
+class LayerSummary(NamedTuple):
+    """Every layer's part of a kernel, in order: alignment and trace, with errors over samples."""
+
+    cka: np.ndarray
+    cka_stderr: np.ndarray
+    trace: np.ndarray
+    trace_stderr: np.ndarray
+
+
+def summarise_layers(
+    kernels: Mapping[str, Tensor], targets: Tensor, *, centring: str, groups: int
+) -> LayerSummary:
+    """Alignment and trace of the kernels of layers.
+
+    Args:
+        kernels: Kernels (n C, n C) by layer, not centred.
+        targets: What outputs should be, (n, C).
+        centring: As in `kernel_alignment.centre`.
+        groups: Groups of samples that the jackknife leaves out.
+
+    Returns:
+        Arrays (layers,).
+    """
+    count, outputs = targets.shape
+    everything = torch.arange(count, device=targets.device)
+    whole = _layer_numbers(kernels, targets, everything, centring=centring)
+    replicates = []
+    for kept in without_groups(count, groups, device=targets.device):
+        replicates.append(_layer_numbers(kernels, targets, kept, centring=centring))
+    errors = jackknife(np.stack(replicates))
+    return LayerSummary(whole[0], errors[0], whole[1], errors[1])
+
+
+def _layer_numbers(
+    kernels: Mapping[str, Tensor], targets: Tensor, kept: Tensor, *, centring: str
+) -> np.ndarray:
+    """Alignment and trace (2, layers) among some samples; traces are scaled up to all."""
+    count, outputs = targets.shape
+    wanted = centred_targets(targets[kept], centring)
+    found = []
+    for K in kernels.values():
+        part = among(K, kept, outputs=outputs).double()
+        part = centre(part, outputs=outputs, centring=centring)
+        trace = float(part.trace()) * count / len(kept)
+        found.append((aligned(part, wanted), trace))
+    return np.array(found).T
+
+
+def aligned(K: Tensor, targets: Tensor) -> float:
+    """The alignment of a centred kernel; 0 where it vanishes, as that of a dead layer does."""
+    if not bool(K.any()):
+        return 0.0
+    return float(alignment(K, targets))

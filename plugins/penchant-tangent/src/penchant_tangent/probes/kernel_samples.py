@@ -1,0 +1,42 @@
+"""Samples on which a kernel is measured, and what its outputs should be there."""
+
+from __future__ import annotations
+
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from torch import Generator, Tensor
+
+from penchant_tangent.numerics.label_alignment import targets_of
+
+
+def drawn(samples: Samples, count: int, generator: Generator) -> Samples:
+    """`count` of the samples in random order; all of them where there are fewer."""
+    order = torch.randperm(len(samples.labels), generator=generator, device="cpu")
+    return samples.select(order[:count].to(samples.labels.device))
+
+
+def targets(samples: Samples, context: penchant.Context) -> Tensor:
+    """What the outputs of the context's networks should be on samples, (n, C)."""
+    return targets_of(
+        samples.labels,
+        outputs=context.architecture.outputs,
+        classes=context.data.classes,
+    )
+
+
+CENTRING = {
+    "outputs": "features around each output's own mean over samples",
+    "all": "features around one mean over samples and outputs",
+    "none": "features as they are",
+}
+
+
+def kernel_conventions(centring: str, samples: int) -> dict[str, str]:
+    """What makes kernels incomparable."""
+    return {
+        "kernel": f"sum over parameters on {samples} samples, not divided by their number",
+        "centring": CENTRING[centring],
+        "labels": "one-hot, one vector of all samples and outputs; -1 and 1 with one output",
+        "batch-norm": "running statistics",
+    }

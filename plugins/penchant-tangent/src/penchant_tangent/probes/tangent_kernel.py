@@ -1,0 +1,114 @@
+"""The probe `tangent-kernel`: spectrum and alignment of one network's tangent kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.spectra import trace_ratios
+from penchant_numerics.statistics import null_of
+from penchant_numerics.tangent_kernels import layer_kernels
+from torch import Tensor
+
+from penchant_tangent.declarations.kernels import TangentKernel
+from penchant_tangent.numerics.kernel_summary import (
+    Summary,
+    aligned,
+    summarise,
+    summarise_layers,
+    summary_stderr,
+)
+from penchant_tangent.numerics.label_alignment import alignment, centred_targets, permuted
+from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
+
+
+def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
+    """Take the kernel of every layer at the end of the training; they add up to the kernel."""
+    *_, (_, network) = context.trained()
+    part = getattr(context.data, options.part)
+    samples = drawn(part, options.samples, context.generator("samples"))
+    wanted = targets(samples, context)
+    kernels = layer_kernels(network, samples.inputs)
+    K = sum(kernels.values())
+
+    # the whole kernel, with labels in random order beside
+    orders = permuted(wanted, generator=context.generator("null"), draws=options.permutations)
+    summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    quantities = _quantities(K, wanted, orders, summary, options)
+    arrays: dict[str, Any] = {
+        "eigenvalues": summary.eigenvalues,
+        "trace-ratios": trace_ratios(summary.eigenvalues),
+    }
+
+    # its parts
+    arrays |= _layers(kernels, wanted, orders, options)
+    if options.keep_kernel:
+        arrays["kernel"] = K
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=kernel_conventions(options.centring, len(wanted)),
+        labels={"layers": tuple(kernels)},
+    )
+
+
+def _quantities(
+    K: Tensor, wanted: Tensor, orders: Tensor, summary: Summary, options: TangentKernel
+) -> dict[str, penchant.Quantity]:
+    """Numbers of the whole kernel with errors over samples, alignments with their nulls."""
+    errors = summary_stderr(
+        K,
+        wanted,
+        centring=options.centring,
+        ratios=options.ratios,
+        groups=options.groups,
+    )
+    nulls = _nulls(K.double(), orders, options.centring)
+    found = {}
+    for name, value in summary.numbers.items():
+        found[name] = penchant.Quantity(
+            value,
+            stderr=errors[name],
+            over="samples",
+            count=len(wanted),
+            **nulls.get(name, {}),
+        )
+    return found
+
+
+def _nulls(K: Tensor, orders: Tensor, centring: str) -> dict[str, dict[str, float | None]]:
+    """Alignments with labels in random order."""
+    centred = centre(K, outputs=orders.shape[2], centring=centring)
+    aligned_centred = alignment(centred, centred_targets(orders, centring))
+    return {
+        "cka": null_of(aligned_centred),
+        "cka-uncentred": null_of(alignment(K, orders)),
+    }
+
+
+def _layers(
+    kernels: dict[str, Tensor], wanted: Tensor, orders: Tensor, options: TangentKernel
+) -> dict[str, np.ndarray]:
+    """Alignment and trace of every layer's part."""
+    layers = summarise_layers(
+        kernels,
+        wanted,
+        centring=options.centring,
+        groups=options.groups,
+    )
+    # labels in random order know nothing of any layer
+    dealt = centred_targets(orders, options.centring)
+    nulls = []
+    for K in kernels.values():
+        part = centre(K.double(), outputs=wanted.shape[1], centring=options.centring)
+        found = [aligned(part, each) for each in dealt]
+        nulls.append(np.mean(found))
+    return {
+        "layer-cka": layers.cka,
+        "layer-cka-stderr": layers.cka_stderr,
+        "layer-cka-null": np.array(nulls),
+        "layer-trace": layers.trace,
+        "layer-trace-stderr": layers.trace_stderr,
+    }

@@ -1,0 +1,41 @@
+"""Every probe, small, by the kit; all of a probe's runs together show everything it declares."""
+
+import tempfile
+from pathlib import Path
+
+import torch
+from penchant import testing
+from penchant.testing.tiny import TINY, tiny_network
+
+# Autograd counts devices at its first backward pass, so the emulated one must be there before; and
+# it has no random numbers of its own, which a training seeds on every device.
+with testing.emulated_device():
+    torch.get_device_module("emulated").manual_seed = lambda seed: None
+
+
+def one_network():
+    """The weights of one network, so that seeds draw other samples for the same network."""
+    path = Path(tempfile.mkdtemp(prefix="penchant-")) / "one.pt"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        torch.save(tiny_network((4,), 3).state_dict(), path)
+    return {"name": "import", "factory": TINY, "weights": str(path)}
+
+
+FEW = {"steps": 6, "batch": 16, "learning_rate": 0.1}
+
+test_conforms = testing.conformance(
+    "penchant-tangent",
+    small={
+        "tangent-kernel": [
+            {
+                "architecture": one_network(),
+                "samples": 80,
+                "ratios": [2, 4],
+                "permutations": 20,
+                "keep_kernel": True,
+            },
+            {"samples": 16, "part": "test", "centring": "all", "groups": 4, "training": FEW},
+        ],
+    },
+)

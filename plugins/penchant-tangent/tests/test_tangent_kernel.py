@@ -1,0 +1,127 @@
+"""The probe `tangent-kernel` against dense derivatives and closed forms."""
+
+import numpy as np
+import pytest
+import torch
+from penchant import testing
+from penchant_numerics.kernel_alignment import centre, cka
+from penchant_tangent.numerics.kernel_summary import (
+    among,
+    summarise,
+    summarise_layers,
+    summary_stderr,
+)
+from penchant_tangent.numerics.label_alignment import (
+    alignment,
+    centred_targets,
+    expected_alignment,
+    permuted,
+    targets_of,
+)
+from penchant_tangent.probes.kernel_samples import drawn
+from penchant_tangent.probes.tangent_kernel import run
+
+
+def features(samples, outputs, width, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(samples * outputs, width, generator=generator, dtype=torch.float64)
+
+
+def labels_of(samples, classes, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(classes, (samples,), generator=generator)
+    return targets_of(labels, outputs=classes, classes=classes)
+
+
+@pytest.mark.parametrize("centring", ["outputs", "all", "none"])
+def test_the_short_alignment_is_cka_with_the_kernel_of_the_labels(centring):
+    Phi, Y = features(9, 3, 7), labels_of(9, 3)
+    K = Phi @ Phi.T
+    y = Y.flatten()
+    centred = centre(K, outputs=3, centring=centring)
+    short = alignment(centred, centred_targets(Y, centring))
+    assert float(short) == pytest.approx(cka(K, torch.outer(y, y), outputs=3, centring=centring))
+
+
+def test_the_null_of_permuted_labels_is_centred_on_its_expectation():
+    Phi, Y = features(12, 3, 20), labels_of(12, 3)
+    K = centre(Phi @ Phi.T, outputs=3)
+    Y = centred_targets(Y, "outputs")
+    generator = torch.Generator().manual_seed(2)
+    null = alignment(K, permuted(Y, generator=generator, draws=4000))
+    error = float(null.std()) / 4000**0.5
+    assert abs(float(null.mean()) - expected_alignment(K, Y)) < 3 * error
+
+
+def test_features_that_are_the_labels_align_fully_and_have_rank_one():
+    Y = labels_of(10, 2)
+    y = Y.flatten()
+    found = summarise(torch.outer(y, y), Y, centring="outputs", ratios=(1,))
+    assert found.numbers["cka"] == pytest.approx(1)
+    assert found.numbers["effective-rank"] == pytest.approx(1, abs=1e-6)
+    assert found.numbers["trace-ratio-1"] == pytest.approx(1)
+
+
+def test_one_output_tells_two_classes_by_minus_and_plus_one():
+    labels = torch.tensor([0, 1, 1])
+    assert targets_of(labels, outputs=1, classes=2).tolist() == [[-1.0], [1.0], [1.0]]
+    numbers = torch.tensor([0.5, 2.0])
+    assert targets_of(numbers, outputs=1, classes=0).tolist() == [[0.5], [2.0]]
+
+
+def test_labels_of_one_class_are_refused():
+    Y = targets_of(torch.zeros(4, dtype=torch.int64), outputs=2, classes=2)
+    with pytest.raises(ValueError, match="all the same"):
+        alignment(torch.eye(8).double(), centred_targets(Y, "outputs"))
+
+
+def test_the_jackknife_leaves_samples_out_of_the_kernel():
+    Phi = features(6, 2, 5)
+    kept = torch.tensor([0, 2, 5])
+    chosen = Phi.reshape(6, 2, 5)[kept].reshape(6, 5)
+    assert torch.allclose(among(Phi @ Phi.T, kept, outputs=2), chosen @ chosen.T)
+
+
+def test_the_error_of_the_trace_is_that_of_a_sum_over_samples():
+    Phi, Y = features(40, 1, 6), labels_of(40, 2)[:, :1]
+    errors = summary_stderr(Phi @ Phi.T, Y, centring="none", ratios=(), groups=40)
+    squares = Phi.square().sum(1)
+    assert errors["trace"] == pytest.approx(float(squares.std() * 40**0.5))
+
+
+def test_parts_of_layers_have_traces_that_add_up():
+    first, second, Y = features(8, 2, 3), features(8, 2, 4, seed=5), labels_of(8, 2)
+    kernels = {"a": first @ first.T, "b": second @ second.T, "dead": torch.zeros(16, 16)}
+    layers = summarise_layers(kernels, Y, centring="outputs", groups=4)
+    whole = summarise(kernels["a"] + kernels["b"], Y, centring="outputs", ratios=())
+    assert layers.trace.sum() == pytest.approx(whole.numbers["trace"])
+    assert layers.cka[2] == 0
+
+
+def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
+    parts = {"dtype": "float64", "samples": 10, "groups": 5, "keep_kernel": True}
+    context = testing.context("tangent-kernel", tmp_path, training={"steps": 0}, **parts)
+    result = run(context.options, context)
+    network = context.network().double()
+    inputs = drawn(context.data.train, 10, context.generator("samples")).inputs.double()
+
+    def outputs(values):
+        return torch.func.functional_call(network, values, (inputs,))
+
+    jacobians = torch.func.jacrev(outputs)(dict(network.named_parameters()))
+    rows = [each.reshape(30, -1) for each in jacobians.values()]
+    J = torch.cat(rows, 1).detach()
+    assert np.allclose(result.arrays["kernel"], J @ J.T, rtol=1e-9, atol=1e-12)
+
+    # kernel and metric share their spectrum, here centred around each output's mean
+    centred = J.reshape(10, 3, -1)
+    centred = (centred - centred.mean(0)).reshape(30, -1)
+    singular = torch.linalg.svdvals(centred).square()
+    assert np.allclose(result.arrays["eigenvalues"][:20], singular[:20], atol=1e-9)
+    assert result.quantities["trace"].value == pytest.approx(float(singular.sum()))
+    assert result.labels["layers"] == ("1", "3")
+
+
+def test_more_groups_than_pairs_of_samples_are_refused():
+    with pytest.raises(Exception, match="at most 4 groups, found 5"):
+        testing.context("tangent-kernel", samples=8, groups=5)
