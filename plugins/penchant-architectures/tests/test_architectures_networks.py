@@ -143,7 +143,7 @@ def vit_size(outputs, channels=3, width=192, hidden=768, patches=16):
         ),
         (
             "lenet",
-            {"hidden": [96, 67]},
+            {"widths": [96, 67]},
             convolution(3, 6, 5, 1) + convolution(6, 16, 5, 1) + linear(400, 96, 67, 10),
             None,
         ),

@@ -29,7 +29,7 @@ def build(options: LeNet, shape: tuple[int, ...], outputs: int) -> nn.Module:
         width = _shrunk(width, halving=halving)
     # What is left of the image is read as one vector.
     modules.append(nn.Flatten())
-    modules += layers.perceptron(inputs * height * width, options.hidden, outputs)
+    modules += layers.perceptron(inputs * height * width, options.widths, outputs)
     return initialise(nn.Sequential(*modules), options)
 
 

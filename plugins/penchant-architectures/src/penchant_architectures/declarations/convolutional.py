@@ -38,7 +38,7 @@ class LeNet(Drawn):
     target = "penchant_architectures.architectures.lenet:build"
 
     pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
-    hidden: tuple[int, ...] = penchant.option(
+    widths: tuple[int, ...] = penchant.option(
         (120, 84),
         "units of each hidden linear layer",
         at_least=1,
