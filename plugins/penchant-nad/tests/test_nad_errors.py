@@ -120,6 +120,20 @@ def test_eigenvalues_that_are_rounding_are_zero():
     assert participation.without_rounding(values[:2]).tolist() == [2.0, 1.0]
 
 
+def test_errors_of_eigenvalues_that_other_networks_would_not_have_are_missing():
+    """Leaving out two of 16 networks leaves 14 eigenvalues: of the last two nothing is known."""
+    result = penchant.measure(
+        "nad",
+        architecture={"name": "import", "factory": testing.TINY},
+        shape=(1, 6, 6),
+        networks=16,
+        executor="serial",
+    )
+    errors = result.arrays["eigenvalues-stderr"]
+    assert np.isnan(errors[14:]).all() and np.isfinite(errors[:14]).all()
+    assert (errors[:14] > 1e-6 * result.arrays["eigenvalues"][:14]).all()
+
+
 @pytest.mark.parametrize(
     ("shape", "panels"), [((1, 4, 6), 2), ((3, 4, 4), 2), ((2, 4, 4), 3), ((10,), 2)]
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from penchant import testing
 from penchant_nad.numerics import deviations, pooling
-from penchant_nad.numerics.lemma_2 import lemma_bound, tightness
+from penchant_nad.numerics.lemma_2 import Dipole, lemma_bound, tightness
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
 from penchant_numerics.correlation import corr_of_means as corr
 from penchant_numerics.correlation import rotated_corr_of_means as rotated_corr
@@ -148,11 +148,11 @@ def test_lemma_bound_holds_with_alpha_and_not_with_its_square():
     slopes, sizes = draws.normal(size=(4000, 5)), 1 + draws.exponential(size=(4000, 5))
     alpha, beta = 0.2, 0.05
     measured = (alpha * np.abs(slopes) + beta) * sizes
-    bound, stderr = lemma_bound(slopes, sizes, alpha, beta)
+    bound, stderr = lemma_bound(slopes, sizes, Dipole(alpha, beta))
     assert (measured.mean(0) < bound).all()
-    assert (measured.mean(0) > lemma_bound(slopes, sizes, alpha**2, beta)[0]).all()
+    assert (measured.mean(0) > lemma_bound(slopes, sizes, Dipole(alpha**2, beta))[0]).all()
     many = [
-        lemma_bound(each[:, :1], other[:, :1], alpha, beta)[0]
+        lemma_bound(each[:, :1], other[:, :1], Dipole(alpha, beta))[0]
         for each, other in zip(np.split(slopes, 20), np.split(sizes, 20))
     ]
     assert (
@@ -212,7 +212,7 @@ def test_tightness_is_as_uncertain_as_its_spread_over_networks():
     for _ in range(40):
         slopes = draws.normal(size=(64, 1)) * np.ones(5)  # all directions share their networks
         sizes = 1 + draws.exponential(size=(64, 1)) * np.ones(5)
-        value, error = tightness(slopes, sizes, 2.0, 0.0)
+        value, error = tightness(slopes, sizes, Dipole(2.0, 0.0))
         values.append(value)
         errors.append(error)
     assert 0.7 < np.mean(errors) / np.std(values) < 1.4

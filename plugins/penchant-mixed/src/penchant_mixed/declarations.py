@@ -28,10 +28,12 @@ class MixedDerivative(penchant.Estimator):
     role = "directions"
     target = "penchant_mixed.estimators.mixed_derivative:estimate"
 
+    # How and where the derivative is taken.
     method: str = penchant.option("exact", "how M is taken", choices=("exact", "finite-difference"))
     step: float = penchant.option(100.0, "step h of the finite differences", above=0)
     point: str = penchant.option("gaussian", "where M is taken", choices=("gaussian", "zero"))
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
+    # Large inputs and deep networks: pairs instead of the matrix.
     leading: int | None = penchant.option(
         None, "pairs to find without the matrix; none: the whole matrix", at_least=1
     )

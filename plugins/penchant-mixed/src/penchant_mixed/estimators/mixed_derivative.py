@@ -32,6 +32,7 @@ def estimate(
     if architecture.outputs > 2:
         found = f"found {architecture.outputs} outputs"
         raise penchant.Error(f"mixed-derivative needs one output or two logits, {found}")
+    # The whole matrix where it fits, else as many pairs as were asked for.
     if options.leading is None and size > LARGEST_MATRIX:
         need = f"the whole matrix of {size} inputs takes {8 * size**2 / 2**30:.1f} GiB"
         raise penchant.Error(f"{need}: set leading = k for the first k directions")
@@ -39,7 +40,12 @@ def estimate(
         most = f"leading must be at most {size}, the number of inputs"
         raise penchant.Error(f"{most}, found {options.leading}")
     find = _whole if options.leading is None else _leading
-    return find(options, context, size, networks)
+    return find(
+        options,
+        context,
+        size,
+        networks,
+    )
 
 
 def _a_shard(networks: int) -> int:
@@ -52,7 +58,11 @@ def _point(options: declarations.MixedDerivative, context: penchant.Context) -> 
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
+    noise = torch.randn(
+        shape,
+        generator=context.generator("point"),
+        device="cpu",
+    )
     return options.point_scale * noise
 
 
@@ -83,6 +93,7 @@ def _whole(
         a_shard=_a_shard(networks),
         shared={"point": _point(options, context)},
     )
+    # Shards go to the groups in turn.
     for number, shard in enumerate(shards):
         part = groups.parts[number % len(groups.parts)]
         part.merge(
@@ -114,18 +125,26 @@ def _leading(
     """A few pairs, by products that pass over all networks."""
     point = _point(options, context)
     cut = {"networks": networks, "a_shard": _a_shard(networks)}
-    shards = context.map(trace_estimates, shared={"point": point}, **cut)
+    shards = context.map(
+        trace_estimates,
+        shared={"point": point},
+        **cut,
+    )
+    # The trace, from random signs, because no diagonal is formed.
     traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in shards])
 
     def mean_product(vectors: Tensor) -> Tensor:
+        # One pass over all networks.
         shared = {"point": point, "vectors": vectors}
+        shards = context.map(product_sum, shared=shared, **cut)
         total = torch.zeros_like(vectors)
-        for shard in context.map(product_sum, shared=shared, **cut):
+        for shard in shards:
             total = total + torch.as_tensor(shard["products"], device="cpu")
         return total / networks
 
+    moment = Applied(size, mean_product, device="cpu", dtype=torch.float64)
     pairs = block_krylov_pairs(
-        Applied(size, mean_product, device="cpu", dtype=torch.float64),
+        moment,
         options.leading,
         generator=context.generator("start"),
         passes=options.iterations,
@@ -162,6 +181,7 @@ def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivativ
     drawn = draw(context.architecture, indices, prepare=safe)
     networks = drawn.to(context.device, context.dtype)
     point = context.shared["point"].to(context.dtype)
+    # Without a step the derivative is exact.
     step = options.step if options.method == "finite-difference" else None
 
     def states() -> Iterator[State]:
@@ -174,8 +194,14 @@ def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivativ
 def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M over a shard's networks, and the trace of each."""
     mixed, states = _networks(context, indices)
-    total = torch.zeros(mixed.size, mixed.size, device=context.device, dtype=torch.float64)
+    total = torch.zeros(
+        mixed.size,
+        mixed.size,
+        device=context.device,
+        dtype=torch.float64,
+    )
     traces = []
+    # Summed in double precision, whatever the networks have.
     for state in states:
         gram = mixed.gram(state).to(total.dtype)
         total += gram
@@ -187,7 +213,11 @@ def product_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M v over a shard's networks, for all vectors v, (vectors, D)."""
     mixed, states = _networks(context, indices)
     vectors = context.shared["vectors"].to(context.dtype)
-    total = torch.zeros(vectors.shape, device=context.device, dtype=torch.float64)
+    total = torch.zeros(
+        vectors.shape,
+        device=context.device,
+        dtype=torch.float64,
+    )
     for state in states:
         total += mixed.gram_times(state, vectors)
     return {"products": total}
@@ -198,6 +228,7 @@ def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tens
     mixed, states = _networks(context, indices)
     traces = []
     for index, state in zip(indices, states):
+        # A network has its signs whatever shard it is in.
         signs = torch.randint(
             2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"
         )

@@ -37,6 +37,7 @@ class GradientCovariance(penchant.Estimator):
     target = "penchant_nad.estimators.gradient_covariance:estimate"
     vectors_a_network = 1  # so there are no more directions than networks
 
+    # How and where gradients are taken.
     method: str = penchant.option(
         "finite-difference",
         "how gradients are taken",
@@ -62,6 +63,7 @@ class Nad(penchant.Probe):
     """
 
     name = "nad"
+    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output")
@@ -73,6 +75,7 @@ class Nad(penchant.Probe):
     }
     arrays = {
         "eigenvalues": "of the second moment, descending; 0 where they are rounding",
+        "eigenvalues-stderr": "over networks; missing where leaving out some leaves no eigenvalue",
         "directions": "NADs: orthonormal rows, in the order of eigenvalues",
         "residuals": "|G u - lambda u| of each pair, where pairs were found without the matrix",
         "null-edges": "smallest and largest eigenvalue of an isotropic architecture with the same "
@@ -106,6 +109,7 @@ class NadAgreement(penchant.Probe):
     """
 
     name = "nad-agreement"
+    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
     needs = ("architecture", "scalar-output")

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import penchant
 
+# Fixed bases of the input, and the architecture's own.
 BASES = ("dft-cosine", "dft-sine", "random", "canonical", "nad")
 
 # Training recipe of the paper; the clipping is in its published code only.
@@ -34,6 +35,7 @@ DIGITS = {
     "weight_decay": 5e-4,
 }
 
+# What figures have in common: every direction of a wave basis, or NADs of many networks.
 COSINES = {"basis": "dft-cosine", "every": 1, "training": TWENTY}
 NADS = {"basis": "nad", "networks": 10000, "training": TWENTY}
 
@@ -53,6 +55,7 @@ class DirectionalAccuracy(penchant.Probe):
     """
 
     name = "directional-accuracy"
+    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
     needs = ("architecture", "training", "scalar-output")
@@ -107,6 +110,7 @@ class DirectionalAccuracy(penchant.Probe):
         },
     }
 
+    # Which directions.
     basis: str = penchant.option("nad", "which directions", choices=BASES)
     indices: tuple[int, ...] | None = penchant.option(
         None, "which of the basis; none: every so many", at_least=0
@@ -116,6 +120,7 @@ class DirectionalAccuracy(penchant.Probe):
     directions: Any = penchant.option(
         None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
     )
+    # The data along each of them.
     epsilon: float = penchant.option(
         1.0, "distance of the classes from the plane between them", above=0
     )
@@ -127,6 +132,7 @@ class DirectionalAccuracy(penchant.Probe):
     )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)
+    # What is looked at.
     loss_target: float = penchant.option(0.01, "the small training loss of steps-to-loss", above=0)
     train_sizes: tuple[int, ...] | None = penchant.option(
         None, "further numbers of training samples, for accuracy-by-size", at_least=2
@@ -149,6 +155,7 @@ class PoisonedAccuracy(penchant.Probe):
     """
 
     name = "poisoned-accuracy"
+    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")
@@ -204,6 +211,7 @@ class FlippedAccuracy(penchant.Probe):
     """
 
     name = "flipped-accuracy"
+    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")

@@ -24,6 +24,7 @@ class Dipole(penchant.Probe):
     """
 
     name = "dipole"
+    renamed = {"samples": "basis_networks"}
     target = "penchant_nad.probes.dipole:run"
     figures = "penchant_nad.figures.dipole:draw"
     needs = ("architecture", "scalar-output")
@@ -47,6 +48,7 @@ class Dipole(penchant.Probe):
         "lemma-2": {"basis": "nad", "every": 8, "basis_networks": 10000, "networks": 1000},
     }
 
+    # Which directions.
     basis: str = penchant.option("dft-cosine", "which directions", choices=BASES)
     indices: tuple[int, ...] | None = penchant.option(
         None, "which of the basis; none: every so many", at_least=0
@@ -56,6 +58,7 @@ class Dipole(penchant.Probe):
     directions: Any = penchant.option(
         None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
     )
+    # The dipole along them, and the networks that see it.
     networks: int = penchant.option(64, "networks measured, half of them for the bound", at_least=8)
     alpha: float = penchant.option(2.0, "alpha of g(t) = alpha t^2/2 + beta t", at_least=0)
     beta: float = penchant.option(0.0, "beta of g", at_least=0)
@@ -80,6 +83,7 @@ class PoolingTheory(penchant.Probe):
     """
 
     name = "pooling-theory"
+    renamed = {"size": "inputs", "draws": "simulations", "networks": "trainings"}
     target = "penchant_nad.probes.pooling_theory:run"
     figures = "penchant_nad.figures.pooling_theory:draw"
     quantities = {
@@ -110,11 +114,13 @@ class PoolingTheory(penchant.Probe):
         "fig-4": {"simulations": 100000, "curves": 12, "steps": 2000, "trainings": 32},
     }
 
+    # Pooling.
     inputs: int = penchant.option(128, "inputs D", at_least=8)
     stride: int = penchant.option(4, "subsampling S", at_least=2)
     prefilter: str = penchant.option(
         "average", "filter before subsampling", choices=("none", "average", "low-pass")
     )
+    # The two classes, and how often they are simulated.
     epsilon: float = penchant.option(
         1.0, "distance of the classes from the plane between them", above=0
     )
@@ -123,6 +129,7 @@ class PoolingTheory(penchant.Probe):
     simulations: int = penchant.option(
         10000, "samples (and networks) simulated at each frequency", at_least=100
     )
+    # Training of the linear model.
     curves: int = penchant.option(5, "frequencies whose training is followed", at_least=1)
     curve_sigma: float = penchant.option(
         0.3, "standard deviation of the noise while training", above=0

@@ -37,17 +37,31 @@ def estimate(
     latest = torch.zeros(0, size, device=context.device)
     drawers = set()
 
-    # No gradient is kept, but for the last few.
+    # Gradients are added to the moment and forgotten, but for the last few.
     point = shared_point(options, context)
-    shards = context.map(gradients, networks=networks, a_shard=SHARD, shared={"point": point})
+    shards = context.map(
+        gradients,
+        networks=networks,
+        a_shard=SHARD,
+        shared={"point": point},
+    )
     for shard in shards:
         rows = torch.as_tensor(shard["gradients"], device=context.device)
         moment.add(rows)
         latest = torch.cat([latest.to(rows), rows])[-len(moment.parts) :]
         drawers.add(shard["drawer"])
 
-    conventions = _conventions(options, outputs=architecture.outputs, drawers=drawers)
-    found = directions_of(moment, centred=options.centred, conventions=conventions)
+    conventions = _conventions(
+        options,
+        outputs=architecture.outputs,
+        drawers=drawers,
+    )
+    found = directions_of(
+        moment,
+        centred=options.centred,
+        conventions=conventions,
+    )
+    # Parts that differ by a network would be taken for spread.
     if networks % len(moment.parts):
         spectra = left_out_spectra(
             moment, latest, centred=options.centred, rank=len(found.eigenvalues)
@@ -69,6 +83,7 @@ def _conventions(options: GradientCovariance, *, outputs: int, drawers: set[str]
 def _gradient(options: GradientCovariance) -> str:
     if options.method == "impulse":
         return "impulse: odd part of the bias-free network's answer to single pixels"
+    # The other two are taken at a point.
     where = "at zero"
     if options.point == "gaussian":
         where = f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
@@ -82,7 +97,11 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
+    noise = torch.randn(
+        shape,
+        generator=context.generator("point"),
+        device="cpu",
+    )
     return options.point_scale * noise
 
 
@@ -94,8 +113,14 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     networks = drawn.to(context.device, context.dtype)
 
     def take(chunk: int) -> Tensor:
-        return _take_gradients(options, networks, point, chunk)
+        return _take_gradients(
+            options,
+            networks,
+            point,
+            chunk,
+        )
 
+    # Gradients take networks at a time, differences take images.
     chunk = SHARD if options.method == "autograd" else chunk_size(context.device)
     return {"gradients": in_memory(take, chunk, context.warn), "drawer": drawn.drawer}
 
@@ -104,9 +129,19 @@ def _take_gradients(
     options: GradientCovariance, networks: Ensemble, point: Tensor, chunk: int
 ) -> Tensor:
     if options.method == "impulse":
-        return impulse_responses(networks, tuple(point.shape), like=point, chunk=chunk)
+        return impulse_responses(
+            networks,
+            tuple(point.shape),
+            like=point,
+            chunk=chunk,
+        )
     if options.method == "finite-difference":
-        return finite_differences(networks, point, step=options.step, chunk=chunk)
+        return finite_differences(
+            networks,
+            point,
+            step=options.step,
+            chunk=chunk,
+        )
     parts = [input_gradients(part, point[None])[:, 0] for part in networks.split(chunk)]
     return torch.cat(parts)
 

@@ -12,10 +12,21 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Both sides of lemma 2 and of the Markov bound, by direction."""
     figure = Figure(figsize=(9.0, 3.6))
     left, right = figure.subplots(1, 2)
-    _sides(left, result, "gradient-norm", "bound")
+    # Sizes span decades, shares do not.
+    _sides(
+        left,
+        result,
+        "gradient-norm",
+        "bound",
+    )
     left.set(ylabel="mean size of the dipole's gradient", yscale="log")
     log_ticks(left)
-    _sides(right, result, "exceedance", "markov-bound")
+    _sides(
+        right,
+        result,
+        "exceedance",
+        "markov-bound",
+    )
     right.set(ylabel="share of networks above eta")
     caption = (
         "Measured sides must not lie above their bounds by more than the errors allow. Left: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import penchant
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import (
     BLUE,
@@ -20,7 +21,7 @@ from penchant_numerics.pictures import (
 from penchant_nad.figures.errors import known_error
 from penchant_nad.figures.frequency_map import frequency_map
 
-SHOWN = 12  # loss curves
+SHOWN = 12  # curves of directions in one panel
 WINDOW = 10  # steps of a running mean
 
 
@@ -41,6 +42,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _accuracy(result: penchant.Result) -> Figure:
     arrays = result.arrays
+    # NADs have an eigenvalue, on an axis of its own.
     beside = None
     if "eigenvalues" in arrays:
         beside = Beside(arrays["eigenvalues"], "eigenvalue")
@@ -78,6 +80,7 @@ def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
         fmt="o",
         color=BLUE,
     )
+    # Every point has the index of its direction beside it.
     for index, value, height in zip(
         arrays["indices"], arrays["eigenvalues"], arrays["test-accuracy"]
     ):
@@ -88,8 +91,18 @@ def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
             xytext=(6, -10),
             fontsize=8,
         )
-    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
-    axes.set(xlabel="eigenvalue of the direction", ylabel="test accuracy", ylim=(0.4, 1.03))
+    axes.axhline(
+        0.5,
+        color=FAINT,
+        linewidth=0.8,
+        linestyle=":",
+        label="chance",
+    )
+    axes.set(
+        xlabel="eigenvalue of the direction",
+        ylabel="test accuracy",
+        ylim=(0.4, 1.03),
+    )
     axes.set_xscale("log")
     log_ticks(axes)
     axes.legend(loc="lower right")
@@ -109,6 +122,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
             title="Test accuracy by frequency",
         )
     }
+    # A map of steps where any direction reached the loss.
     steps = result.arrays["steps-to-loss"]
     if np.isfinite(steps).any():
         drawn = frequency_map(result, steps, label="steps to the loss asked for")
@@ -126,7 +140,9 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
     errors = known_error(result, "accuracy-by-size")
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
-    for number, colour in enumerate(palette(len(indices), ordered=True)):
+    # One curve a direction, shades along the index.
+    chosen = _some(len(indices))
+    for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
         axes.errorbar(
             sizes,
             accuracies[:, number],
@@ -135,8 +151,18 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
             color=colour,
             label=str(indices[number]),
         )
-    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="training samples", ylabel="test accuracy", xscale="log", ylim=(0.4, 1.03))
+    axes.axhline(
+        0.5,
+        color=FAINT,
+        linewidth=0.8,
+        linestyle=":",
+    )
+    axes.set(
+        xlabel="training samples",
+        ylabel="test accuracy",
+        xscale="log",
+        ylim=(0.4, 1.03),
+    )
     log_ticks(axes)
     axes.legend(title="index")
     caption = f"How many samples each direction needs; {_bars(result)}."
@@ -144,32 +170,55 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
 
 
 def _loss_curves(result: penchant.Result) -> Figure:
-    """A running mean of the training loss, for up to twelve directions."""
-    curves, indices = result.arrays["loss-curves"], result.arrays["indices"]
-    places = np.linspace(0, len(indices) - 1, min(SHOWN, len(indices)))
-    chosen = np.unique(places.round().astype(int))
+    """A running mean of the training loss, for some directions."""
+    indices = result.arrays["indices"]
     target = result.options.get("loss_target", 0.01)
+    chosen = _some(len(indices))
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
     for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
-        smooth = _running_mean(curves[number])
-        steps = np.arange(WINDOW, len(smooth) + WINDOW)
-        axes.plot(steps, smooth, color=colour, linewidth=1.1, label=str(indices[number]))
-        error = result.arrays.get("loss-curves-stderr")
-        if error is not None:
-            half = 2 * _running_mean(error[number])
-            low = np.maximum(smooth - half, smooth / 10)
-            axes.fill_between(steps, low, smooth + half, color=colour, alpha=0.2, linewidth=0)
+        _loss_curve(axes, result, number, colour)
+        # Where this direction's loss was small enough.
         reached = result.arrays["steps-to-loss"][number]
         if np.isfinite(reached):
-            axes.plot(reached, target, "o", color=colour, markersize=4)
-    axes.set(xlabel="step", ylabel=f"training loss, mean of {WINDOW} batches", yscale="log")
+            axes.plot(reached, target, "o", color=colour)
+    axes.set_xlabel("step")
+    axes.set_ylabel(f"training loss, mean of {WINDOW} batches")
+    axes.set_yscale("log")
     log_ticks(axes)
     axes.legend(title="index", ncols=2)
     caption = f"How fast each direction is learnt; dots mark where a loss of {target:g} is reached."
     return captioned(figure, caption, title="Training loss along each direction")
 
 
+def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -> None:
+    smooth = _running_mean(result.arrays["loss-curves"][number])
+    steps = np.arange(WINDOW, len(smooth) + WINDOW)
+    label = str(result.arrays["indices"][number])
+    axes.plot(steps, smooth, color=colour, linewidth=1.1, label=label)
+    error = result.arrays.get("loss-curves-stderr")
+    if error is None:
+        return
+    # A band of two standard errors; below zero a logarithmic axis has no place.
+    half = 2 * _running_mean(error[number])
+    low = np.maximum(smooth - half, smooth / 10)
+    axes.fill_between(
+        steps,
+        low,
+        smooth + half,
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
+    )
+
+
+def _some(count: int) -> list[int]:
+    """Places of at most so many directions that a legend can name them."""
+    places = np.linspace(0, count - 1, min(SHOWN, count))
+    return sorted({round(place) for place in places})
+
+
 def _running_mean(values: np.ndarray) -> np.ndarray:
-    means = np.convolve(values, np.full(WINDOW, 1 / WINDOW), mode="valid")
-    return np.maximum(means, 1e-12)
+    weights = np.full(WINDOW, 1 / WINDOW)
+    means = np.convolve(values, weights, mode="valid")
+    return np.maximum(means, 1e-12)  # a loss of exactly zero has no logarithm

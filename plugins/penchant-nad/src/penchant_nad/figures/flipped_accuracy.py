@@ -15,6 +15,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure = Figure(figsize=(4.8, 3.6))
     axes = figure.subplots()
     places = np.arange(2)
+    # Test and training beside each other, original and flipped.
     for shift, name, colour in ((-0.2, "test", BLUE), (0.2, "train", GREY)):
         axes.bar(
             places + shift,
@@ -26,9 +27,20 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             label=name,
         )
     chance = result.quantities["original-test-accuracy"].null
-    axes.axhline(chance, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
+    axes.axhline(
+        chance,
+        color=FAINT,
+        linewidth=0.8,
+        linestyle=":",
+        label="chance",
+    )
     names = result.labels.get("variants", ("original", "flipped"))
-    axes.set(xticks=places, xticklabels=names, ylabel="accuracy", ylim=(0, 1.05))
+    axes.set(
+        xticks=places,
+        xticklabels=names,
+        ylabel="accuracy",
+        ylim=(0, 1.05),
+    )
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Flipping loses nothing, so a lower accuracy on flipped images means that the network's "

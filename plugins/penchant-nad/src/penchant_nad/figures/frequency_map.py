@@ -27,6 +27,7 @@ def frequency_map(
     """
     cells, mirrored = _laid_out(result, values)
     height, width = cells.shape
+    # One row of cells for signals, a square for images.
     figure = Figure(figsize=(5.4, 4.6) if height > 1 else (6.4, 2.2))
     axes = figure.subplots()
     axes.set_facecolor("#e6e6e6")
@@ -43,18 +44,25 @@ def frequency_map(
     axes.set_ylabel("vertical frequency" if height > 1 else "")
     if height == 1:
         axes.set_yticks([])
-    figure.colorbar(drawn, ax=axes, label=label)
+    figure.colorbar(
+        drawn,
+        ax=axes,
+        label=label,
+    )
     return figure
 
 
 def _ends(count: int) -> tuple[float, float]:
     """The outer edges of cells whose centres are whole frequencies."""
-    return -(count // 2) - 0.5, count - count // 2 - 0.5
+    below = count // 2
+    above = count - below
+    return -below - 0.5, above - 0.5
 
 
 def _cross_out(axes: Axes, cells: np.ndarray) -> None:
     if not cells.any():
         return
+    # Few large cells take larger crosses than many small ones.
     height, width = cells.shape
     row, column = np.nonzero(cells)
     axes.scatter(
@@ -69,7 +77,11 @@ def _cross_out(axes: Axes, cells: np.ndarray) -> None:
 
 def _laid_out(result: penchant.Result, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The map of the input's grid; inputs of one dimension have one row."""
-    numbers = torch.tensor(values, dtype=torch.float64, device="cpu")
+    numbers = torch.tensor(
+        values,
+        dtype=torch.float64,
+        device="cpu",
+    )
     frequencies = torch.tensor(result.arrays["frequencies"], device="cpu")
     grid = tuple(result.arrays["grid"].tolist())
     cells, mirrored = layout(numbers, frequencies, grid)

@@ -12,6 +12,7 @@ MANY = 100  # directions from which on a second figure shows more of them
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Eigenvalues with the null of each index, and the directions as pictures of the input."""
+    # How strongly, then which.
     figures = {"eigenvalues": _eigenvalues(result)}
     shape = result.shape
     if shape is None or len(shape) > 3:
@@ -24,6 +25,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "frequency in the centre.",
         columns=6,
     )
+    # The paper's choice: the first twenty, and every fiftieth.
     if count >= MANY:
         further = list(range(50, min(count, 1001), 50))
         figures["directions-further"] = _directions(

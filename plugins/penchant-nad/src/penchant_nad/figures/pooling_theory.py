@@ -41,14 +41,36 @@ def _accuracy(result: penchant.Result) -> Figure:
         color=BLUE,
         label="simulation",
     )
-    axes.plot(places, arrays["theory"], color=ORANGE, label="theorem, corrected")
+    axes.plot(
+        places,
+        arrays["theory"],
+        color=ORANGE,
+        label="theorem, corrected",
+    )
+    # The paper's own versions, for comparison.
     for name, style, label in (
         ("theory-text", "--", "as printed in the text"),
         ("theory-supplement", ":", "in the supplement"),
     ):
-        axes.plot(places, arrays[name], style, color=GREY, linewidth=1, label=label)
-    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="frequency", ylabel="best accuracy behind pooling", ylim=(0.45, 1.03))
+        axes.plot(
+            places,
+            arrays[name],
+            style,
+            color=GREY,
+            linewidth=1,
+            label=label,
+        )
+    axes.axhline(
+        0.5,
+        color=FAINT,
+        linewidth=0.8,
+        linestyle=":",
+    )
+    axes.set(
+        xlabel="frequency",
+        ylabel="best accuracy behind pooling",
+        ylim=(0.45, 1.03),
+    )
     axes.legend()
     caption = "The corrected theorem goes through the simulated accuracies, dot by dot."
     return captioned(figure, caption, title="What pooling loses by frequency")
@@ -59,7 +81,13 @@ def _curvature(result: penchant.Result) -> Figure:
     arrays = result.arrays
     places = arrays["frequencies"]
     figure = Figure(figsize=(6.0, 4.6))
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    upper, lower = figure.subplots(
+        2,
+        1,
+        sharex=True,
+        height_ratios=(2, 1),
+    )
+    # Dots are measured, lines are the lemma.
     for name, colour, label in (
         ("curvature", BLUE, "filter"),
         ("theta-curvature", GREEN, "readout"),
@@ -97,10 +125,28 @@ def _loss_curves(result: penchant.Result) -> Figure:
     steps = np.arange(1, curves.shape[1] + 1)
     for number, colour in enumerate(palette(len(chosen), ordered=True)):
         curve = curves[number]
-        axes.plot(steps, curve, color=colour, linewidth=1.1, label=str(chosen[number]))
+        axes.plot(
+            steps,
+            curve,
+            color=colour,
+            linewidth=1.1,
+            label=str(chosen[number]),
+        )
+        # A band of two standard errors; below zero a logarithmic axis has no place.
         low = np.maximum(curve - half[number], curve / 10)
-        axes.fill_between(steps, low, curve + half[number], color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="step", ylabel="training loss (squared error)", yscale="log")
+        axes.fill_between(
+            steps,
+            low,
+            curve + half[number],
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
+        )
+    axes.set(
+        xlabel="step",
+        ylabel="training loss (squared error)",
+        yscale="log",
+    )
     log_ticks(axes)
     axes.legend(title="frequency", ncols=2)
     caption = "Where zeta is small the loss falls late; bands are two standard errors."

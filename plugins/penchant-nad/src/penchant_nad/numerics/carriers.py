@@ -15,7 +15,8 @@ from torch import Tensor
 
 def carriers_needed(classes: int, channels: int) -> int:
     """Consecutive NADs that a carrier takes: one for every `channels` pairs of classes."""
-    return math.ceil(math.ceil(classes / 2) / channels)
+    pairs = math.ceil(classes / 2)
+    return math.ceil(pairs / channels)
 
 
 def poisoned(images: Tensor, labels: Tensor, directions: Tensor, *, epsilon: float) -> Tensor:
@@ -27,12 +28,14 @@ def poisoned(images: Tensor, labels: Tensor, directions: Tensor, *, epsilon: flo
         directions: Unit rows (needed, H W), from the carrier's index on.
         epsilon: The size of the carrier.
     """
+    # Which channel and which direction each image's pair of classes has.
     rows = torch.arange(len(images), device=images.device)
     pairs = labels // 2
     channels = images.shape[1]
     planes = images.flatten(2).clone()  # (n, K, H W)
     chosen = directions.to(images.dtype)[pairs // channels]  # (n, H W)
 
+    # The projection is replaced; the rest of the channel stays.
     plane = planes[rows, pairs % channels]
     wanted = epsilon * (2 * (labels % 2) - 1).to(images.dtype)
     missing = wanted - (plane * chosen).sum(1)
@@ -43,7 +46,9 @@ def poisoned(images: Tensor, labels: Tensor, directions: Tensor, *, epsilon: flo
 def orthonormal(basis: Tensor) -> Tensor:
     """Rows made orthonormal again in their order, signs kept: stored ones have lost digits."""
     columns, triangle = torch.linalg.qr(basis.T.to(torch.float64))
-    return (columns * triangle.diagonal().sign()).T
+    # QR may turn a vector round; the sign of its own part says whether it did.
+    signs = triangle.diagonal().sign()
+    return (columns * signs).T
 
 
 def flip_matrix(basis: Tensor) -> Tensor:
@@ -52,6 +57,6 @@ def flip_matrix(basis: Tensor) -> Tensor:
 
 
 def flipped(images: Tensor, matrix: Tensor) -> Tensor:
-    """X' = U flip(U^T x), each channel by itself."""
+    """Images x' = U flip(U^T x), each channel by itself."""
     turned = images.flatten(2) @ matrix.T.to(images.dtype)
     return turned.reshape(images.shape)

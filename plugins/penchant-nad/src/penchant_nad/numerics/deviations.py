@@ -29,8 +29,19 @@ def largest_deviation(
         `value`, its `stderr`, and `null`, `null_spread`, `null_stderr`: the same of as many
         independent standard normal numbers.
     """
-    own = torch.as_tensor(scores, device="cpu", dtype=torch.float64)
-    noise = torch.randn(DRAWS, len(own), generator=generator, device="cpu", dtype=torch.float64)
+    own = torch.as_tensor(
+        scores,
+        device="cpu",
+        dtype=torch.float64,
+    )
+    noise = torch.randn(
+        DRAWS,
+        len(own),
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
+    )
+    # What drawing everything again would do to the scores, and to scores without an effect.
     again = _largest(own + noise, two_sided)
     return {
         "value": float(_largest(own, two_sided)),

@@ -1,9 +1,9 @@
 """Leaving one part of the networks out, with as many networks left whichever it is.
 
 A spectrum of T vectors in D > T dimensions has T eigenvalues, and its effective rank grows with T.
-Where the parts of a jackknife differ by one vector, that is taken for spread: with 300 vectors in
-eight parts the standard error of the effective rank came out 2 to 3 times too large. So a vector
-that one part has and another lacks is never left out.
+Where the parts of a jackknife differ by one vector, that is taken for spread: of 76 isotropic
+vectors in 96 dimensions the effective rank's standard error came out more than twice too large. So
+a vector that one part has and another lacks is never left out.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ def left_out_spectra(
     fewest = min(counts)
     if len(counts) < 2 or not fewest:
         return None
-    uneven = sum(counts) - fewest * len(counts)  # parts 0 to uneven - 1 have one vector more
+    # The first `uneven` parts have one vector more: the last ones that were added.
+    uneven = sum(counts) - fewest * len(counts)
     kept = latest[len(latest) - uneven :]
     spectra = []
     for number in range(len(counts)):
         moment = groups.whole(without=number)
+        # Put back what this part has and others lack.
         if number < uneven:
             moment.add(kept[number : number + 1])
         values = torch.linalg.eigvalsh(moment.matrix(centred=centred))

@@ -23,7 +23,12 @@ def steps_to_loss(losses: np.ndarray, target: float, window: int = WINDOW) -> fl
     >>> steps_to_loss(np.array([4.0, 2.0, 1.0, 0.5, 0.25]), 1.0, window=2)
     4.0
     """
-    window = max(1, min(window, len(losses)))
-    means = np.convolve(losses, np.full(window, 1 / window), mode="valid")
-    below = np.nonzero(means < target)[0]
-    return float(below[0] + window) if len(below) else math.nan
+    window = min(window, len(losses))
+    window = max(1, window)
+    weights = np.full(window, 1 / window)
+    means = np.convolve(losses, weights, mode="valid")
+    (below,) = np.nonzero(means < target)
+    if not len(below):
+        return math.nan
+    # The mean of a window belongs to its last step.
+    return float(below[0] + window)

@@ -13,6 +13,7 @@ measured. Arrays are (networks, directions); even rows are measured, odd ones gi
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from penchant_numerics.statistics import binomial_stderr, jackknife, mean_and_stderr
@@ -20,30 +21,40 @@ from penchant_numerics.statistics import binomial_stderr, jackknife, mean_and_st
 TINY = float(np.finfo(float).tiny)
 
 
-def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+class Dipole(NamedTuple):
+    """The function g(t) = alpha t^2 / 2 + beta t of a dipole."""
+
+    alpha: float
+    beta: float
+
+
+def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> np.ndarray:
     """|grad_theta q(v)| of each network and direction."""
-    return (alpha * np.abs(slopes) + beta) * sizes
+    growth = dipole.alpha * np.abs(slopes) + dipole.beta
+    return growth * sizes
 
 
 def lemma_bound(
-    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
+    slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Alpha sqrt(E s^2) sqrt(E |Mv|^2) + beta E|Mv|, and its standard error by the delta method."""
+    """The right side of lemma 2, and its standard error by the delta method."""
     squares, norms = slopes**2, sizes**2
     slope = np.maximum(np.sqrt(squares.mean(0)), TINY)
     size = np.maximum(np.sqrt(norms.mean(0)), TINY)
-    bound = alpha * slope * size + beta * sizes.mean(0)
-    influence = alpha * (squares / slope * size + norms / size * slope) / 2 + beta * sizes
+    bound = dipole.alpha * slope * size + dipole.beta * sizes.mean(0)
+
+    # What each network adds: the derivative of the bound by its share in the means.
+    by_slope = squares / slope * size
+    by_size = norms / size * slope
+    influence = dipole.alpha * (by_slope + by_size) / 2 + dipole.beta * sizes
     return bound, influence.std(0, ddof=1) / math.sqrt(len(slopes))
 
 
-def both_sides(
-    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
-) -> dict[str, np.ndarray]:
+def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> dict[str, np.ndarray]:
     """Both sides of lemma 2 with their standard errors."""
-    measured = gradient_sizes(slopes[::2], sizes[::2], alpha, beta)
-    bound, bound_stderr = lemma_bound(slopes[1::2], sizes[1::2], alpha, beta)
+    measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     mean, stderr = mean_and_stderr(measured, axis=0)
+    bound, bound_stderr = lemma_bound(slopes[1::2], sizes[1::2], dipole)
     return {
         "gradient-norm": mean,
         "gradient-norm-stderr": stderr,
@@ -52,26 +63,28 @@ def both_sides(
     }
 
 
-def tightness(
-    slopes: np.ndarray, sizes: np.ndarray, alpha: float, beta: float
-) -> tuple[float, float | None]:
+def tightness(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[float, float | None]:
     """Measured side over the bound, mean over directions; the error by leaving out two networks.
 
     Directions share their networks, so their spread says nothing about other networks.
     """
-    measured = gradient_sizes(slopes[::2], sizes[::2], alpha, beta)
+    measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     slopes, sizes = slopes[1::2], sizes[1::2]
-    pairs = min(len(measured), len(slopes))
+
+    def ratio(keep: np.ndarray) -> float:
+        mean = measured[keep[: len(measured)]].mean(0)
+        bound, _ = lemma_bound(slopes[keep[: len(slopes)]], sizes[keep[: len(sizes)]], dipole)
+        return float((mean / np.maximum(bound, TINY)).mean())
+
+    # A network of the measured side and one of the bound are left out together.
+    pairs = len(slopes)
+    everything = np.ones(len(measured), dtype=bool)
     without = []
     for pair in range(pairs):
-        mean = np.delete(measured, pair, axis=0).mean(0)
-        bound, _ = lemma_bound(
-            np.delete(slopes, pair, axis=0), np.delete(sizes, pair, axis=0), alpha, beta
-        )
-        without.append(float((mean / np.maximum(bound, TINY)).mean()))
-    bound, _ = lemma_bound(slopes, sizes, alpha, beta)
-    value = float((measured.mean(0) / np.maximum(bound, TINY)).mean())
-    return value, jackknife(without)
+        others = everything.copy()
+        others[pair] = False
+        without.append(ratio(others))
+    return ratio(everything), jackknife(without)
 
 
 def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
@@ -92,5 +105,8 @@ def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
 
 def excess(arrays: dict[str, np.ndarray], measured: str, bound: str) -> np.ndarray:
     """The excess of a measured side over its bound, in standard errors of the difference."""
-    spread = np.hypot(arrays[f"{measured}-stderr"], arrays[f"{bound}-stderr"])
-    return (arrays[measured] - arrays[bound]) / np.maximum(spread, TINY)
+    own = arrays[f"{measured}-stderr"]
+    of_bound = arrays[f"{bound}-stderr"]
+    spread = np.hypot(own, of_bound)
+    difference = arrays[measured] - arrays[bound]
+    return difference / np.maximum(spread, TINY)

@@ -21,15 +21,31 @@ _ROUNDING_UP = 1 / math.sqrt(12)  # standard deviation of a number between two w
 
 def without_rounding(eigenvalues: Tensor) -> Tensor:
     """Descending eigenvalues (k,) with exact zeros where a decomposition left its own rounding."""
+    # Backward stable decompositions err by about this much, relative to the largest.
     size = max(len(eigenvalues), 1)
     floor = size * torch.finfo(eigenvalues.dtype).eps * eigenvalues.abs().max()
     return torch.where(eigenvalues > floor, eigenvalues, torch.zeros_like(eigenvalues))
 
 
+def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
+    """Standard errors (k,) of eigenvalues, from spectra (parts, k) with one part left out.
+
+    With fewer networks than inputs a spectrum without some of them is shorter: of its last
+    eigenvalues nothing is left but rounding, so what they would do is not known, and is NaN.
+    """
+    # Zeros tell where at least one spectrum has ended.
+    kept = torch.stack([without_rounding(spectrum) for spectrum in spectra])
+    errors = np.asarray(jackknife(spectra))
+    gone = (kept == 0).any(0).cpu().numpy()
+    return np.where(gone, np.nan, errors)
+
+
 def directions_90(eigenvalues: Tensor) -> float:
     """How many leading eigenvalues carry 90 % of their sum."""
     sums = eigenvalues.clamp(min=0).cumsum(0)
-    return float((sums < SHARE * sums[-1]).sum() + 1)
+    wanted = SHARE * sums[-1]
+    fewer = (sums < wanted).sum()
+    return float(fewer + 1)
 
 
 def place_of_90(eigenvalues: Tensor) -> float:
@@ -40,6 +56,7 @@ def place_of_90(eigenvalues: Tensor) -> float:
     """
     sums = eigenvalues.clamp(min=0).cumsum(0)
     wanted = SHARE * sums[-1]
+    # Whole eigenvalues first, then the part of the next one that is still wanted.
     whole = int((sums < wanted).sum())
     before = sums[whole - 1] if whole else torch.zeros_like(wanted)
     return whole + float((wanted - before) / (sums[whole] - before))
@@ -56,10 +73,15 @@ def place_null(spectra: Tensor) -> dict[str, float | None]:
     """The null of `directions_90`, from spectra (draws, k) without an effect."""
     places = [place_of_90(spectrum) for spectrum in spectra]
     counts = [directions_90(spectrum) for spectrum in spectra]
+    # The spread of places, and of rounding them up.
     found = null_of(places)
     spread = found["null_spread"]
     if spread is None:
         return {**found, "null": float(np.mean(counts))}
     spread = math.hypot(spread, _ROUNDING_UP)
     error = spread / math.sqrt(len(counts))
-    return {"null": float(np.mean(counts)), "null_spread": spread, "null_stderr": error}
+    return {
+        "null": float(np.mean(counts)),
+        "null_spread": spread,
+        "null_stderr": error,
+    }

@@ -39,7 +39,12 @@ def frequencies(inputs: int, stride: int) -> list[int]:
     Where it is, the signal would meet its own mirror image.
     """
     folded = inputs // stride
-    return [each for each in range(1, inputs // 2 + 1) if 2 * each % folded]
+    highest = inputs // 2
+    found = []
+    for frequency in range(1, highest + 1):
+        if 2 * frequency % folded:
+            found.append(frequency)
+    return found
 
 
 class Accuracies(NamedTuple):
@@ -52,15 +57,24 @@ class Accuracies(NamedTuple):
 
 def bayes_accuracies(taps: Tensor, stride: int, chosen: list[int], ratio: float) -> Accuracies:
     """The theorem at these frequencies; `ratio` is eps / sigma."""
+    # Zeros of the filter are zeros up to rounding.
     power = torch.fft.fft(taps).abs().square()
-    power = power * (power > 1e-20 * power.max())  # zeros of the filter, up to rounding
-    size, folded = len(taps), len(taps) // stride
+    power = power * (power > 1e-20 * power.max())
+
+    # What subsampling folds onto a frequency.
+    size = len(taps)
+    folded = size // stride
     index = torch.tensor(chosen, device="cpu")
-    aliases = sum(power[(index + k * folded) % size] for k in range(1, stride))
-    g = torch.where(power[index] > 0, (power[index] / aliases).sqrt(), torch.zeros_like(aliases))
-    found = []
-    for factor in (1.0, math.sqrt(stride / 2), math.sqrt(stride) / 2):
-        found.append(torch.special.ndtr(ratio * g * factor))
+    aliases = torch.zeros(len(chosen), **HOST)
+    for k in range(1, stride):
+        aliases = aliases + power[(index + k * folded) % size]
+
+    # Where the filter lets nothing through, nothing can be told, whatever is folded onto it.
+    signal = power[index]
+    ratios = (signal / aliases).sqrt()
+    g = torch.where(signal > 0, ratios, torch.zeros_like(ratios))
+    factors = (1.0, math.sqrt(stride / 2), math.sqrt(stride) / 2)
+    found = [torch.special.ndtr(ratio * g * factor) for factor in factors]
     return Accuracies(*found)
 
 
@@ -94,10 +108,15 @@ def simulated_accuracy(
     size = len(taps)
     v = cosine((frequency,), (size,), **HOST)
     pooling = pooling_matrix(taps, stride)
-    noise = classes.sigma * torch.randn(simulations, size, generator=generator, **HOST)
+
+    # Noise has no part along the signal.
+    noise = classes.sigma * _normal((simulations, size), generator)
     noise = noise - torch.outer(noise @ v, v)
     labels = _signs((simulations,), generator)
-    pooled = (noise + classes.epsilon * labels[:, None] * v) @ pooling.T
+    signal = classes.epsilon * labels[:, None] * v
+
+    # The discriminant sees pooled samples only.
+    pooled = (noise + signal) @ pooling.T
     scores = pooled @ discriminant(pooling, v, classes)
     right = (scores > 0) == (labels > 0)
     return float(right.double().mean())
@@ -105,7 +124,12 @@ def simulated_accuracy(
 
 def _signs(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Labels -1 and 1."""
-    return 2.0 * torch.randint(2, shape, generator=generator, device="cpu") - 1
+    coins = torch.randint(2, shape, generator=generator, device="cpu")
+    return 2.0 * coins - 1
+
+
+def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    return torch.randn(*shape, generator=generator, **HOST)
 
 
 def discriminant(pooling: Tensor, v: Tensor, classes: Classes) -> Tensor:
@@ -114,10 +138,14 @@ def discriminant(pooling: Tensor, v: Tensor, classes: Classes) -> Tensor:
     A trace of isotropic noise decides where the pooled noise has none.
     """
     mean = classes.epsilon * pooling @ v
+
+    # The noise behind pooling, which had no part along v.
     across = pooling - torch.outer(pooling @ v, v)
     covariance = classes.sigma**2 * across @ across.T
-    floor = 1e-10 * covariance.trace() / len(covariance)
-    return torch.linalg.solve(covariance + floor * torch.eye(len(covariance), **HOST), mean)
+    count = len(covariance)
+    floor = 1e-10 * covariance.trace() / count
+    trace_of_noise = floor * torch.eye(count, **HOST)
+    return torch.linalg.solve(covariance + trace_of_noise, mean)
 
 
 class Curvature(NamedTuple):
@@ -136,10 +164,14 @@ def curvature_law(
     power = response.square()
     index = torch.tensor(chosen, device="cpu")
     folded = len(response) // stride
-    together = power.unflatten(0, (stride, folded)).sum(0)
     signal, noise = classes.epsilon**2, classes.sigma**2
-    phi = 2 / stride * power[index] * (signal + noise)
-    theta = 2 / stride * (noise * together[index % folded] + signal * power[index])
+    own = power[index]
+    phi = 2 / stride * own * (signal + noise)
+
+    # A weight of the readout sees all frequencies that are folded onto its own.
+    together = power.unflatten(0, (stride, folded)).sum(0)
+    theirs = together[index % folded]
+    theta = 2 / stride * (noise * theirs + signal * own)
     return phi, theta
 
 
@@ -164,17 +196,20 @@ def measured_curvature(
         simulations: Networks that are drawn, each with a sample of its own.
         generator: A generator on the CPU.
     """
-    size, folded = len(response), len(response) // stride
-    theta = torch.randn(simulations, folded, generator=generator, **HOST)
-    phi = torch.randn(simulations, size, generator=generator, **HOST)
-    x = torch.randn(simulations, size, generator=generator, **HOST)
+    size = len(response)
+    folded = size // stride
+    theta = _normal((simulations, folded), generator)
+    phi = _normal((simulations, size), generator)
+    noise = _normal((simulations, size), generator)
     y = _signs((simulations,), generator)
-    x = classes.sigma * x
+    x = classes.sigma * noise
     x[:, frequency] += classes.epsilon * y
 
     def loss(theta: Tensor, phi: Tensor) -> Tensor:
-        return (y - pooled_output(theta, phi, response, x, stride)).square()
+        output = pooled_output(theta, phi, response, x, stride)
+        return (y - output).square()
 
+    # One weight of the filter is moved, then one of the readout.
     step = torch.zeros(size, **HOST)
     step[frequency] = 1
     along_phi = [loss(theta, phi + sign * step) for sign in (-1, 0, 1)]
@@ -186,14 +221,19 @@ def measured_curvature(
 
 def _second_difference(losses: list[Tensor]) -> tuple[float, float]:
     """Mean and standard error of loss(-1) - 2 loss(0) + loss(1)."""
-    second = losses[0] - 2 * losses[1] + losses[2]
-    return float(second.mean()), float(second.std() / math.sqrt(len(second)))
+    before, here, behind = losses
+    second = before - 2 * here + behind
+    stderr = second.std() / math.sqrt(len(second))
+    return float(second.mean()), float(stderr)
 
 
 def pooled_output(theta: Tensor, phi: Tensor, response: Tensor, x: Tensor, stride: int) -> Tensor:
     """f(x) = theta.A (m * phi * x), row by row; theta (..., M), phi and x (..., D)."""
-    folded = (response * phi * x).unflatten(-1, (stride, theta.shape[-1])).sum(-2)
-    return (theta * folded).sum(-1) / math.sqrt(stride)
+    filtered = response * phi * x
+    outputs = theta.shape[-1]
+    folded = filtered.unflatten(-1, (stride, outputs)).sum(-2)
+    read = (theta * folded).sum(-1)
+    return read / math.sqrt(stride)
 
 
 class Descent(NamedTuple):
@@ -225,19 +265,21 @@ def loss_curves(
         descent: How it is trained.
         generator: A generator on the CPU.
     """
-    size, folded = len(response), len(response) // stride
+    size = len(response)
+    folded = size // stride
     trainings, batch = descent.trainings, descent.batch
-    theta = descent.std * torch.randn(trainings, 1, folded, generator=generator, **HOST)
-    phi = descent.std * torch.randn(trainings, 1, size, generator=generator, **HOST)
+    theta = descent.std * _normal((trainings, 1, folded), generator)
+    phi = descent.std * _normal((trainings, 1, size), generator)
     losses = []
     for _ in range(descent.steps):
-        x = classes.sigma * torch.randn(trainings, batch, size, generator=generator, **HOST)
+        x = classes.sigma * _normal((trainings, batch, size), generator)
         y = _signs((trainings, batch), generator)
         x[..., frequency] += classes.epsilon * y
 
         # One step of SGD; the trainings are independent, so the sum of losses keeps them apart.
         theta, phi = theta.requires_grad_(), phi.requires_grad_()
-        loss = (y - pooled_output(theta, phi, response, x, stride)).square().mean(1)
+        output = pooled_output(theta, phi, response, x, stride)
+        loss = (y - output).square().mean(1)
         along_theta, along_phi = torch.autograd.grad(loss.sum(), (theta, phi))
         theta = (theta - descent.rate * along_theta).detach()
         phi = (phi - descent.rate * along_phi).detach()

@@ -20,6 +20,7 @@ def accuracy_arrays(name: str, values: np.ndarray, samples: int) -> dict[str, np
         samples: Samples of each.
     """
     mean, stderr = accuracy(values, samples)
+    # The spread of trainings is known from two on.
     if values.shape[-1] > 1:
         return {name: mean, f"{name}-stderr": stderr}
     return {name: mean, f"{name}-sampling": binomial_stderr(mean, samples)}
@@ -40,7 +41,13 @@ def accuracy_quantity(
     over = f"trainings and {part} samples"
     if len(values) == 1:
         over = f"{part} samples of one training"
-    return penchant.Quantity(mean, stderr=stderr, over=over, count=samples, null=null)
+    return penchant.Quantity(
+        mean,
+        stderr=stderr,
+        over=over,
+        count=samples,
+        null=null,
+    )
 
 
 def conventions(trainings: int) -> dict[str, str]:

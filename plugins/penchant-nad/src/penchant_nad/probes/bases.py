@@ -37,10 +37,16 @@ def named_basis(options: Choice, context: penchant.Context, *, networks: int) ->
     size = math.prod(shape)
     if options.basis == "nad":
         return nad_basis(options.directions, context, networks=networks)
+    # Bases that do not depend on the architecture.
     if options.basis == "canonical":
         return Basis(torch.eye(size, **HOST))
     if options.basis == "random":
-        noise = torch.randn(size, size, generator=context.generator("basis"), **HOST)
+        noise = torch.randn(
+            size,
+            size,
+            generator=context.generator("basis"),
+            **HOST,
+        )
         return Basis(torch.linalg.qr(noise).Q.T)
     family = cosine_family if options.basis == "dft-cosine" else sine_family
     waves = family(_plane(shape), **HOST)
@@ -49,9 +55,12 @@ def named_basis(options: Choice, context: penchant.Context, *, networks: int) ->
 
 def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The grid a Fourier basis lives on: the input without its single channel."""
-    if len(shape) == 3 and shape[0] != 1:
-        raise penchant.Error(f"a DFT basis needs inputs of one channel, found shape {list(shape)}")
-    return shape[1:] if len(shape) == 3 else shape
+    if len(shape) < 3:
+        return shape
+    if shape[0] != 1:
+        found = f"found shape {list(shape)}"
+        raise penchant.Error(f"a DFT basis needs inputs of one channel, {found}")
+    return shape[1:]
 
 
 def nad_basis(stored: object, context: penchant.Context, *, networks: int) -> Basis:
@@ -59,6 +68,7 @@ def nad_basis(stored: object, context: penchant.Context, *, networks: int) -> Ba
     if stored is None:
         found: Directions = context.estimator("directions")(networks=networks)
         return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
+    # What was stored must fit, and may have lost its length in rounding.
     size = math.prod(context.architecture.shape)
     vectors = torch.as_tensor(stored, **HOST)
     if vectors.ndim != 2 or vectors.shape[1] != size:
@@ -82,6 +92,7 @@ def check_indices(options: Choice, context: penchant.Context, *, networks: int) 
     """Say before networks are drawn that a direction does not exist, or needs more of them."""
     if options.basis != "nad" or options.directions is not None or not options.indices:
         return
+    # No basis has more vectors than the input has values.
     size = math.prod(context.architecture.shape)
     last = max(options.indices)
     if last >= size:
@@ -100,6 +111,7 @@ def chosen_indices(options: Choice, basis: Basis) -> list[int]:
     indices = list(range(0, count, options.every))
     if options.indices is not None:
         indices = list(options.indices)
+    # Each of them must exist, once.
     if not indices:
         raise penchant.Error("indices must name at least one direction, found none")
     last = max(indices)

@@ -11,13 +11,13 @@ from penchant_numerics.derivatives import input_gradients
 from penchant_numerics.ensembles import draw
 from penchant_numerics.mixed import MixedDerivative
 from penchant_numerics.safety import safe
-from penchant_numerics.statistics import rank_correlation, varies
 from torch import Tensor
 
 from penchant_nad.declarations.theory import Dipole
 from penchant_nad.numerics import lemma_2
 from penchant_nad.numerics.deviations import largest_deviation
 from penchant_nad.probes.bases import check_indices, chosen_indices, named_basis
+from penchant_nad.probes.rank_correlations import rank_correlation_of
 
 SHARD = 8  # networks
 
@@ -27,21 +27,34 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
     check_indices(options, context, networks=options.basis_networks)
     basis = named_basis(options, context, networks=options.basis_networks)
     indices = chosen_indices(options, basis)
+
+    # All networks are looked at in one point, along the same directions.
     shape = context.architecture.shape
-    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
+    noise = torch.randn(
+        shape,
+        generator=context.generator("point"),
+        device="cpu",
+    )
     shared = {"point": options.point_scale * noise, "directions": basis.vectors[indices]}
     rows = list(
-        context.map(slopes_and_sizes, networks=options.networks, a_shard=SHARD, shared=shared)
+        context.map(
+            slopes_and_sizes,
+            networks=options.networks,
+            a_shard=SHARD,
+            shared=shared,
+        )
     )
 
+    # Even networks are measured, odd ones give the bound.
     slopes = np.concatenate([row["slopes"] for row in rows])  # (networks, directions)
     sizes = np.concatenate([row["sizes"] for row in rows])
+    dipole = lemma_2.Dipole(options.alpha, options.beta)
     arrays = {
         "indices": np.array(indices),
-        **lemma_2.both_sides(slopes, sizes, options.alpha, options.beta),
+        **lemma_2.both_sides(slopes, sizes, dipole),
         **lemma_2.markov_sides(slopes, options.eta),
     }
-    tightness, error = lemma_2.tightness(slopes, sizes, options.alpha, options.beta)
+    tightness, error = lemma_2.tightness(slopes, sizes, dipole)
     quantities = {
         **_excesses(arrays, context),
         "tightness": penchant.Quantity(
@@ -50,7 +63,12 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             over="networks (jackknife over pairs)",
             count=options.networks,
         ),
-        **_correlation(arrays, context),
+        **rank_correlation_of(
+            arrays["gradient-norm"],
+            arrays["bound"],
+            context,
+            over="directions",
+        ),
     }
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[indices]
@@ -73,6 +91,7 @@ def slopes_and_sizes(context: penchant.Context, indices: range) -> dict[str, Ten
     point = context.shared["point"].to(context.dtype)
     directions = context.shared["directions"].to(context.dtype)
 
+    # Gradients of all networks at once, mixed derivatives one by one.
     gradients = input_gradients(networks, point[None])[:, 0]
     mixed = MixedDerivative(networks.module, point)
     sizes = []
@@ -86,40 +105,33 @@ def _sizes(mixed: MixedDerivative, state: dict[str, Tensor], directions: Tensor)
     """|M v|; for many directions the matrix M^T M costs less than the products."""
     if 8 * len(directions) > mixed.size:
         products = directions @ mixed.gram(state)
-        return (products * directions).sum(1).clamp(min=0).sqrt()
+        squares = (products * directions).sum(1)
+        return squares.clamp(min=0).sqrt()  # rounding may be below zero
+
+    # M v comes tensor by tensor of the parameters.
     images = mixed.apply(state, directions)
-    squares = [image.flatten(1).square().sum(1) for image in images.values()]
-    return sum(squares).sqrt()
+    total = 0
+    for image in images.values():
+        total = total + image.flatten(1).square().sum(1)
+    return total.sqrt()
 
 
 def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """The largest excess of each measured side over its bound."""
     sides = {
+        # Lemma 2, and Markov's inequality.
         "largest-excess": ("gradient-norm", "bound"),
         "largest-markov-excess": ("exceedance", "markov-bound"),
     }
     found = {}
     for name, (measured, bound) in sides.items():
         scores = lemma_2.excess(arrays, measured, bound)
-        fields = largest_deviation(scores, generator=context.generator(name), two_sided=False)
+        fields = largest_deviation(
+            scores,
+            generator=context.generator(name),
+            two_sided=False,
+        )
         found[name] = penchant.Quantity(
             **fields, over="networks", count=context.options.networks, unit="standard errors"
         )
     return found
-
-
-def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
-    measured, bound = arrays["gradient-norm"], arrays["bound"]
-    if len(measured) < 3 or not varies(measured) or not varies(bound):
-        return {}
-    found = rank_correlation(measured, bound, generator=context.generator("permutations"))
-    quantity = penchant.Quantity(
-        found.value,
-        stderr=found.stderr,
-        over="directions",
-        count=found.count,
-        null=found.null,
-        null_spread=found.null_spread,
-        null_stderr=found.null_stderr,
-    )
-    return {"rank-correlation": quantity}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import binomial_stderr, mean_and_stderr, rank_correlation, varies
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
 from penchant_numerics.trainer import Trainer, evaluate
 from torch import Tensor
 
@@ -16,6 +16,7 @@ from penchant_nad.declarations.learning import DirectionalAccuracy
 from penchant_nad.numerics.first_passage import WINDOW, steps_to_loss
 from penchant_nad.probes import accuracies
 from penchant_nad.probes.bases import Basis, check_indices, chosen_indices, named_basis
+from penchant_nad.probes.rank_correlations import rank_correlation_of
 
 _FURTHER = 1_000_000  # network number of the next training of a direction
 
@@ -24,15 +25,23 @@ Rows = list[dict[str, Any]]
 
 def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Result:
     """Train fresh networks for each direction (and number of samples), each a shard of its own."""
+    # What cannot be is refused before networks are drawn.
     check_indices(options, context, networks=options.networks)
     basis = named_basis(options, context, networks=options.networks)
     indices = chosen_indices(options, basis)
+
+    # One training a shard; directions go to workers once, items name their place.
     sizes = _sizes(options)
     items = []
     for size in sizes:
         for place, index in enumerate(indices):
             for training in range(options.trainings):
-                item = {"place": place, "index": index, "training": training, "train": size}
+                item = {
+                    "place": place,
+                    "index": index,
+                    "training": training,
+                    "train": size,
+                }
                 items.append(item)
     shared = {"directions": basis.vectors[indices]}
     rows = list(context.map(train_along, items, shared=shared))
@@ -55,8 +64,11 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
 
 def _sizes(options: DirectionalAccuracy) -> list[int]:
     """Numbers of training samples: that of the probe first."""
-    further = options.train_sizes or ()
-    return [options.train, *(size for size in further if size != options.train)]
+    sizes = [options.train]
+    for size in options.train_sizes or ():
+        if size != options.train:
+            sizes.append(size)
+    return sizes
 
 
 def _conventions(options: DirectionalAccuracy) -> dict[str, str]:
@@ -76,19 +88,25 @@ def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, An
     loaded = context.dataset(
         "linearly-separable",
         direction=context.shared["directions"][item["place"]].cpu().numpy(),
-        size=list(context.architecture.shape),
+        input_shape=list(context.architecture.shape),
         epsilon=options.epsilon,
         margin=options.margin,
         sigma=options.sigma,
         train=item["train"],
         test=options.test,
     )
+    # The index, not the place: a direction has the same networks whatever others are chosen.
     number = item["index"] + _FURTHER * item["training"]
     network = context.network(number, outputs=2)
     seed = context.generator("training", number).initial_seed()
 
     # The loop itself, because the loss of every step is wanted.
-    trainer = Trainer(network, loaded.train, context.training, seed=seed)
+    trainer = Trainer(
+        network,
+        loaded.train,
+        context.training,
+        seed=seed,
+    )
     losses = np.zeros(trainer.total, np.float32)
 
     def keep(step: int, loss: float) -> None:
@@ -109,7 +127,8 @@ def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, An
 def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:
     """Values (directions, trainings, ...)."""
     values = np.array([row[name] for row in rows])
-    return values.reshape(-1, trainings, *values.shape[1:])
+    each = values.shape[1:]
+    return values.reshape(-1, trainings, *each)
 
 
 def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
@@ -119,6 +138,7 @@ def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
         name = f"{part}-accuracy"
         values = _by_training(rows, name, options.trainings)
         arrays |= accuracies.accuracy_arrays(name, values, samples)
+    # Losses have an error only over trainings.
     for name in ("final-loss", "loss-curves", "steps-to-loss"):
         values = _by_training(rows, name, options.trainings)
         arrays[name] = values.mean(1)
@@ -132,6 +152,7 @@ def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict
     """Test accuracies (sizes, directions), smallest size first."""
     values = _by_training(rows, "test-accuracy", options.trainings)
     values = values.reshape(len(sizes), -1, options.trainings)
+    # The probe's own number of samples stands first; here it takes its place.
     order = np.argsort(sizes)
     found = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
     return {"train-sizes": np.array(sizes)[order], **found}
@@ -142,6 +163,7 @@ def _of_basis(basis: Basis, indices: list[int], shape: Sequence[int]) -> dict[st
     arrays: dict[str, Any] = {}
     if basis.frequencies is not None:
         arrays["frequencies"] = _two_columns(basis.frequencies[indices])
+        # A figure lays frequencies out on the grid of the input.
         arrays["grid"] = np.array((1, *shape)[-2:])
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[indices]
@@ -159,6 +181,7 @@ def _warn_if_nothing_was_learnt(
     arrays: dict[str, Any], options: DirectionalAccuracy, context: penchant.Context
 ) -> None:
     """Some directions may well not be learnt; where none is, the recipe does not fit."""
+    # Within two standard errors of guessing.
     best = float(arrays["train-accuracy"].max())
     if best <= 0.5 + 2 * float(binomial_stderr(0.5, options.train)):
         context.warn(
@@ -172,10 +195,20 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     test = arrays["test-accuracy"]
     reached = np.isfinite([row["steps-to-loss"] for row in rows])
-    mean = penchant.Quantity.of(test, over="directions", null=0.5)
+    mean = penchant.Quantity.of(
+        test,
+        over="directions",
+        null=0.5,
+    )
+    # A single direction has no spread over directions, but one over its trainings.
     if len(test) == 1:
         values = np.array([row["test-accuracy"] for row in rows])
-        mean = accuracies.accuracy_quantity(values, context.options.test, part="test", null=0.5)
+        mean = accuracies.accuracy_quantity(
+            values,
+            context.options.test,
+            part="test",
+            null=0.5,
+        )
     quantities = {
         "test-accuracy": mean,
         "reached-share": penchant.Quantity(
@@ -185,16 +218,7 @@ def _quantities(
             count=len(reached),
         ),
     }
-    if len(test) > 2 and varies(test):
-        generator = context.generator("permutations")
-        found = rank_correlation(test, -arrays["indices"], generator=generator)
-        quantities["rank-correlation"] = penchant.Quantity(
-            found.value,
-            stderr=found.stderr,
-            over="directions",
-            count=found.count,
-            null=found.null,
-            null_spread=found.null_spread,
-            null_stderr=found.null_stderr,
-        )
+    # Positive where what comes first is learnt best.
+    order = -arrays["indices"]
+    quantities |= rank_correlation_of(test, order, context, over="directions")
     return quantities

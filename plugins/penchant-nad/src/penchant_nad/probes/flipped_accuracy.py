@@ -21,6 +21,7 @@ VARIANTS = ("original", "flipped")
 
 def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
     """Train and test on both representations."""
+    # A rotation needs a whole basis.
     plane = one_channel(context)
     size = math.prod(plane.architecture.shape)
     if options.directions is None and most_directions(plane, networks=options.networks) < size:
@@ -30,6 +31,7 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
     if len(basis) < size:
         raise penchant.Error(f"flipping needs all {size} NADs, found {len(basis)}")
 
+    # In single precision, which is that of the images.
     matrix = flip_matrix(orthonormal(basis)).to(torch.float32)
     items = []
     for variant in VARIANTS:
@@ -46,7 +48,12 @@ def train_variant(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
         matrix = context.shared["matrix"]
         train = Samples(flipped(train.inputs, matrix), train.labels)
         test = Samples(flipped(test.inputs, matrix), test.labels)
-    return train_and_test(context, train, test, item["training"])
+    return train_and_test(
+        context,
+        train,
+        test,
+        item["training"],
+    )
 
 
 def _result(
@@ -57,6 +64,7 @@ def _result(
     quantities = {}
     for part, samples in (("test", data.test), ("train", data.train)):
         name, count = f"{part}-accuracy", len(samples.labels)
+        # Rows are in the order of items: variant by variant.
         values = np.array([row[name] for row in rows]).reshape(2, options.trainings)
         arrays |= accuracies.accuracy_arrays(name, values, count)
         kind = "training" if part == "train" else part

@@ -12,7 +12,13 @@ def train_and_test(
 ) -> dict[str, float]:
     """Accuracies of one network; training number `training` begins alike for every variant."""
     network = context.network(training)
-    for _ in context.train(network, train, training, test=test):
+    # The number of the training is its key: variants of the images share it.
+    for _ in context.train(
+        network,
+        train,
+        training,
+        test=test,
+    ):
         pass
     _, train_accuracy = evaluate(network, train)
     _, test_accuracy = evaluate(network, test)

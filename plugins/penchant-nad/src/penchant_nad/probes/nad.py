@@ -21,12 +21,14 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         "eigenvalues": participation.without_rounding(found.eigenvalues),
         "directions": found.vectors,
     }
+    # How sure eigenvalues are, where the estimator tells.
     left_out = left_out_spectra(found)
     if left_out is not None:
-        arrays["eigenvalues-stderr"] = jackknife(left_out)
+        arrays["eigenvalues-stderr"] = participation.eigenvalue_stderr(left_out)
     if found.residuals is not None:
         arrays["residuals"] = found.residuals
 
+    # What they would be without a preference, index by index.
     null = _null(found, context)
     if null is not None:
         arrays["null-edges"] = torch.stack([null[:, -1].mean(), null[:, 0].mean()])
@@ -34,13 +36,18 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         arrays["null-eigenvalues-spread"] = null.std(0)
     if options.keep_matrix:
         arrays["second-moment"] = _matrix(found)
-    return penchant.Result(_quantities(found, left_out, null), arrays)
+    return penchant.Result(
+        _quantities(found, left_out, null),
+        arrays,
+        missing=("eigenvalues-stderr",),
+    )
 
 
 def _warn_of_few_networks(found: Directions, context: penchant.Context) -> None:
     """With one vector a network there are as many directions as networks."""
     size = found.vectors.shape[1]
     if found.networks < size and found.squared_norms is not None:
+        # An estimate that is centred has one direction less.
         kept = len(found.eigenvalues)
         counts = f"{found.networks} networks for {size} inputs"
         context.warn(f"{counts}: only the first {kept} directions mean anything")
@@ -56,8 +63,12 @@ def _matrix(found: Directions) -> Tensor:
 
 def left_out_spectra(found: Directions) -> Tensor | None:
     """Eigenvalues (parts, k) with one part of the networks left out, where the answer allows it."""
-    if found.jackknife is not None or found.parts is None or len(found.parts) < 2:
+    if found.jackknife is not None:
         return found.jackknife
+    if found.parts is None or len(found.parts) < 2:
+        return None
+
+    # Parts of nearly equal size have nearly equal weight.
     total = found.parts.sum(0)
     spectra = []
     for part in found.parts:
@@ -89,22 +100,26 @@ def _quantities(
         over="networks",
         count=found.networks,
     )
-    if found.residuals is not None:  # a few pairs say nothing about the whole spectrum
+    # A few pairs say nothing about the whole spectrum.
+    if found.residuals is not None:
         return {"trace": trace}
 
-    known = {}
+    ranks, counts = {}, {}
     if left_out is not None:
-        known = {"over": "networks (jackknife over parts)", "count": found.networks}
-    rank = penchant.Quantity(
-        effective_rank(found.eigenvalues),
-        stderr=None if left_out is None else jackknife([effective_rank(each) for each in left_out]),
-        **known,
-        **({} if null is None else null_of([effective_rank(each) for each in null])),
-    )
-    count = penchant.Quantity(
-        participation.directions_90(found.eigenvalues),
-        stderr=None if left_out is None else participation.place_stderr(left_out),
-        **known,
-        **({} if null is None else participation.place_null(null)),
-    )
-    return {"trace": trace, "effective-rank": rank, "directions-90": count}
+        over = {"over": "networks (jackknife over parts)", "count": found.networks}
+        ranks |= {"stderr": jackknife(_effective_ranks(left_out)), **over}
+        counts |= {"stderr": participation.place_stderr(left_out), **over}
+    if null is not None:
+        ranks |= null_of(_effective_ranks(null))
+        counts |= participation.place_null(null)
+    rank = effective_rank(found.eigenvalues)
+    count = participation.directions_90(found.eigenvalues)
+    return {
+        "trace": trace,
+        "effective-rank": penchant.Quantity(rank, **ranks),
+        "directions-90": penchant.Quantity(count, **counts),
+    }
+
+
+def _effective_ranks(spectra: Tensor) -> list[float]:
+    return [effective_rank(spectrum) for spectrum in spectra]

@@ -8,7 +8,7 @@ errors.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import penchant
 import torch
@@ -37,7 +37,8 @@ class Pair(NamedTuple):
 
     def without(self, group: int) -> Pair:
         """The other groups."""
-        keep = [number for number in range(len(self.first)) if number != group]
+        keep = list(range(len(self.first)))
+        keep.remove(group)
         return self._replace(first=self.first[keep], second=self.second[keep])
 
     def overlap(self) -> Tensor:
@@ -45,6 +46,12 @@ class Pair(NamedTuple):
         _, first = descending_eigh(self.first.mean(0))
         _, second = descending_eigh(self.second.mean(0))
         return nested_overlaps(first, second)[: self.rank]
+
+    def spectra(self) -> Tensor:
+        """Eigenvalues (2, D) of both mean moments, descending."""
+        first, _ = descending_eigh(self.first.mean(0))
+        second, _ = descending_eigh(self.second.mean(0))
+        return torch.stack([first, second])
 
 
 def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
@@ -57,13 +64,18 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
         )
     size = math.prod(context.architecture.shape)
     count = math.ceil(options.networks / options.groups)
+
+    # The moment of every group of both estimators.
     moments, one_vector_each = [], False
     for number in range(2):
-        answers = [_moment(options, context, number, group) for group in range(options.groups)]
-        moments.append(torch.stack([answer.matrix for answer in answers]))
-        norms = [answer.squared_norms for answer in answers]
-        one_vector_each = one_vector_each or any(each is not None for each in norms)
+        matrices = []
+        for group in range(options.groups):
+            answer = _moment(options, context, number, group)
+            matrices.append(answer.matrix)
+            one_vector_each = one_vector_each or answer.squared_norms is not None
+        moments.append(torch.stack(matrices))
 
+    # With one vector a network there are no more directions than networks.
     drawn = count * options.groups
     rank = min(size, drawn) if one_vector_each else size
     if rank < size:
@@ -83,6 +95,7 @@ def _moment(
     options: NadAgreement, context: penchant.Context, number: int, group: int
 ) -> Directions:
     """The moment over networks that no other group of either estimator has."""
+    # Networks are numbered on: those of the first estimator, then those of the second.
     count = math.ceil(options.networks / options.groups)
     own = context.scope(first=(number * options.groups + group) * count)
     found: Directions = own.estimators("directions")[number](networks=count)
@@ -96,51 +109,58 @@ def _moment(
 def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     groups, size = len(pair.first), pair.first.shape[-1]
     curve = pair.overlap()
+
+    # Everything again, with one group left out at a time.
     left_out = [pair.without(group) for group in range(groups)]
     curves = torch.stack([other.overlap() for other in left_out])
-    corrs = [corr_of_means(other.first, other.second) for other in left_out]
-    value = corr_of_means(pair.first, pair.second)
     networks = {"over": "networks (jackknife over groups)", "count": groups}
-    quantities = {
-        "corr": penchant.Quantity(
-            value,
-            stderr=known(jackknife(corrs)),
-            null=known(float(rotated_corr_of_means(pair.first, pair.second))),
-            null_spread=_rotated_spread(pair),
-            **networks,
-        ),
-        "mean-overlap": penchant.Quantity(
-            curve.mean(),
-            stderr=jackknife(curves.mean(1)),
-            null=(pair.rank + 1) / (2 * size),
-            null_spread=mean_overlap_spread(pair.rank, size),
-            **networks,
-        ),
-    }
-    values = [descending_eigh(moments.mean(0))[0] for moments in (pair.first, pair.second)]
+    overlap = penchant.Quantity(
+        curve.mean(),
+        stderr=jackknife(curves.mean(1)),
+        null=(pair.rank + 1) / (2 * size),
+        null_spread=mean_overlap_spread(pair.rank, size),
+        **networks,
+    )
+    corr = _corr(pair, left_out, networks)
+    counts = torch.arange(1, pair.rank + 1, device="cpu", dtype=torch.float64)
     arrays = {
         "overlap": curve,
         "overlap-stderr": jackknife(curves),
-        "overlap-null": torch.arange(1, pair.rank + 1, device="cpu", dtype=torch.float64) / size,
+        "overlap-null": counts / size,
         "overlap-null-spread": overlap_spreads(pair.rank, size),
-        "eigenvalues": torch.stack(values),
+        "eigenvalues": pair.spectra(),
     }
     conventions = {
         "estimators": " and ".join(labels),
         "networks": "each estimator and group has its own",
     }
     return penchant.Result(
-        quantities,
+        {"corr": corr, "mean-overlap": overlap},
         arrays,
         conventions=conventions,
         labels={"estimators": labels},
-        missing=("corr",) if math.isnan(value) else (),
+        missing=("corr",) if corr.missing else (),
+    )
+
+
+def _corr(pair: Pair, left_out: list[Pair], networks: dict[str, Any]) -> penchant.Quantity:
+    """The correlation, which is not a number where an unbiased squared norm is not positive."""
+    replicates = [corr_of_means(other.first, other.second) for other in left_out]
+    null = rotated_corr_of_means(pair.first, pair.second)
+    return penchant.Quantity(
+        corr_of_means(pair.first, pair.second),
+        stderr=known(jackknife(replicates)),
+        null=known(float(null)),
+        null_spread=_rotated_spread(pair),
+        **networks,
     )
 
 
 def known(number: float | None) -> float | None:
     """A number, or None where it is not one."""
-    return None if number is None or math.isnan(number) else number
+    if number is None or math.isnan(number):
+        return None
+    return number
 
 
 def _rotated_spread(pair: Pair) -> float | None:
@@ -152,4 +172,5 @@ def _rotated_spread(pair: Pair) -> float | None:
         float(unbiased_square(pair.second)),
         pair.first.shape[-1],
     )
-    return known(found.null_spread)
+    # A moment that is isotropic within its noise looks the same from everywhere, or so it seems.
+    return known(found.null_spread) or None

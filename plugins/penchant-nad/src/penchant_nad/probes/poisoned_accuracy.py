@@ -18,6 +18,7 @@ from penchant_nad.probes.image_trainings import one_channel, train_and_test
 
 def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result:
     """Train on clean images and on images with each carrier; test on clean images."""
+    # Refuse what cannot be before networks are drawn, and once more when NADs are there.
     plane = one_channel(context)
     needed = carriers_needed(context.data.classes, context.architecture.shape[0])
     _check_carriers(options, needed, math.prod(plane.architecture.shape))
@@ -26,19 +27,32 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
     basis = nad_basis(options.directions, plane, networks=options.networks)
     _check_carriers(options, needed, len(basis.vectors))
 
+    # No carrier is training on clean images.
     items = []
     for carrier in (None, *options.carriers):
         for training in range(options.trainings):
-            items.append({"carrier": carrier, "needed": needed, "training": training})
+            items.append(
+                {
+                    "carrier": carrier,
+                    "needed": needed,
+                    "training": training,
+                }
+            )
     shared = {"directions": basis.vectors[: max(options.carriers) + needed]}
     rows = list(context.map(train_poisoned, items, shared=shared))
-    return _result(options, context, rows, basis)
+    return _result(
+        options,
+        context,
+        rows,
+        basis,
+    )
 
 
 def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
     if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
         found = list(options.carriers)
         raise penchant.Error(f"carriers must be indices that differ, found {found}")
+    # A carrier takes several NADs where there are more pairs of classes than channels.
     last = max(options.carriers)
     end = last + needed - 1
     if end >= available:
@@ -62,9 +76,19 @@ def train_poisoned(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     first = item["carrier"]
     if first is not None:
         directions = context.shared["directions"][first : first + item["needed"]]
-        images = poisoned(train.inputs, train.labels, directions, epsilon=options.epsilon)
+        images = poisoned(
+            train.inputs,
+            train.labels,
+            directions,
+            epsilon=options.epsilon,
+        )
         train = Samples(images, train.labels)
-    return train_and_test(context, train, test, item["training"])
+    return train_and_test(
+        context,
+        train,
+        test,
+        item["training"],
+    )
 
 
 def _result(
@@ -75,6 +99,7 @@ def _result(
     quantities = {}
     for part, samples in (("train", data.train), ("test", data.test)):
         name, count = f"{part}-accuracy", len(samples.labels)
+        # The first row is that of clean images.
         values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
         arrays |= accuracies.accuracy_arrays(name, values[1:], count)
         kind = "training" if part == "train" else part

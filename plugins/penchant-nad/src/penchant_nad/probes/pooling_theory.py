@@ -8,12 +8,13 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import pooling_filters
-from penchant_numerics.statistics import binomial_stderr, mean_and_stderr, rank_correlation, varies
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
 from torch import Tensor
 
 from penchant_nad.declarations.theory import PoolingTheory
 from penchant_nad.numerics import pooling
 from penchant_nad.numerics.deviations import largest_deviation
+from penchant_nad.probes.rank_correlations import rank_correlation_of
 
 SHARD = 8  # frequencies
 
@@ -34,12 +35,15 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(
             f"inputs must be a multiple of stride and at least four times it, {found}"
         )
+    # Simulations, some frequencies a shard.
     chosen = pooling.frequencies(options.inputs, options.stride)[:: options.every]
     blocks = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
     rows = list(context.map(simulate, blocks))
     arrays = {"frequencies": np.array(chosen)}
     for name in rows[0]:
         arrays[name] = np.concatenate([row[name] for row in rows])
+
+    # Beside them what theory says, and how the linear model learns.
     arrays |= _theory(options, chosen)
     arrays["simulation-stderr"] = binomial_stderr(arrays["theory"], options.simulations)
     arrays |= _curves(options, context, chosen)
@@ -63,9 +67,19 @@ def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
 def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
     taps, response = _filter(options)
     ratio = options.epsilon / options.sigma
-    accuracies = pooling.bayes_accuracies(taps, options.stride, chosen, ratio)
+    accuracies = pooling.bayes_accuracies(
+        taps,
+        options.stride,
+        chosen,
+        ratio,
+    )
     classes = pooling.Classes(options.epsilon, options.sigma)
-    phi, theta = pooling.curvature_law(response, options.stride, chosen, classes)
+    phi, theta = pooling.curvature_law(
+        response,
+        options.stride,
+        chosen,
+        classes,
+    )
     zeta = ratio**2 * response[chosen].square() / response.max().square()
     return {
         "theory": accuracies.corrected.numpy(),
@@ -85,6 +99,7 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
     classes = pooling.Classes(options.epsilon, options.sigma)
     accuracies, curvatures = [], []
     for frequency in frequencies:
+        # Every frequency has random numbers of its own, whatever others are chosen.
         accuracy = pooling.simulated_accuracy(
             taps,
             options.stride,
@@ -115,6 +130,7 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
 
 def _curves(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> dict[str, Any]:
     """Loss curves at a few frequencies from the lowest to the highest."""
+    # Few frequencies may be fewer than the curves that were asked for.
     places = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(place)] for place in places})
     rows = list(context.map(follow, picked))
@@ -157,12 +173,18 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     options: PoolingTheory = context.options
     found = {}
     for name, (measured, theory) in COMPARED.items():
+        # Of an accuracy, the error that this version of the theorem expects.
         stderr = arrays[f"{measured}-stderr"]
-        if measured == "simulation":  # the error that this version of the theorem expects
+        if measured == "simulation":
             stderr = binomial_stderr(arrays[theory], options.simulations)
-        known = stderr > 0  # no curvature at zeros of the filter
+        # There is no curvature at zeros of the filter.
+        known = stderr > 0
         scores = (arrays[measured] - arrays[theory])[known] / stderr[known]
-        fields = largest_deviation(scores, generator=context.generator(name), two_sided=True)
+        fields = largest_deviation(
+            scores,
+            generator=context.generator(name),
+            two_sided=True,
+        )
         found[name] = penchant.Quantity(
             **fields,
             over="simulations",
@@ -175,18 +197,7 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Is training slow where zeta is small?"""
     places = np.searchsorted(arrays["frequencies"], arrays["curve-frequencies"])
-    effort = arrays["loss-curves"].mean(1)
     ease = arrays["zeta"][places]
-    if len(places) < 3 or not varies(effort) or not varies(ease):
-        return {}
-    found = rank_correlation(effort, -ease, generator=context.generator("permutations"))
-    quantity = penchant.Quantity(
-        found.value,
-        stderr=found.stderr,
-        over="frequencies",
-        count=found.count,
-        null=found.null,
-        null_spread=found.null_spread,
-        null_stderr=found.null_stderr,
-    )
-    return {"rank-correlation": quantity}
+    # A loss that falls late is large on average.
+    effort = arrays["loss-curves"].mean(1)
+    return rank_correlation_of(effort, -ease, context, over="frequencies")

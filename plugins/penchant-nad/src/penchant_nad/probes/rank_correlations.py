@@ -1,0 +1,34 @@
+"""Spearman's correlation as a quantity, where there is one."""
+
+from __future__ import annotations
+
+import penchant
+from penchant_numerics.statistics import Numbers, rank_correlation, varies
+
+
+def rank_correlation_of(
+    x: Numbers, y: Numbers, context: penchant.Context, *, over: str
+) -> dict[str, penchant.Quantity]:
+    """The quantity `rank-correlation` of pairs; nothing for fewer than three, or without ranks.
+
+    Args:
+        x: Numbers (n,).
+        y: Numbers (n,).
+        context: Its generator draws the permutations of the null.
+        over: What the pairs are.
+    """
+    if len(x) < 3 or not varies(x) or not varies(y):
+        return {}
+    # The null permutes one side.
+    generator = context.generator("permutations")
+    found = rank_correlation(x, y, generator=generator)
+    quantity = penchant.Quantity(
+        found.value,
+        stderr=found.stderr,
+        over=over,
+        count=found.count,
+        null=found.null,
+        null_spread=found.null_spread,
+        null_stderr=found.null_stderr,
+    )
+    return {"rank-correlation": quantity}
