@@ -15,7 +15,7 @@ def test_docstring_examples_of_live_bytes_run():
 def test_what_autograd_keeps_is_counted_and_goes_with_the_graph():
     network = nn.Sequential(nn.Linear(30, 40), nn.ReLU(), nn.Linear(40, 5))
     x = torch.ones(10, 30, device="cpu")
-    with LiveBytes() as live:
+    with LiveBytes(peaks=True) as live:
         y = network(x)
     assert live.alive() == 4 * (10 * 40 + 10 * 5)  # the activation and the output
     del y

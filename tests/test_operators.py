@@ -7,6 +7,7 @@ import importlib
 import numpy as np
 import pytest
 import torch
+from penchant_numerics import operators
 from penchant_numerics.knockouts import (
     ProjectionKnockout,
     deflate,
@@ -15,9 +16,7 @@ from penchant_numerics.knockouts import (
     subtraction_knockout,
 )
 from penchant_numerics.operators import Dense, LowRank, Operator, Restricted, Sum, from_scipy
-from penchant_numerics.parameters import Layout, select
 from scipy.sparse.linalg import LinearOperator, eigsh
-from torch import nn
 
 MODULES = (
     "data class_means determinism gauss_newton hessian tangent_kernels knockouts lanczos layer_features linearisation operators parameters "
@@ -71,6 +70,13 @@ def test_wrong_shapes_are_refused_with_what_was_found():
         Dense(symmetric()).matvec(random(8))
     with pytest.raises(ValueError, match=r"found \[9, 8\]"):
         Sum([Dense(symmetric()), Dense(symmetric(8))])
+
+
+def test_a_device_without_a_number_is_any_of_its_type():
+    first, second = torch.device("cuda"), torch.device("cuda:0")
+    assert operators._same_device(first, second)
+    assert not operators._same_device(second, torch.device("cuda:1"))
+    assert not operators._same_device(first, torch.device("cpu"))
 
 
 def test_restriction_is_the_principal_block():
@@ -150,21 +156,3 @@ def test_scipy_sees_the_operator_and_the_other_way_round():
     )
     close(given @ random(30, seed=1), A @ random(30, seed=1))
     assert isinstance(given, Operator)
-
-
-def test_parameters_are_chosen_by_name_layer_and_wildcard():
-    network = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)))
-    assert list(select(network, "1.0")) == ["1.0.weight", "1.0.bias"]
-    assert list(select(network, ["*.bias"])) == ["0.bias", "1.0.bias", "1.1.bias"]
-    with pytest.raises(ValueError, match="'0.wieght'; near it: 0.weight"):
-        select(network, "0.wieght")
-
-
-def test_layout_splits_and_joins():
-    layout = Layout({"a": random(2, 3), "b": random()})
-    row = random(layout.size, seed=1)
-    close(layout.join(layout.split(row)), row)
-    block = random(4, layout.size, seed=2)
-    close(layout.join(layout.split(block), leading=1), block)
-    layout.add_(block, layout.split(block.clone()))
-    close(block, 2 * random(4, layout.size, seed=2))

@@ -234,6 +234,73 @@ def test_what_is_kept_is_bounded_by_the_option():
     assert Hessian(network, data, batch=4, keep=H.kept_bytes // 2).kept == 1
 
 
+def test_tangents_are_shared_and_gradients_are_not_kept():
+    """Neither of them, as large as all parameters, is kept a batch."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(60, 200), nn.ReLU(), nn.Linear(200, 3)).double()
+        data = (torch.randn(12, 60).double(), torch.arange(12) % 3)
+    size = 8 * sum(p.numel() for p in network.parameters())
+    for operator in (GaussNewton, Hessian):
+        few, many = (operator(network, data, batch=batch) for batch in (12, 3))
+        assert (few.kept, many.kept) == (1, 4)
+        assert many.kept_bytes - few.kept_bytes < size / 4
+
+
+CHANGES = {
+    "an optimiser's step": lambda p: p.add_(0.1),
+    "an edit of data": lambda p: p.data.mul_(2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.parametrize("operator", [GaussNewton, Hessian])
+def test_kept_activations_are_refused_when_parameters_have_changed(operator, change):
+    network, data = build("mlp")
+    kept, streamed = operator(network, data, batch=4), operator(network, data, batch=4, keep=0)
+    v = torch.ones(kept.size, dtype=torch.float64)
+    kept @ v
+    with torch.no_grad():
+        change(network[2].weight)
+    with pytest.raises(ValueError, match=r"'2.weight' has changed since this operator kept"):
+        kept @ v
+    if operator is GaussNewton:
+        for product in (kept.factor().apply, kept.factor().adjoint):
+            with pytest.raises(ValueError, match="make a new operator"):
+                product(v[None])
+    close(streamed @ v, operator(network, data, batch=4) @ v)  # nothing kept: the network as it is
+
+
+@pytest.mark.parametrize("batch", [11, 4, 1])
+def test_samples_that_the_loss_ignores_do_not_count(batch):
+    network, (x, labels) = build("mlp")
+    labels = labels.clone()
+    labels[[0, 4, 5, 6, 7]] = -100  # the second batch of four has no label at all
+    outputs, flat = flat_outputs(network, x)
+    mean = torch.nn.functional.cross_entropy
+    exact = hessian(lambda theta: mean(outputs(theta), labels))(flat)
+    close(Hessian(network, (x, labels), batch=batch).dense(), exact)
+    kept = labels != -100
+    G = GaussNewton(network, (x, labels), batch=batch)
+    close(G.dense(), dense_gauss_newton(network, (x[kept], labels[kept]), "cross-entropy"))
+    assert G.samples == 6
+    with pytest.raises(ValueError, match="all 11 labels are -100"):
+        Hessian(network, (x, torch.full_like(labels, -100)))
+
+
+@pytest.mark.parametrize("operator", [GaussNewton, Hessian])
+def test_frozen_parameters_are_left_out_when_asked(operator):
+    network, data = build("mlp")
+    whole = operator(network, data)
+    network[0].requires_grad_(False)
+    assert operator(network, data).size == whole.size
+    part = operator(network, data, trainable_only=True)
+    assert part.layout.names == ("2.weight", "2.bias")
+    where = slice(whole.layout.slices["2.weight"].start, whole.size)
+    close(part.dense(), whole.dense()[where, where])
+    assert residual(network, data, trainable_only=True).size == part.size
+
+
 def test_a_program_that_cannot_be_recorded_runs_on_dual_numbers_each_time():
     network, data = build("recurrent")
     G = GaussNewton(network, data, batch=4)

@@ -1,8 +1,11 @@
-"""The Gauss-Newton matrix G = Ave_i J_i^T H_i J_i, matrix-free; for softmax cross-entropy the true Fisher information.
+"""The Gauss-Newton matrix G = Ave_i J_i^T H_i J_i, matrix-free.
 
-H_i is the Hessian of the loss in the outputs: diag p - p p^T for cross-entropy (s (1 - s) with a single output, the difference of
-two logits), the identity for half the squared error. H = L L^T with L = diag(sqrt p) - p sqrt(p)^T makes G = V V^T, whose columns
-are the extended gradients sqrt(p_c / N) J^T (e_c - p). Reference: Papyan, JMLR 2020; Martens, JMLR 2020.
+H_i is the Hessian of the loss in the outputs: diag p - p p^T for cross-entropy (s (1 - s) with a
+single output, the difference of two logits), the identity for half the squared error. For softmax
+cross-entropy G is the true Fisher information. H = L L^T with L = diag(sqrt p) - p sqrt(p)^T makes
+G = V V^T, whose columns are the extended gradients sqrt(p_c / N) J^T (e_c - p).
+
+References: Papyan, JMLR 2020; Martens, JMLR 2020.
 """
 
 from __future__ import annotations
@@ -18,12 +21,17 @@ from penchant_numerics.linearisation import (
     dual_pass,
     linearise,
 )
+from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Factor, Operator
+from penchant_numerics.parameters import Unchanged, trainable_names
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
 
 LOSSES = ("cross-entropy", "squared-error")
-KEPT_BYTES = 2**30  # activations of all batches together that are kept between products
+KEPT_BYTES = 2**30  # what all batches together may keep between products
+IGNORED = -100  # the label that torch's cross-entropy leaves out
+_VECTORISED = 2**14  # parameters up to which a block is one vectorised product
+_AGREEMENT = 1e-3  # relative difference of what a tape plays and what it recorded
 
 
 def batch_size(device: torch.device) -> int:
@@ -31,19 +39,44 @@ def batch_size(device: torch.device) -> int:
     return 128 if device.type == "cpu" else 1024
 
 
-def curve(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
-    """H u for tangents u (..., n, C) at outputs (n, C)."""
+# ---- the loss
+
+
+def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
+    """H u, the Hessian of the loss in the outputs times vectors.
+
+    Args:
+        outputs: Where the loss is taken, (n, C).
+        tangents: The vectors u (..., n, C).
+        loss: `cross-entropy` or `squared-error`.
+
+    Returns:
+        The products (..., n, C).
+    """
     if loss == "squared-error":
         return tangents
     if outputs.shape[-1] == 1:
         share = outputs.sigmoid()
         return share * (1 - share) * tangents
     share = outputs.softmax(-1)
-    return share * (tangents - (share * tangents).sum(-1, keepdim=True))
+    mean = (share * tangents).sum(-1, keepdim=True)
+    return share * (tangents - mean)
 
 
-def root(outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = False) -> Tensor:
-    """L u, or L^T u, for vectors u (..., n, C) at outputs (n, C), where H = L L^T."""
+def loss_factor_times(
+    outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = False
+) -> Tensor:
+    """L u, or L^T u, where the Hessian of the loss is H = L L^T.
+
+    Args:
+        outputs: Where the loss is taken, (n, C).
+        vectors: The vectors u (..., n, C).
+        loss: `cross-entropy` or `squared-error`.
+        transposed: Whether it is L^T.
+
+    Returns:
+        The products (..., n, C).
+    """
     if loss == "squared-error":
         return vectors
     if outputs.shape[-1] == 1:
@@ -51,17 +84,66 @@ def root(outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = Fals
         return (share * (1 - share)).sqrt() * vectors
     share = outputs.softmax(-1)
     if transposed:
-        return share.sqrt() * (vectors - (share * vectors).sum(-1, keepdim=True))
-    return share.sqrt() * vectors - share * (share.sqrt() * vectors).sum(-1, keepdim=True)
+        mean = (share * vectors).sum(-1, keepdim=True)
+        return share.sqrt() * (vectors - mean)
+    roots = share.sqrt() * vectors
+    return roots - share * roots.sum(-1, keepdim=True)
+
+
+def conventions(loss: str, reduction: str) -> dict[str, str]:
+    """What makes curvatures incomparable; refuses what is not known."""
+    if loss not in LOSSES or reduction not in ("mean", "sum"):
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)} and reduction mean or sum, "
+            f"found {loss!r} and {reduction!r}"
+        )
+    meaning = {
+        "cross-entropy": "softmax cross-entropy, true Fisher",
+        "squared-error": "half the squared error, summed over outputs",
+    }
+    return {"loss": meaning[loss], "reduction": f"{reduction} over samples"}
+
+
+def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, Tensor | None]:
+    """Inputs and labels without the samples that the loss leaves out.
+
+    Cross-entropy ignores the label -100. Its mean is over the others, so that batches would have to
+    be weighted by how many they have; without these samples all batches weigh what they hold.
+    """
+    inputs, labels = data
+    if labels is None or loss != "cross-entropy" or labels.is_floating_point() or labels.is_meta:
+        return inputs, labels
+    kept = labels != IGNORED
+    if bool(kept.all()):
+        return inputs, labels
+    if not bool(kept.any()):
+        raise ValueError(f"all {len(labels)} labels are {IGNORED}: expected some that count")
+    return inputs[kept], labels[kept]
+
+
+# ---- the operator
 
 
 class GaussNewton(Operator):
-    """G of `network` on data (inputs, labels); labels are not used, they may be None.
+    """G of `network` on data (inputs, labels).
 
-    Activations of as many batches as `keep` bytes allow are kept between products, which then cost 4/3 of a gradient instead
-    of 5/3; the others are computed anew on dual numbers. What is kept depends on the options only, never on free memory.
-    `route` says how J v is computed, `reason` which operation made it double backward. Samples of a batch must not mix:
-    batch-norm in evaluation mode.
+    Activations of as many batches as `keep` bytes allow are kept between products, which then cost
+    4/3 of a gradient instead of 5/3; the others are computed anew on dual numbers. What is kept
+    depends on the options only, never on free memory; `kept_bytes` says how much it is. `route`
+    says how J v is computed, `reason` which operation made it double backward. Samples of a batch
+    must not mix: batch-norm in evaluation mode.
+
+    Args:
+        network: A network with outputs (samples, C).
+        data: Inputs (n, ...) and labels. Of labels only -100 matters, which leaves a sample out;
+            they may be None.
+        loss: `cross-entropy` or `squared-error`.
+        parameters: Names or patterns of parameters (`parameters.select`); all by default.
+        trainable_only: Leave frozen parameters out.
+        reduction: `mean` or `sum` over samples.
+        batch: Samples a pass; the device decides by default.
+        keep: Bytes that may be kept between products.
+        check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 2, bias=False)
     >>> G = GaussNewton(network, (torch.tensor([[2.0]], device="cpu"), None), loss="squared-error")
@@ -76,102 +158,86 @@ class GaussNewton(Operator):
         *,
         loss: str = "cross-entropy",
         parameters: str | Sequence[str] | None = None,
+        trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
         keep: int = KEPT_BYTES,
         check: bool = True,
     ) -> None:
+        if trainable_only:
+            parameters = trainable_names(network, parameters)
         self.outputs = Outputs(network, parameters)
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.inputs, self.loss, self.keep = data[0], loss, keep
-        self.batch = batch or batch_size(self.device)
         self.conventions = conventions(loss, reduction)
+        self.loss = loss
+        self.keep = keep
+
+        # the data
+        self.inputs, _ = counted_samples(data, loss)
+        self.batch = batch or batch_size(self.device)
         self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)
-        self.route, self.reason = "dual", ""
+
+        # how J v is computed, and what is kept for it
+        self.route = "dual"
+        self.reason = ""
         self._recordable = True
         self._lines: list[Linearisation] = []
+        self._tangents: list[Tensor] | None = None
         self._prepare(check=check)
+        self._unchanged = KeptFor(self.outputs) if self._lines else None
 
     def _prepare(self, *, check: bool) -> None:
         """Find the route with the first batch, and keep linearisations while they fit."""
-        used = 0
+        self._tangents = _any_direction(self.outputs)
+        shared = self.size * self._tangents[0].element_size()
+        used = a_sample = 0
         for number, inputs in enumerate(self._batches()):
-            if number and (not self.keep or used + self._lines[0].bytes > self.keep):
+            if number and used + a_sample * len(inputs) > self.keep:
                 break
-            line = self._linearised(inputs, check=check and number == 0)
-            if line is None or used + line.bytes > self.keep:
+            with LiveBytes() as live:
+                line = self._linearised(inputs, check=check and number == 0)
+            if line is None:
+                break
+            if number == 0:
+                # the leaves of tangents are one set for all batches
+                used = shared if self.route == "dual" else 0
+                a_sample = live.alive() / len(inputs)
+            if used + a_sample * len(inputs) > self.keep:
                 break
             self._lines.append(line)
-            used += line.bytes
-        self.kept_bytes = used
+            used += a_sample * len(inputs)
+        self.kept_bytes = round(used) if self._lines else 0
+        if not self._lines or self.route != "dual":
+            self._tangents = None
 
     def _linearised(self, inputs: Tensor, *, check: bool = False) -> Linearisation | None:
-        """A linearisation by the route at hand; a route that fails is left for good, with its reason."""
+        """A linearisation by the route at hand; one that fails is left, with its reason."""
         if self.route == "dual" and self._recordable:
+            tangents = self._tangents or _any_direction(self.outputs)
             try:
-                return linearise(self.outputs, inputs, check=check)
+                return _recorded_line(self.outputs, inputs, tangents, check=check)
             except NoForwardDerivativeError as error:
-                self.route, self.reason = "double-backward", error.operation
+                self.route = "double-backward"
+                self.reason = error.operation
             except NotRecordableError as error:
-                self._recordable, self.reason = False, str(error)
-        return (
-            linearise(self.outputs, inputs, route=self.route)
-            if self.route == "double-backward"
-            else None
-        )
+                self._recordable = False
+                self.reason = str(error)
+        if self.route == "double-backward":
+            return linearise(self.outputs, inputs, route=self.route)
+        return None
 
     @property
     def samples(self) -> int:
+        """How many samples G is over."""
         return len(self.inputs)
 
     @property
     def kept(self) -> int:
         """Batches whose activations are kept."""
         return len(self._lines)
-
-    def _batches(self) -> Iterator[Tensor]:
-        return iter(self.inputs.split(self.batch))
-
-    def _rows(self, rows: Tensor) -> Tensor:
-        total = torch.zeros_like(rows)
-        for number, inputs in enumerate(self._batches()):
-            line = self._line(number, inputs, several=len(rows) > 1)
-            if line is None:
-                self._add_dual(total, rows, inputs)
-            else:
-                line.add_vjp(total, curve(line.outputs, line.jvp(rows), self.loss) * self.scale)
-        return total
-
-    def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
-        """A batch's linearisation: the kept one, or a new one where several products, or the route, pay for it."""
-        if number < len(self._lines):
-            return self._lines[number]
-        return self._linearised(inputs) if several or self.route == "double-backward" else None
-
-    def _add_dual(self, total: Tensor, rows: Tensor, inputs: Tensor) -> None:
-        """One pass on dual numbers a vector; its tangent's own graph is J^T."""
-        for sum_, row in zip(total, rows):
-            tangents = [each.detach().requires_grad_() for each in self.layout.split(row)]
-            with torch.enable_grad():
-                values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
-            cotangent = curve(values, tangent.detach(), self.loss) * self.scale
-            self.layout.add_(
-                sum_, torch.autograd.grad(tangent, tangents, cotangent, materialize_grads=True)
-            )
-
-    def factor(self) -> Factor:
-        """V, from R^(samples x outputs), sample after sample, to parameters: G = V V^T."""
-        return Factor(
-            self.size,
-            self.samples * self.classes,
-            self._apply,
-            self._adjoint,
-            self.device,
-            self.dtype,
-        )
 
     @property
     def classes(self) -> int:
@@ -181,52 +247,182 @@ class GaussNewton(Operator):
         with torch.no_grad():
             return self.outputs(self.outputs.values, self.inputs[:1]).shape[1]
 
+    def _batches(self) -> Iterator[Tensor]:
+        return iter(self.inputs.split(self.batch))
+
+    def _check_unchanged(self) -> None:
+        if self._unchanged is not None:
+            self._unchanged.check()
+
+    # ---- products
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        self._check_unchanged()
+        total = torch.zeros_like(rows)
+        for number, inputs in enumerate(self._batches()):
+            line = self._line(number, inputs, several=len(rows) > 1)
+            if line is None:
+                self._add_dual(total, rows, inputs)
+            else:
+                curved = loss_hessian_times(line.outputs, line.jvp(rows), self.loss)
+                line.add_vjp(total, curved * self.scale)
+        return total
+
+    def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
+        """A batch's linearisation: the kept one, or a new one where it pays.
+
+        It pays where several products use it, or where the route needs it.
+        """
+        if number < len(self._lines):
+            return self._lines[number]
+        if several or self.route == "double-backward":
+            return self._linearised(inputs)
+        return None
+
+    def _add_dual(self, total: Tensor, rows: Tensor, inputs: Tensor) -> None:
+        """One pass on dual numbers a vector; its tangent's own graph is J^T."""
+        for sum_, row in zip(total, rows):
+            tangents = [each.detach().requires_grad_() for each in self.layout.split(row)]
+            with torch.enable_grad():
+                values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
+            curved = loss_hessian_times(values, tangent.detach(), self.loss)
+            pulled = torch.autograd.grad(
+                tangent,
+                tangents,
+                curved * self.scale,
+                materialize_grads=True,
+            )
+            self.layout.add_(sum_, pulled)
+
+    def factor(self) -> Factor:
+        """V, from R^(samples x outputs), sample after sample, to parameters: G = V V^T."""
+        return Factor(
+            size=self.size,
+            samples=self.samples * self.classes,
+            apply=self._apply,
+            adjoint=self._adjoint,
+            device=self.device,
+            dtype=self.dtype,
+        )
+
     def _apply(self, coefficients: Tensor) -> Tensor:
-        total = torch.zeros(len(coefficients), self.size, device=self.device, dtype=self.dtype)
-        columns = coefficients.reshape(len(coefficients), self.samples, -1).split(self.batch, dim=1)
-        for number, (inputs, u) in enumerate(zip(self._batches(), columns)):
+        """V u for rows u (k, samples x outputs)."""
+        self._check_unchanged()
+        count = len(coefficients)
+        total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+        by_sample = coefficients.reshape(count, self.samples, -1)
+        parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
+        for number, (inputs, u) in enumerate(parts):
             if number < len(self._lines):
                 line = self._lines[number]
-                line.add_vjp(total, root(line.outputs, u, self.loss) * self.scale**0.5)
+                pulled = loss_factor_times(line.outputs, u, self.loss)
+                line.add_vjp(total, pulled * self.scale**0.5)
             else:
                 self._add_backward(total, u * self.scale**0.5, inputs)
         return total
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
+        """One forward pass, and a backward pass a vector."""
         leaves = self.outputs.leaves()
         with torch.enable_grad():
             outputs = self.outputs(leaves, inputs)
         for row, u in zip(total, coefficients):
-            cotangent = root(outputs.detach(), u, self.loss)
-            self.layout.add_(
-                row,
-                torch.autograd.grad(
-                    outputs, leaves, cotangent, retain_graph=True, materialize_grads=True
-                ),
+            cotangent = loss_factor_times(outputs.detach(), u, self.loss)
+            pulled = torch.autograd.grad(
+                outputs,
+                leaves,
+                cotangent,
+                retain_graph=True,
+                materialize_grads=True,
             )
+            self.layout.add_(row, pulled)
 
     @torch.no_grad()
     def _adjoint(self, rows: Tensor) -> Tensor:
+        """V^T v for rows v (k, size)."""
+        self._check_unchanged()
         found = []
         for number, inputs in enumerate(self._batches()):
             line = self._line(number, inputs, several=len(rows) > 1)
             if line is None:
-                passes = [dual_pass(self.outputs, inputs, self.layout.split(row)) for row in rows]
-                values, tangents = passes[0][0], torch.stack([tangent for _, tangent, _ in passes])
+                values, tangents = self._dual_tangents(rows, inputs)
             else:
                 values, tangents = line.outputs, line.jvp(rows)
-            found.append(root(values, tangents, self.loss, transposed=True))
+            found.append(loss_factor_times(values, tangents, self.loss, transposed=True))
         return torch.cat(found, dim=1).flatten(1).mul_(self.scale**0.5)
 
+    def _dual_tangents(self, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (n, C), and J v (k, n, C) by a pass a vector."""
+        tangents = []
+        for row in rows:
+            values, tangent, _ = dual_pass(self.outputs, inputs, self.layout.split(row))
+            tangents.append(tangent)
+        return values, torch.stack(tangents)
 
-def conventions(loss: str, reduction: str) -> dict[str, str]:
-    """What makes curvatures incomparable; refuses what is not known."""
-    if loss not in LOSSES or reduction not in ("mean", "sum"):
-        raise ValueError(
-            f"loss must be one of {', '.join(LOSSES)} and reduction mean or sum, found {loss!r} and {reduction!r}"
+
+class KeptFor:
+    """The parameters that something was kept for; refuses to go on when they have changed.
+
+    Args:
+        outputs: The network as a function of these parameters.
+    """
+
+    def __init__(self, outputs: Outputs) -> None:
+        on_meta = outputs.layout.device.type == "meta"
+        self._same = None if on_meta else Unchanged(outputs.parameters)
+
+    def check(self) -> None:
+        """Refuse parameters that are not what they were."""
+        changed = None if self._same is None else self._same.first_changed()
+        if changed is not None:
+            raise ValueError(
+                f"parameter {changed!r} has changed since this operator kept its activations; "
+                "make a new operator, or keep nothing (keep=0)"
+            )
+
+
+# ---- recording a batch
+
+
+def _any_direction(outputs: Outputs) -> list[Tensor]:
+    """Tangents to record along; zeros would check nothing."""
+    layout = outputs.layout
+    row = torch.arange(layout.size, device=layout.device, dtype=layout.dtype).cos()
+    return [each.detach().requires_grad_() for each in layout.split(row)]
+
+
+def _recorded_line(
+    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, check: bool
+) -> Linearisation:
+    """J v by the tape of one dual pass, J^T u by autograd's record of it.
+
+    Like `linearisation.linearise`, with tangents that several batches share: they are as large as
+    all parameters.
+    """
+    layout = outputs.layout
+    with torch.enable_grad():
+        values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
+    if check:
+        with torch.no_grad():
+            played = tape.play([each.detach() for each in tangents])
+        away = (played - tangent.detach()).norm()
+        if not away <= _AGREEMENT * tangent.detach().norm():
+            raise NotRecordableError("a tape played again does not give what it recorded")
+
+    def back(cotangent: Tensor) -> Sequence[Tensor]:
+        return torch.autograd.grad(
+            tangent,
+            tangents,
+            cotangent,
+            retain_graph=True,
+            materialize_grads=True,
         )
-    half = {
-        "cross-entropy": "softmax cross-entropy, true Fisher",
-        "squared-error": "half the squared error, summed over outputs",
-    }
-    return {"loss": half[loss], "reduction": f"{reduction} over samples"}
+
+    return Linearisation(
+        values,
+        layout,
+        tape.play,
+        back,
+        size=0,
+        vectorised=layout.size <= _VECTORISED and not tape.writes,
+    )

@@ -1,28 +1,69 @@
 """The Hessian of the mean loss, matrix-free, and E = Hessian - Gauss-Newton.
 
-A product is the gradient of <grad L, v>: one backward pass through the recorded gradient (Pearlmutter, Fast exact multiplication
-by the Hessian, 1994). The recorded gradient of a batch is shared by a block of vectors, and kept between products while it fits.
+A product is the gradient of <grad L, v>: one backward pass through the recorded gradient
+(Pearlmutter, Fast exact multiplication by the Hessian, 1994). The recorded gradient of a batch is
+shared by a block of vectors, and kept between products while it fits: its graph, not its values,
+which are as large as all parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from penchant_numerics.determinism import check_deterministic
-from penchant_numerics.gauss_newton import KEPT_BYTES, GaussNewton, batch_size, conventions
-from penchant_numerics.linearisation import Outputs, saved_bytes
+from penchant_numerics.gauss_newton import (
+    KEPT_BYTES,
+    GaussNewton,
+    KeptFor,
+    batch_size,
+    conventions,
+    counted_samples,
+)
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Operator
+from penchant_numerics.parameters import trainable_names
 from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-Recorded = tuple[
-    Sequence[Tensor], Sequence[Tensor]
-]  # parameters, and the gradient as a function of them
+
+@dataclass(frozen=True)
+class _RecordedGradient:
+    """The gradient of a batch as a function of its parameters."""
+
+    leaves: Sequence[Tensor]
+    edges: Sequence[GradientEdge]  # of the parts that are not constant
+    moving: Sequence[int]  # and which parameters they are of
+
+    def times(self, along: Sequence[Tensor], *, keep: bool) -> Sequence[Tensor] | None:
+        """The gradient of <gradient, v>, by parameter; a constant gradient has none."""
+        if not self.moving:
+            return None
+        return torch.autograd.grad(
+            self.edges,
+            self.leaves,
+            [along[number] for number in self.moving],
+            retain_graph=keep,
+            materialize_grads=True,
+        )
 
 
 class Hessian(Operator):
-    """The Hessian of `network`'s loss on data (inputs, labels), averaged (or summed) over samples.
+    """The Hessian of `network`'s loss on data (inputs, labels).
+
+    Args:
+        network: A network with outputs (samples, C).
+        data: Inputs (n, ...) and labels; samples with the label -100 are left out.
+        loss: `cross-entropy` or `squared-error`.
+        parameters: Names or patterns of parameters (`parameters.select`); all by default.
+        trainable_only: Leave frozen parameters out.
+        reduction: `mean` or `sum` over samples.
+        batch: Samples a pass; the device decides by default.
+        keep: Bytes that may be kept between products; `kept_bytes` says how many are.
+        check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 1, bias=False)
     >>> x, y = torch.tensor([[2.0]], device="cpu"), torch.tensor([[0.0]], device="cpu")
@@ -37,72 +78,84 @@ class Hessian(Operator):
         *,
         loss: str = "cross-entropy",
         parameters: str | Sequence[str] | None = None,
+        trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
         keep: int = KEPT_BYTES,
         check: bool = True,
     ) -> None:
+        if trainable_only:
+            parameters = trainable_names(network, parameters)
         self.outputs = Outputs(network, parameters)
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.inputs, self.labels = data
-        self.batch = batch or batch_size(self.device)
         self.conventions = conventions(loss, reduction)
-        self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         self._loss = loss_function(loss)
+
+        # the data
+        self.inputs, self.labels = counted_samples(data, loss)
+        self.batch = batch or batch_size(self.device)
+        self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)
-        self._records: list[Recorded] = []
+
+        # what is kept between products
+        self._records: list[_RecordedGradient] = []
+        self.kept_bytes = 0
         self._keep(keep)
+        self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _keep(self, budget: int) -> None:
         """Keep the recorded gradients of as many batches as fit."""
-        first = next(iter(self._batches()))
-        known = [*self.outputs.values, self.inputs, self.labels]
-        size = saved_bytes(lambda: self._recorded(*first), known=known) if budget else 0
-        wanted = budget // max(size, 1)
-        self._records = [self._recorded(*batch) for _, batch in zip(range(wanted), self._batches())]
-        self.kept_bytes = size * len(self._records)
+        used = a_sample = 0.0
+        for number, (inputs, labels) in enumerate(self._batches()):
+            if not budget or used + a_sample * len(inputs) > budget:
+                break
+            with LiveBytes() as live:
+                record = self._recorded(inputs, labels)
+            if number == 0:
+                a_sample = live.alive() / len(inputs)
+            used += a_sample * len(inputs)
+            if used > budget:
+                break
+            self._records.append(record)
+            self.kept_bytes = round(used)
 
     @property
     def kept(self) -> int:
         """Batches whose recorded gradients are kept."""
         return len(self._records)
 
-    def _batches(self) -> zip[tuple[Tensor, Tensor]]:
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         return zip(self.inputs.split(self.batch), self.labels.split(self.batch))
 
-    def _recorded(self, inputs: Tensor, labels: Tensor) -> Recorded:
+    def _recorded(self, inputs: Tensor, labels: Tensor) -> _RecordedGradient:
+        """The gradient of a batch's loss, which weighs what the batch holds."""
         leaves = self.outputs.leaves()
         with torch.enable_grad():
-            loss = self._loss(self.outputs(leaves, inputs), labels) * len(
-                inputs
-            )  # batches weigh what they hold
-            return leaves, torch.autograd.grad(
-                loss, leaves, create_graph=True, materialize_grads=True
+            mean = self._loss(self.outputs(leaves, inputs), labels)
+            gradient = torch.autograd.grad(
+                mean * len(inputs),
+                leaves,
+                create_graph=True,
+                materialize_grads=True,
             )
+        moving = [number for number, each in enumerate(gradient) if each.requires_grad]
+        edges = [get_gradient_edge(gradient[number]) for number in moving]
+        return _RecordedGradient(leaves, edges, moving)
 
     def _rows(self, rows: Tensor) -> Tensor:
+        if self._unchanged is not None:
+            self._unchanged.check()
         total = torch.zeros_like(rows)
-        for number, batch in enumerate(self._batches()):
-            leaves, gradient = (
-                self._records[number] if number < len(self._records) else self._recorded(*batch)
-            )
-            moving = [
-                number for number, each in enumerate(gradient) if each.requires_grad
-            ]  # a constant gradient adds nothing
+        for number, (inputs, labels) in enumerate(self._batches()):
+            kept = number < len(self._records)
+            record = self._records[number] if kept else self._recorded(inputs, labels)
             for position, (sum_, row) in enumerate(zip(total, rows)):
-                if not moving:
-                    continue
-                along = self.layout.split(row)
-                found = torch.autograd.grad(
-                    [gradient[each] for each in moving],
-                    leaves,
-                    [along[each] for each in moving],
-                    retain_graph=number < len(self._records) or position + 1 < len(rows),
-                    materialize_grads=True,
-                )
-                self.layout.add_(sum_, found)
+                again = kept or position + 1 < len(rows)
+                product = record.times(self.layout.split(row), keep=again)
+                if product is not None:
+                    self.layout.add_(sum_, product)
         return total.mul_(self.scale)
 
 
@@ -112,16 +165,35 @@ def residual(
     *,
     loss: str = "cross-entropy",
     parameters: str | Sequence[str] | None = None,
+    trainable_only: bool = False,
     reduction: str = "mean",
     batch: int | None = None,
     keep: int = KEPT_BYTES,
 ) -> Operator:
-    """E = Hessian - G: the part of the Hessian that the curvature of the network makes, Ave_i sum_c (dL/df_c) Hess f_c."""
+    """E = Hessian - G: the part of the Hessian that the curvature of the network makes.
+
+    It is Ave_i sum_c (dL/df_c) Hess f_c.
+
+    Args:
+        network: A network with outputs (samples, C).
+        data: Inputs (n, ...) and labels.
+        loss: `cross-entropy` or `squared-error`.
+        parameters: Names or patterns of parameters; all by default.
+        trainable_only: Leave frozen parameters out.
+        reduction: `mean` or `sum` over samples.
+        batch: Samples a pass.
+        keep: Bytes that both together may keep between products.
+
+    Returns:
+        The difference as an operator.
+    """
     options = {
         "loss": loss,
         "parameters": parameters,
+        "trainable_only": trainable_only,
         "reduction": reduction,
         "batch": batch,
         "keep": keep // 2,
     }
-    return Hessian(network, data, **options) - GaussNewton(network, data, check=False, **options)
+    hessian = Hessian(network, data, **options)
+    return hessian - GaussNewton(network, data, check=False, **options)

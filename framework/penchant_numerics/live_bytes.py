@@ -18,16 +18,20 @@ from torch.utils._pytree import tree_leaves
 class LiveBytes(TorchDispatchMode):
     """Notes the storages that operations make while it is active; older ones are not counted.
 
+    Args:
+        peaks: Whether `peak` is followed, which takes longer.
+
     >>> import torch
-    >>> with LiveBytes() as live:
+    >>> with LiveBytes(peaks=True) as live:
     ...     kept = torch.ones(10, device="cpu")
     ...     kept = kept + torch.ones(10, device="cpu")
     >>> live.alive(), live.peak
     (40, 120)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, peaks: bool = False) -> None:
         super().__init__()
+        self.peaks = peaks
         self.peak = 0
         self._older: dict[int, StorageWeakRef] = {}
         self._made: dict[int, tuple[StorageWeakRef, int]] = {}
@@ -41,7 +45,8 @@ class LiveBytes(TorchDispatchMode):
         for value in tree_leaves(made):
             if isinstance(value, Tensor):
                 self._note(value.untyped_storage())
-        self.peak = max(self.peak, self.alive())
+        if self.peaks:
+            self.peak = max(self.peak, self.alive())
         return made
 
     def _pass_over(self, storage: UntypedStorage) -> None:

@@ -1,7 +1,8 @@
-"""Symmetric matrix-free operators: a small interface, sums, low rank, restriction, traces, and SciPy both ways.
+"""Symmetric matrix-free operators: sums, low rank, restriction, traces, and SciPy both ways.
 
-An operator acts on R^size. `matvec` takes a vector (size,), `matmat` a block of columns (size, k), as in A @ V; inside, a block
-is held as rows (k, size), each contiguous, so a block that is the transpose of such rows is not copied.
+An operator acts on R^size. `matvec` takes a vector (size,), `matmat` a block of columns (size, k),
+as in A @ V. Inside, a block is held as rows (k, size), each contiguous, so that a block that is the
+transpose of such rows is not copied.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from penchant_numerics.moments import accumulation_dtype
 from torch import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
     from scipy.sparse.linalg import LinearOperator
 
 
-class Estimate(NamedTuple):
-    """A number and its standard error over `samples` random vectors; exact ones have neither."""
+class TraceEstimate(NamedTuple):
+    """A trace and its standard error over `samples` random vectors; an exact one has neither."""
 
     value: float
     stderr: float
     samples: int
 
 
+Estimate = TraceEstimate  # the older name
+
+
 @dataclass(frozen=True)
 class Factor:
-    """V of an operator V V^T, matrix-free: from sample space R^samples to R^size and back, on rows."""
+    """V of an operator V V^T, matrix-free, on rows: from sample space R^samples to R^size, back."""
 
     size: int
     samples: int
@@ -40,27 +45,30 @@ class Factor:
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Factor:
         """The factor of M V V^T M for a symmetric `change` M of rows (k, size)."""
+        apply, adjoint = self.apply, self.adjoint
         return Factor(
-            self.size,
-            self.samples,
-            lambda u: change(self.apply(u)),
-            lambda v: self.adjoint(change(v)),
-            self.device,
-            self.dtype,
-        )
-
-    def gram(self) -> Operator:
-        """V^T V on sample space: the same non-zero eigenvalues as V V^T."""
-        return Applied(
-            self.samples,
-            lambda u: self.adjoint(self.apply(u)),
+            size=self.size,
+            samples=self.samples,
+            apply=lambda u: change(apply(u)),
+            adjoint=lambda v: adjoint(change(v)),
             device=self.device,
             dtype=self.dtype,
         )
 
+    def gram(self) -> Operator:
+        """V^T V on sample space: the same non-zero eigenvalues as V V^T."""
+
+        def product(u: Tensor) -> Tensor:
+            return self.adjoint(self.apply(u))
+
+        return Applied(self.samples, product, device=self.device, dtype=self.dtype)
+
 
 class Operator:
-    """A symmetric linear map on R^size. Subclasses give `_rows`: its product with rows (k, size).
+    """A symmetric linear map on R^size.
+
+    Subclasses give `_rows`, its product with rows (k, size), and where they can `factor` and
+    `exact_trace`.
 
     >>> A = Dense(torch.diag(torch.tensor([3.0, 1.0], device="cpu")))
     >>> (2 * A + A).matvec(torch.ones(2, device="cpu")).tolist()
@@ -70,36 +78,51 @@ class Operator:
     conventions: Mapping[str, str] = {}
 
     def __init__(self, size: int, *, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.size, self.device, self.dtype = size, torch.device(device), dtype
+        self.size = size
+        self.device = torch.device(device)
+        self.dtype = dtype
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
         return (self.size, self.size)
+
+    # ---- products
 
     def matvec(self, v: Tensor) -> Tensor:
         """A v for a vector v (size,)."""
-        return self.rows(self._checked(v, (self.size,))[None])[0]
+        self._check(v, (self.size,))
+        return self.multiply_rows(v[None])[0]
 
     def matmat(self, V: Tensor) -> Tensor:
         """A V for columns V (size, k)."""
-        return self.rows(self._checked(V, (self.size, V.shape[-1])).T).T
+        self._check(V, (self.size, V.shape[-1]))
+        return self.multiply_rows(V.T).T
 
-    def rows(self, rows: Tensor) -> Tensor:
+    def multiply_rows(self, rows: Tensor) -> Tensor:
         """(A V)^T for V^T = rows (k, size)."""
-        return self._rows(self._checked(rows, (len(rows), self.size)).detach().contiguous())
+        self._check(rows, (len(rows), self.size))
+        given = rows.to(self.dtype).detach()
+        return self._rows(given.contiguous())
+
+    rows = multiply_rows  # the older name
 
     def _rows(self, rows: Tensor) -> Tensor:
+        """The product with rows (k, size) that are contiguous and have no graph."""
         raise NotImplementedError
 
-    def _checked(self, given: Tensor, shape: tuple[int, ...]) -> Tensor:
-        if tuple(given.shape) != shape or given.device != self.device:
+    def _check(self, given: Tensor, shape: tuple[int, ...]) -> None:
+        """Refuse what has another shape, or is elsewhere."""
+        if tuple(given.shape) != shape or not _same_device(given.device, self.device):
             raise ValueError(
-                f"expected a tensor {shape} on {self.device}, found {tuple(given.shape)} on {given.device}"
+                f"expected a tensor {shape} on {self.device}, "
+                f"found {tuple(given.shape)} on {given.device}"
             )
-        return given.to(self.dtype)
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.matvec(other) if other.dim() == 1 else self.matmat(other)
+
+    # ---- algebra
 
     def __add__(self, other: Operator) -> Operator:
         return Sum([self, other])
@@ -119,15 +142,24 @@ class Operator:
         """V where this operator is V V^T with a V that can be applied, else nothing."""
         return None
 
+    # ---- numbers
+
     def quadratic(self, rows: Tensor) -> Tensor:
-        """v^T A v (k,) in double precision for rows v (k, size); with a factor |V^T v|^2, which is half the work."""
-        factor = self.factor()
+        """v^T A v (k,) in double precision for rows v (k, size).
+
+        With a factor it is |V^T v|^2, which is half the work.
+        """
         wide = accumulation_dtype(self.device)
+        factor = self.factor()
         if factor is not None:
-            return factor.adjoint(rows).to(wide).square().sum(1)
-        return torch.stack(
-            [(v.to(wide) * Av.to(wide)).sum() for v, Av in zip(rows, self.rows(rows))]
-        )
+            inside = factor.adjoint(rows).to(wide)
+            return inside.square().sum(1)
+
+        found = []
+        for v, Av in zip(rows, self.multiply_rows(rows)):
+            products = v.to(wide) * Av.to(wide)
+            found.append(products.sum())
+        return torch.stack(found)
 
     def exact_trace(self) -> float | None:
         """The trace where it costs next to nothing, else nothing."""
@@ -135,66 +167,112 @@ class Operator:
 
     def trace(
         self, *, generator: torch.Generator | None = None, samples: int = 32, block: int = 8
-    ) -> Estimate:
-        """The trace: exact where that is cheap, else Hutchinson's mean of v^T A v over random signs v, `block` at a time.
+    ) -> TraceEstimate:
+        """The trace: exact where that is cheap, else Hutchinson's mean of v^T A v.
 
         Reference: Hutchinson, A stochastic estimator of the trace of the influence matrix, 1989.
+
+        Args:
+            generator: For random signs v; an exact trace needs none.
+            samples: How many vectors, at least 2.
+            block: How many at a time.
+
+        Returns:
+            The trace with its standard error over vectors.
         """
         exact = self.exact_trace()
         if exact is not None:
-            return Estimate(exact, 0.0, 0)
+            return TraceEstimate(exact, 0.0, 0)
         if generator is None or samples < 2:
             raise ValueError(
-                f"this trace is estimated: expected a generator and at least 2 samples, found {generator} and {samples}"
+                "this trace is estimated: expected a generator and at least 2 samples, "
+                f"found {generator} and {samples}"
             )
-        counts = [min(block, samples - start) for start in range(0, samples, block)]
-        values = torch.cat(
-            [self.quadratic(random_signs(count, self, generator=generator)) for count in counts]
-        )
-        return Estimate(float(values.mean()), float(values.std()) / math.sqrt(samples), samples)
+
+        values = []
+        for start in range(0, samples, block):
+            count = min(block, samples - start)
+            signs = random_signs(count, self, generator=generator)
+            values.append(self.quadratic(signs))
+        found = torch.cat(values)
+        stderr = float(found.std()) / math.sqrt(samples)
+        return TraceEstimate(float(found.mean()), stderr, samples)
 
     def dense(self, *, block: int = 64) -> Tensor:
         """The matrix (size, size), by products with unit vectors; for small operators and tests."""
-        eye = torch.eye(self.size, device=self.device, dtype=self.dtype)
-        return torch.cat([self.rows(rows) for rows in eye.split(block)]).T
+        units = torch.eye(self.size, device=self.device, dtype=self.dtype)
+        parts = [self.multiply_rows(rows) for rows in units.split(block)]
+        return torch.cat(parts).T
 
     def to_scipy(self) -> LinearOperator:
         """This operator as a `scipy.sparse.linalg.LinearOperator` on float64 or float32 arrays."""
         from scipy.sparse.linalg import LinearOperator
 
-        def product(given):  # type: ignore[no-untyped-def]
-            columns = torch.as_tensor(given, device=self.device, dtype=self.dtype).reshape(
-                self.size, -1
-            )
-            return self.matmat(columns).reshape(given.shape).cpu().numpy()
+        def product(given: np.ndarray) -> np.ndarray:
+            columns = torch.as_tensor(given, device=self.device, dtype=self.dtype)
+            made = self.matmat(columns.reshape(self.size, -1))
+            return made.reshape(given.shape).cpu().numpy()
 
-        name = str(self.dtype).removeprefix("torch.")
         return LinearOperator(
-            self.shape, matvec=product, rmatvec=product, matmat=product, rmatmat=product, dtype=name
+            self.shape,
+            matvec=product,
+            rmatvec=product,
+            matmat=product,
+            rmatmat=product,
+            dtype=str(self.dtype).removeprefix("torch."),
         )
+
+
+def _same_device(first: torch.device, second: torch.device) -> bool:
+    """Whether two devices are one; a device without a number is any of its type."""
+    if first.type != second.type:
+        return False
+    return first.index == second.index or None in (first.index, second.index)
 
 
 def from_scipy(
     operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype
 ) -> Operator:
-    """A symmetric SciPy operator as one of these; its products are computed on the host."""
+    """A symmetric SciPy operator as one of these; its products are computed on the host.
 
-    def product(rows: Tensor) -> Tensor:
-        return torch.as_tensor(
-            operator.matmat(rows.cpu().numpy().T).T.copy(), device=rows.device, dtype=rows.dtype
-        )
+    Args:
+        operator: The SciPy operator.
+        device: Where vectors are.
+        dtype: Their precision.
 
+    Returns:
+        The operator.
+    """
     if operator.shape[0] != operator.shape[1]:
         raise ValueError(f"expected a square operator, found {operator.shape}")
+
+    def product(rows: Tensor) -> Tensor:
+        made = operator.matmat(rows.cpu().numpy().T)
+        return torch.as_tensor(made.T.copy(), device=rows.device, dtype=rows.dtype)
+
     return Applied(operator.shape[0], product, device=device, dtype=dtype)
 
 
 def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
-    """Rows (count, size) of independent random signs, drawn on the CPU: the same for every device."""
-    signs = torch.randint(
-        0, 2, (count, like.size), generator=generator, device="cpu", dtype=torch.int8
+    """Rows of independent random signs, drawn on the CPU: the same for every device.
+
+    Args:
+        count: How many rows.
+        like: The operator they are for.
+        generator: What they are drawn from.
+
+    Returns:
+        Rows (count, size) of -1 and 1.
+    """
+    bits = torch.randint(
+        0,
+        2,
+        (count, like.size),
+        generator=generator,
+        device="cpu",
+        dtype=torch.int8,
     )
-    return signs.to(like.device, like.dtype).mul_(2).sub_(1)
+    return bits.to(like.device, like.dtype).mul_(2).sub_(1)
 
 
 class Applied(Operator):
@@ -231,7 +309,9 @@ class Dense(Operator):
         return rows @ self.matrix
 
     def exact_trace(self) -> float:
-        return float(self.matrix.diagonal().to(accumulation_dtype(self.device)).sum())
+        """The sum of the diagonal."""
+        wide = accumulation_dtype(self.device)
+        return float(self.matrix.diagonal().to(wide).sum())
 
 
 class LowRank(Operator):
@@ -244,27 +324,35 @@ class LowRank(Operator):
 
     def __init__(self, V: Tensor, weights: Tensor | None = None) -> None:
         super().__init__(len(V), device=V.device, dtype=V.dtype)
-        self.V, self.weights = V, weights
+        self.V = V
+        self.weights = weights
 
     def _rows(self, rows: Tensor) -> Tensor:
         inner = rows @ self.V  # (k, r)
-        return (inner if self.weights is None else inner * self.weights) @ self.V.T
+        if self.weights is not None:
+            inner = inner * self.weights
+        return inner @ self.V.T
 
     def factor(self) -> Factor | None:
+        """V itself, where there are no weights."""
         if self.weights is not None:
             return None
         return Factor(
-            self.size,
-            self.V.shape[1],
-            lambda u: u @ self.V.T,
-            lambda v: v @ self.V,
-            self.device,
-            self.dtype,
+            size=self.size,
+            samples=self.V.shape[1],
+            apply=lambda u: u @ self.V.T,
+            adjoint=lambda v: v @ self.V,
+            device=self.device,
+            dtype=self.dtype,
         )
 
     def exact_trace(self) -> float:
-        squares = self.V.to(accumulation_dtype(self.device)).square().sum(0)
-        return float((squares if self.weights is None else squares * self.weights).sum())
+        """The weighted sum of the columns' squared lengths."""
+        wide = accumulation_dtype(self.device)
+        squares = self.V.to(wide).square().sum(0)
+        if self.weights is not None:
+            squares = squares * self.weights
+        return float(squares.sum())
 
 
 class Scaled(Operator):
@@ -272,20 +360,23 @@ class Scaled(Operator):
 
     def __init__(self, inner: Operator, number: float) -> None:
         super().__init__(inner.size, device=inner.device, dtype=inner.dtype)
-        self.inner, self.number, self.conventions = inner, float(number), inner.conventions
+        self.inner = inner
+        self.number = float(number)
+        self.conventions = inner.conventions
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self.inner.rows(rows) * self.number
+        return self.inner.multiply_rows(rows) * self.number
 
     def factor(self) -> Factor | None:
+        """The root of the number times the inner factor, where there is a root."""
         inner = self.inner.factor()
-        return (
-            None
-            if inner is None or self.number < 0
-            else inner.changed(lambda rows: rows * math.sqrt(self.number))
-        )
+        if inner is None or self.number < 0:
+            return None
+        root = math.sqrt(self.number)
+        return inner.changed(lambda rows: rows * root)
 
     def exact_trace(self) -> float | None:
+        """The number times the inner trace."""
         inner = self.inner.exact_trace()
         return None if inner is None else self.number * inner
 
@@ -296,44 +387,56 @@ class Sum(Operator):
     def __init__(self, terms: Sequence[Operator]) -> None:
         first = terms[0]
         super().__init__(first.size, device=first.device, dtype=first.dtype)
-        if any(term.size != self.size for term in terms):
-            raise ValueError(
-                f"terms of a sum must have one size, found {[term.size for term in terms]}"
-            )
+        sizes = [term.size for term in terms]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"terms of a sum must have one size, found {sizes}")
         self.terms = list(terms)
-        self.conventions = {
-            name: text for term in reversed(terms) for name, text in term.conventions.items()
-        }
+
+        # where terms say different things, the first is heard
+        self.conventions = {}
+        for term in reversed(terms):
+            self.conventions.update(term.conventions)
 
     def _rows(self, rows: Tensor) -> Tensor:
-        total = self.terms[0].rows(rows)
+        total = self.terms[0].multiply_rows(rows)
         for term in self.terms[1:]:
-            total = total + term.rows(rows)
+            total = total + term.multiply_rows(rows)
         return total
 
     def factor(self) -> Factor | None:
+        """The factors side by side: sample space is the sum of theirs."""
         factors = [term.factor() for term in self.terms]
-        if any(each is None for each in factors):
+        if None in factors:
             return None
         sizes = [each.samples for each in factors]
 
         def apply(u: Tensor) -> Tensor:
-            return sum(each.apply(part) for each, part in zip(factors, u.split(sizes, dim=1)))
+            parts = u.split(sizes, dim=1)
+            return sum(each.apply(part) for each, part in zip(factors, parts))
 
         def adjoint(v: Tensor) -> Tensor:
             return torch.cat([each.adjoint(v) for each in factors], dim=1)
 
-        return Factor(self.size, sum(sizes), apply, adjoint, self.device, self.dtype)
+        return Factor(
+            size=self.size,
+            samples=sum(sizes),
+            apply=apply,
+            adjoint=adjoint,
+            device=self.device,
+            dtype=self.dtype,
+        )
 
     def exact_trace(self) -> float | None:
+        """The sum of traces, where all are known."""
         traces = [term.exact_trace() for term in self.terms]
-        return None if any(trace is None for trace in traces) else sum(traces)
+        return None if None in traces else sum(traces)
 
 
 class Restricted(Operator):
     """The principal block S A S^T of the coordinates S: `indices` are a slice, or numbers (m,).
 
-    For a layer of a curvature operator, restrict its parameters instead: that is cheaper, this takes whole products.
+    For a layer of a curvature operator, restrict its parameters instead: that is cheaper, this
+    takes whole products.
 
     >>> A = Dense(torch.arange(9.0, device="cpu").reshape(3, 3))
     >>> Restricted(A, slice(1, 3)).dense().T.tolist()
@@ -341,31 +444,36 @@ class Restricted(Operator):
     """
 
     def __init__(self, inner: Operator, indices: slice | Tensor) -> None:
-        self.inner, self.indices = inner, indices
-        size = (
-            len(range(*indices.indices(inner.size))) if isinstance(indices, slice) else len(indices)
-        )
+        self.inner = inner
+        self.indices = indices
+        if isinstance(indices, slice):
+            size = len(range(*indices.indices(inner.size)))
+        else:
+            size = len(indices)
         super().__init__(size, device=inner.device, dtype=inner.dtype)
         self.conventions = inner.conventions
 
     def _padded(self, rows: Tensor) -> Tensor:
+        """Rows of the whole space, zero outside the block."""
         whole = torch.zeros(len(rows), self.inner.size, device=rows.device, dtype=rows.dtype)
         whole[:, self.indices] = rows
         return whole
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self.inner.rows(self._padded(rows))[:, self.indices]
+        images = self.inner.multiply_rows(self._padded(rows))
+        return images[:, self.indices]
 
     def factor(self) -> Factor | None:
+        """Some rows of the inner factor."""
         inner = self.inner.factor()
         if inner is None:
             return None
         apply, adjoint = inner.apply, inner.adjoint
         return Factor(
-            self.size,
-            inner.samples,
-            lambda u: apply(u)[:, self.indices],
-            lambda v: adjoint(self._padded(v)),
-            self.device,
-            self.dtype,
+            size=self.size,
+            samples=inner.samples,
+            apply=lambda u: apply(u)[:, self.indices],
+            adjoint=lambda v: adjoint(self._padded(v)),
+            device=self.device,
+            dtype=self.dtype,
         )

@@ -1,4 +1,4 @@
-"""Parameters of a network as one flat vector: which ones, and where each of them lies in it."""
+"""Parameters of a network as one flat vector: which ones, where each lies, are they the same."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
+_SMALL = 2**14  # numbers of a tensor that are compared one by one
+_WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
 
-def select(network: nn.Module, patterns: str | Iterable[str] | None = None) -> dict[str, Tensor]:
-    """Parameters by name, detached, in the network's order: all, or those that a pattern names.
 
-    A pattern is the name of a parameter, of a layer (all that is under it), or has wildcards: `features.*.weight`. A
-    parameter that two modules share appears once.
+def select(
+    network: nn.Module,
+    patterns: str | Iterable[str] | None = None,
+    *,
+    trainable_only: bool = False,
+) -> dict[str, Tensor]:
+    """Parameters by name, without their graph, in the network's order.
+
+    A pattern is the name of a parameter, of a layer (all that is under it), or has wildcards:
+    `features.*.weight`. A parameter that two modules share appears once.
+
+    Args:
+        network: The network.
+        patterns: Which parameters; None is all.
+        trainable_only: Leave frozen parameters out, those that require no gradient.
+
+    Returns:
+        The parameters; they share memory with the network's.
 
     >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     >>> list(select(network, "2"))
@@ -22,24 +38,53 @@ def select(network: nn.Module, patterns: str | Iterable[str] | None = None) -> d
     >>> list(select(network, ["0.bias", "*.weight"]))
     ['0.weight', '0.bias', '2.weight']
     """
-    found = {name: value.detach() for name, value in network.named_parameters()}
-    if patterns is None:
-        return found
-    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-    for pattern in patterns:
-        if not any(_matches(name, pattern) for name in found):
-            near = difflib.get_close_matches(pattern, list(found), n=3, cutoff=0.3)
-            raise ValueError(
-                f"no parameter is named {pattern!r}; near it: {', '.join(near) or 'nothing'} (of {len(found)})"
-            )
-    return {
-        name: value
-        for name, value in found.items()
-        if any(_matches(name, pattern) for pattern in patterns)
-    }
+    named = dict(network.named_parameters())
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    elif patterns is not None:
+        patterns = list(patterns)
+    _check_patterns(patterns, list(named))
+
+    found = {}
+    for name, value in named.items():
+        wanted = patterns is None or _matches_any(name, patterns)
+        frozen = trainable_only and not value.requires_grad
+        if wanted and not frozen:
+            found[name] = value.detach()
+    return found
+
+
+def trainable_names(
+    network: nn.Module, patterns: str | Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """Names of the parameters that require a gradient: what curvature of the training has.
+
+    >>> network = nn.Linear(2, 3)
+    >>> _ = network.bias.requires_grad_(False)
+    >>> trainable_names(network)
+    ('weight',)
+    """
+    return tuple(select(network, patterns, trainable_only=True))
+
+
+def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> None:
+    """Refuse a pattern that names nothing, with what is near it."""
+    for pattern in patterns or ():
+        if any(_matches(name, pattern) for name in names):
+            continue
+        near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
+        suggestions = ", ".join(near) or "nothing"
+        raise ValueError(
+            f"no parameter is named {pattern!r}; near it: {suggestions} (of {len(names)})"
+        )
+
+
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(_matches(name, pattern) for pattern in patterns)
 
 
 def _matches(name: str, pattern: str) -> bool:
+    """Whether a pattern names a parameter, or something it is under."""
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
@@ -57,25 +102,36 @@ class Layout:
         self.names = tuple(tensors)
         self.shapes = tuple(value.shape for value in tensors.values())
         self.sizes = [value.numel() for value in tensors.values()]
-        self.size = sum(self.sizes)
-        starts = [sum(self.sizes[:number]) for number in range(len(self.sizes))]
-        self.slices = {
-            name: slice(start, start + size)
-            for name, start, size in zip(self.names, starts, self.sizes)
-        }
-        first = next(iter(tensors.values()))
-        self.device, self.dtype = first.device, first.dtype
+
+        # each begins where the one before it ends
+        self.slices = {}
+        start = 0
+        for name, size in zip(self.names, self.sizes):
+            self.slices[name] = slice(start, start + size)
+            start += size
+        self.size = start
+
+        first = tensors[self.names[0]]
+        self.device = first.device
+        self.dtype = first.dtype
+        self._check_alike(tensors)
+
+    def _check_alike(self, tensors: Mapping[str, Tensor]) -> None:
+        """Refuse parameters of several precisions, or on several devices."""
         for name, value in tensors.items():
             if (value.device, value.dtype) != (self.device, self.dtype):
-                found = f"{name} is {value.dtype} on {value.device}, {self.names[0]} {self.dtype} on {self.device}"
-                raise ValueError(f"parameters must have one precision and one device: {found}")
+                raise ValueError(
+                    "parameters must have one precision and one device: "
+                    f"{name} is {value.dtype} on {value.device}, "
+                    f"{self.names[0]} {self.dtype} on {self.device}"
+                )
 
     def split(self, row: Tensor) -> list[Tensor]:
         """Tensors (..., *shape) of a flat row (..., size), as views where the row allows it."""
-        return [
-            part.reshape((*part.shape[:-1], *shape))
-            for part, shape in zip(row.split(self.sizes, dim=-1), self.shapes)
-        ]
+        tensors = []
+        for part, shape in zip(row.split(self.sizes, dim=-1), self.shapes):
+            tensors.append(part.reshape((*part.shape[:-1], *shape)))
+        return tensors
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """The same by name."""
@@ -83,13 +139,11 @@ class Layout:
 
     def join(self, tensors: Sequence[Tensor], *, leading: int = 0) -> Tensor:
         """The flat row (..., size) of tensors (..., *shape) with so many leading dimensions."""
-        return torch.cat(
-            [
-                each.flatten(leading) if each.dim() > leading else each[..., None]
-                for each in tensors
-            ],
-            dim=-1,
-        )
+        flat = []
+        for each in tensors:
+            # a scalar parameter has nothing to flatten
+            flat.append(each.flatten(leading) if each.dim() > leading else each[..., None])
+        return torch.cat(flat, dim=-1)
 
     def write_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Put tensors into a contiguous row (..., size)."""
@@ -100,3 +154,41 @@ class Layout:
         """Add tensors to a contiguous row (..., size) in place, without a second row."""
         for part, value in zip(self.split(row), tensors):
             part += value
+
+
+class Unchanged:
+    """Tells whether parameters still are what they were.
+
+    Autograd counts changes in place, but not those made through `.data`. So values are kept too:
+    those of small tensors all, of large ones the norm and the sums of rows.
+
+    >>> weight = nn.Parameter(torch.ones(2, 2, device="cpu"))
+    >>> same = Unchanged({"weight": weight.detach()})
+    >>> weight.data[0, 0] = 2
+    >>> same.first_changed()
+    'weight'
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+        self._counts = {name: value._version for name, value in tensors.items()}
+        self._marks = {name: _mark_of(value).clone() for name, value in tensors.items()}
+
+    def first_changed(self) -> str | None:
+        """The name of a parameter that has changed, if there is one."""
+        for name, value in self._tensors.items():
+            if value._version != self._counts[name]:
+                return name
+            if not torch.equal(_mark_of(value), self._marks[name]):
+                return name
+        return None
+
+
+def _mark_of(value: Tensor) -> Tensor:
+    """Bits that another value would not have."""
+    if value.numel() > _SMALL:
+        flat = value.flatten(1) if value.dim() > 1 else value[None]
+        norm = torch.linalg.vector_norm(flat)
+        value = torch.cat([flat.sum(1), norm[None]])
+    # as whole numbers: what is not a number is not even equal to itself
+    return value.view(_WHOLE[value.element_size()])

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
-from penchant_numerics.gauss_newton import batch_size, conventions, root
+from penchant_numerics.gauss_newton import batch_size, conventions, loss_factor_times
 from penchant_numerics.kernel_alignment import CENTRINGS, centre, cka, eigenfunctions
 from penchant_numerics.layer_features import Rows, TangentFeatures
 from penchant_numerics.layer_grams import (
@@ -397,7 +397,7 @@ def gauss_newton_gram(
     values = _outputs(outputs, inputs, batch)
     for _ in range(2):  # K L, then (K L)^T L = L^T K L
         rows = K.reshape(len(K), *values.shape)
-        K = root(values, rows, loss, transposed=True).reshape(len(K), -1).T
+        K = loss_factor_times(values, rows, loss, transposed=True).reshape(len(K), -1).T
     return K / len(inputs) if reduction == "mean" else K
 
 
@@ -453,7 +453,7 @@ def _loss_factors(values: Tensor, loss: str) -> Tensor:
     """L (n, C, C) of each sample at outputs (n, C), column by column: L times unit vectors."""
     units = torch.eye(values.shape[1], device=values.device, dtype=values.dtype)
     columns = units[:, None].expand(-1, len(values), -1)
-    return root(values, columns, loss).permute(1, 2, 0)
+    return loss_factor_times(values, columns, loss).permute(1, 2, 0)
 
 
 def gauss_newton_spectrum(

@@ -1,0 +1,63 @@
+"""What curvature operators keep: the process grows by what they say, and no more."""
+# ruff: noqa: T201 (the numbers are shown with -s)
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# in a process of its own, whose memory nothing else changes
+MEASURE = """
+import ctypes, gc, json, sys
+import torch
+from torch import nn
+from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.hessian import Hessian
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+wide = [nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 4)]
+deep = [nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)]
+deep += [nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 4)]
+cases = {
+    "wide": (nn.Sequential(*wide), torch.randn(2048, 256)),
+    "deep": (nn.Sequential(*deep).eval(), torch.randn(1024, 1, 16, 16)),
+}
+
+
+def resident():
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return 4096 * pages
+
+
+found = {}
+for name, (network, inputs) in cases.items():
+    labels = torch.arange(len(inputs)) % 4
+    for make in (GaussNewton, Hessian):
+        first = make(network, (inputs[:128], labels[:128]))
+        first @ torch.ones(first.size)  # libraries and caches are loaded
+        del first
+        before = resident()
+        operator = make(network, (inputs, labels), keep=2**33)
+        found[f"{make.__name__}, {name}"] = {
+            "kept": operator.kept,
+            "claimed": operator.kept_bytes,
+            "grown": resident() - before,
+        }
+        del operator
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_process_grows_by_what_is_said_to_be_kept():
+    call = [sys.executable, "-c", MEASURE]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300, check=True)
+    for name, case in json.loads(done.stdout).items():
+        ratio = case["claimed"] / case["grown"]
+        print(f"{name}: {case['kept']} batches, {case['grown'] / 2**20:.0f} MiB, ratio {ratio:.2f}")
+        assert case["kept"] == (16 if "wide" in name else 8)
+        assert ratio == pytest.approx(1, abs=0.2)
