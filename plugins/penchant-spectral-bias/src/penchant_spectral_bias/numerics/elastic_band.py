@@ -78,64 +78,98 @@ def straight_lines(
 def _looked_at(
     network: nn.Module, path: Tensor, shape: torch.Size, label: int, resolution: int
 ) -> Paths:
-    keeps, certainty = classified(network, dense(path, resolution), shape, label)
+    points = dense(path, resolution)
+    keeps, certainty = classified(network, points, shape, label)
+    # how much longer than the straight line
+    pieces = path.diff(dim=1).norm(dim=2)
     straight = (path[:, -1] - path[:, 0]).norm(dim=1)
-    length = path.diff(dim=1).norm(dim=2).sum(1)
-    return Paths(path, keeps.all(1), certainty.amin(1), length / straight.clamp(min=_TINY))
+    ratio = pieces.sum(1) / straight.clamp(min=_TINY)
+    return Paths(
+        pivots=path,
+        connected=keeps.all(1),
+        certainty=certainty.amin(1),
+        length=ratio,
+    )
 
 
 def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
     """Evenly spaced pivots on straight lines, both ends included."""
-    share = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)[:, None]
-    return starts[:, None] * (1 - share) + ends[:, None] * share
+    like = {"device": starts.device, "dtype": starts.dtype}
+    share = torch.linspace(0, 1, pivots + 2, **like)[:, None]
+    # (paths, pivots, D)
+    of_start = starts[:, None] * (1 - share)
+    of_end = ends[:, None] * share
+    return of_start + of_end
 
 
 def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
     """Gradient of the class's logit at points (paths, pivots, D)."""
+    inputs = points.reshape(-1, *shape)
     parts = []
-    for part in points.reshape(-1, *shape).split(CHUNK):
+    for part in inputs.split(CHUNK):
         leaf = part.detach().requires_grad_()
         with torch.enable_grad():
             logits = network(leaf)[:, label]
-            parts.append(torch.autograd.grad(logits.sum(), leaf)[0])
+            # a logit depends on its own input only
+            (gradient,) = torch.autograd.grad(logits.sum(), leaf)
+        parts.append(gradient)
     return torch.cat(parts).reshape(points.shape)
 
 
 def _across(path: Tensor, force: Tensor) -> Tensor:
     """The part of a force that is across the path: along it, pivots would only slide."""
-    tangent = path[:, 2:] - path[:, :-2]
-    tangent = tangent / tangent.norm(dim=2, keepdim=True).clamp(min=_TINY)
-    return force - (force * tangent).sum(2, keepdim=True) * tangent
+    # from the pivot before to the pivot after
+    between = path[:, 2:] - path[:, :-2]
+    lengths = between.norm(dim=2, keepdim=True)
+    tangent = between / lengths.clamp(min=_TINY)
+    along = (force * tangent).sum(2, keepdim=True)
+    return force - along * tangent
 
 
 def _spread(path: Tensor) -> Tensor:
     """The same path with its pivots evenly spaced along it: this is what replaces springs."""
-    pieces = path.diff(dim=1).norm(dim=2)
-    at = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (paths, pivots)
     count = path.shape[1]
-    wanted = at[:, -1:] * torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
+    # how far along the path each pivot is, and should be, (paths, pivots)
+    pieces = path.diff(dim=1).norm(dim=2)
+    beginning = torch.zeros_like(pieces[:, :1])
+    at = torch.cat([beginning, pieces.cumsum(1)], dim=1)
+    evenly = torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
+    wanted = at[:, -1:] * evenly
+
+    # the piece on which that is, and how far along the piece
     place = torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True)
     piece = (place - 1).clamp(0, count - 2)
-    share = (wanted - at.gather(1, piece)) / pieces.gather(1, piece).clamp(min=_TINY)
+    rest = wanted - at.gather(1, piece)
+    length = pieces.gather(1, piece).clamp(min=_TINY)
+    share = (rest / length)[..., None]
 
     index = piece[..., None].expand(-1, -1, path.shape[2])
-    first, second = path.gather(1, index), path.gather(1, index + 1)
-    moved = first + share[..., None] * (second - first)
+    first = path.gather(1, index)
+    second = path.gather(1, index + 1)
+    moved = first + share * (second - first)
     # ends stay exactly where they are
     return torch.cat([path[:, :1], moved[:, 1:-1], path[:, -1:]], dim=1)
 
 
 def _doubled(path: Tensor) -> Tensor:
-    middle = (path[:, 1:] + path[:, :-1]) / 2
-    both = torch.stack([path[:, :-1], middle], dim=2).flatten(1, 2)
-    return torch.cat([both, path[:, -1:]], dim=1)
+    """The same path with a new pivot half-way on every piece."""
+    before = path[:, :-1]
+    middle = (path[:, 1:] + before) / 2
+    # each pivot with the middle behind it
+    pairs = torch.stack([before, middle], dim=2)
+    in_turn = pairs.flatten(1, 2)
+    return torch.cat([in_turn, path[:, -1:]], dim=1)
 
 
 def dense(path: Tensor, resolution: int) -> Tensor:
     """All pivots and `resolution` - 1 points between neighbours, (paths, points, D)."""
-    share = torch.arange(resolution, device=path.device, dtype=path.dtype)[:, None] / resolution
-    between = path[:, :-1, None] * (1 - share) + path[:, 1:, None] * share
-    return torch.cat([between.flatten(1, 2), path[:, -1:]], dim=1)
+    numbers = torch.arange(resolution, device=path.device, dtype=path.dtype)
+    share = numbers[:, None] / resolution
+    # (paths, pieces, points of a piece, D)
+    of_first = path[:, :-1, None] * (1 - share)
+    of_second = path[:, 1:, None] * share
+    points = (of_first + of_second).flatten(1, 2)
+    return torch.cat([points, path[:, -1:]], dim=1)
 
 
 @torch.no_grad()
@@ -153,10 +187,13 @@ def classified(
     Returns:
         Truth and probability, both (paths, points).
     """
-    logits = outputs(network, points.reshape(-1, *shape), chunk=CHUNK)
+    inputs = points.reshape(-1, *shape)
+    logits = outputs(network, inputs, chunk=CHUNK)
     keeps = logits.argmax(1) == label
     probability = logits.softmax(1)[:, label]
-    return keeps.reshape(points.shape[:2]), probability.reshape(points.shape[:2])
+    # a row a path again
+    rows = points.shape[:2]
+    return keeps.reshape(rows), probability.reshape(rows)
 
 
 def adversarial(
@@ -197,5 +234,7 @@ def adversarial(
 
 
 def _is_sure(logits: Tensor, label: int, certainty: float) -> Tensor:
+    """Whether each input has the class, with at least this probability."""
     probability = logits.softmax(1)[:, label]
-    return (logits.argmax(1) == label) & (probability >= certainty)
+    has_class = logits.argmax(1) == label
+    return has_class & (probability >= certainty)

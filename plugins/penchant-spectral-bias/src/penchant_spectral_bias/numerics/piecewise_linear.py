@@ -35,9 +35,12 @@ class PiecewiseLinear:
     def pieces(self, *, tolerance: float = 1e-9) -> int:
         """Number of linear pieces: neighbours with the same slope are one."""
         slopes = self.slopes().detach()
-        scale = float(slopes.abs().max()) or 1.0
-        changes = slopes.diff().abs() > tolerance * scale
-        return 1 + int(changes.sum())
+        largest = float(slopes.abs().max())
+        scale = largest or 1.0
+        # rounding makes tiny changes where there is no bend
+        changes = slopes.diff().abs()
+        bends = changes > tolerance * scale
+        return 1 + int(bends.sum())
 
     def without_line(self) -> PiecewiseLinear:
         """The function minus the straight line through its ends.
@@ -46,14 +49,20 @@ class PiecewiseLinear:
         """
         first, last = self.knots[0], self.knots[-1]
         share = (self.knots - first) / (last - first)
-        rest = self.values - self.values[0] * (1 - share) - self.values[-1] * share
+        # what the line has of each end
+        of_first = self.values[0] * (1 - share)
+        of_last = self.values[-1] * share
+        rest = self.values - of_first - of_last
         return PiecewiseLinear(self.knots, rest)
 
     def half_square(self) -> Tensor:
         """The integral of f^2 / 2, exact: f^2 is quadratic on every piece."""
-        left, right = self.values[:-1], self.values[1:]
+        left = self.values[:-1]
+        right = self.values[1:]
+        # int of a square on a piece: its width times (a^2 + ab + b^2) / 3
         squares = left.square() + left * right + right.square()
-        return (self.knots.diff() * squares).sum() / 6
+        widths = self.knots.diff()
+        return (widths * squares).sum() / 6
 
 
 def chain_of(network: nn.Module) -> Chain | None:
@@ -65,19 +74,26 @@ def chain_of(network: nn.Module) -> Chain | None:
         elif type(module) is not nn.Sequential:
             # its forward pass may do anything with its parts
             return None
+    # layers that change nothing but the shape are no links of the chain
     kept = [layer for layer in layers if not isinstance(layer, (nn.Flatten, nn.Identity))]
-    return _linear_layers(kept) if _alternates(kept) else None
+    if not _alternates(kept):
+        return None
+    return _linear_layers(kept)
 
 
 def _alternates(layers: list[nn.Module]) -> bool:
     """Are these a linear layer, a ReLU, a linear layer, ..., none of them used twice?"""
-    linear, between = layers[::2], layers[1::2]
+    linear = layers[::2]
+    between = layers[1::2]
     if len(layers) % 2 == 0:
         return False
     if not all(isinstance(layer, nn.Linear) for layer in linear):
         return False
-    different = len({id(layer) for layer in linear}) == len(linear)
-    return different and all(isinstance(layer, nn.ReLU) for layer in between)
+    if not all(isinstance(layer, nn.ReLU) for layer in between):
+        return False
+    # a layer that is used twice has one set of parameters for two links
+    different = {id(layer) for layer in linear}
+    return len(different) == len(linear)
 
 
 def _linear_layers(layers: list[nn.Module]) -> Chain:
@@ -99,29 +115,43 @@ def on_segment(chain: Chain, start: Tensor, end: Tensor, *, output: int = 0) -> 
     chain = [(weight.double(), bias.double()) for weight, bias in chain]
     start, end = start.double(), end.double()
     length = (end - start).norm()
+    # the input is linear: two knots say all of it
     knots = torch.stack([torch.zeros_like(length), length])
     hidden = torch.stack([start, end])  # (knots, width)
     for weight, bias in chain[:-1]:
-        knots, before = _with_zeros(knots, hidden @ weight.T + bias)
+        # a ReLU bends where its pre-activation is zero
+        before = hidden @ weight.T + bias
+        knots, before = _with_zeros(knots, before)
         hidden = before.clamp(min=0)
     weight, bias = chain[-1]
-    return PiecewiseLinear(knots, hidden @ weight[output] + bias[output])
+    values = hidden @ weight[output] + bias[output]
+    return PiecewiseLinear(knots, values)
 
 
 def _with_zeros(knots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Knots with the zeros of every column of values (knots, width) added, and the values there."""
     left, right = values[:-1], values[1:]
-    piece, unit = torch.nonzero((left * right) < 0, as_tuple=True)
-    share = left[piece, unit] / (left[piece, unit] - right[piece, unit])
-    zeros = knots[piece] + share * (knots[piece + 1] - knots[piece])
-    at_zeros = left[piece] + share[:, None] * (right[piece] - left[piece])
+    # pieces on which a unit changes its sign, and where on the piece
+    changes = (left * right) < 0
+    piece, unit = torch.nonzero(changes, as_tuple=True)
+    from_left = left[piece, unit]
+    from_right = right[piece, unit]
+    share = from_left / (from_left - from_right)
+
+    # the new knots, and the values of all units there
+    widths = knots[piece + 1] - knots[piece]
+    zeros = knots[piece] + share * widths
+    rises = right[piece] - left[piece]
+    at_zeros = left[piece] + share[:, None] * rises
     # exactly zero: rounding must not open a gap in the ReLU
     at_zeros = at_zeros.scatter(1, unit[:, None], 0.0)
 
+    # in order along the line, and each only once
     merged, order = torch.cat([knots, zeros]).sort(stable=True)
-    kept = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
-    kept[1:-1] = (merged[1:-1] > merged[:-2]) & (merged[1:-1] < merged[-1])
     both = torch.cat([values, at_zeros])[order]
+    inner = merged[1:-1]
+    kept = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
+    kept[1:-1] = (inner > merged[:-2]) & (inner < merged[-1])
     return merged[kept], both[kept]
 
 
@@ -153,32 +183,46 @@ def transform(function: PiecewiseLinear, k: Tensor) -> Tensor:
 
 def transform_parts(function: PiecewiseLinear, k: Tensor) -> tuple[Tensor, Tensor]:
     """Real and imaginary part of the transform, in real arithmetic, to be differentiated."""
-    middle = (function.knots[1:] + function.knots[:-1]) / 2
-    half = function.knots.diff() / 2
-    mean = (function.values[1:] + function.values[:-1]) / 2
-    rise = function.values.diff() / 2  # slope times half width
-    turn = k[:, None] * middle
+    knots, values = function.knots, function.values
+    # of every piece: midpoint, half width, mean, and slope times half width
+    middle = (knots[1:] + knots[:-1]) / 2
+    half = knots.diff() / 2
+    mean = (values[1:] + values[:-1]) / 2
+    rise = values.diff() / 2
+
+    # what the even and the odd part of a piece give around its midpoint
     x = k[:, None] * half
     even = 2 * half * mean * torch.sinc(x / math.pi)
     odd = 2 * half * rise * spherical_bessel(x)
-    real = even * turn.cos() - odd * turn.sin()
-    imaginary = -even * turn.sin() - odd * turn.cos()
+
+    # turned by the phase of the midpoint
+    turn = k[:, None] * middle
+    cosine, sine = turn.cos(), turn.sin()
+    real = even * cosine - odd * sine
+    imaginary = -even * sine - odd * cosine
     return real.sum(1), imaginary.sum(1)
 
 
 def lemma_sum(function: PiecewiseLinear, k: Tensor) -> Tensor:
     """-i sum_e (w_e / k) 1~_{P_e}(k): the transform of a function that is zero at both ends."""
-    edges = torch.exp(-1j * k[:, None] * function.knots)
-    indicators = (edges[:, :-1] - edges[:, 1:]) / (1j * k[:, None])
-    return -1j * (function.slopes() / k[:, None] * indicators).sum(1)
+    rows = k[:, None]
+    edges = torch.exp(-1j * rows * function.knots)
+    # 1~_P of every piece
+    differences = edges[:, :-1] - edges[:, 1:]
+    indicators = differences / (1j * rows)
+    weights = function.slopes() / rows
+    return -1j * (weights * indicators).sum(1)
 
 
 def spherical_bessel(x: Tensor) -> Tensor:
     """j_1(x) = sin x / x^2 - cos x / x, by its series where that cancels."""
     small = x.abs() < 0.05
-    safe = torch.where(small, 1.0, x)
     series = x / 3 - x**3 / 30 + x**5 / 840
-    return torch.where(small, series, torch.sin(safe) / safe**2 - torch.cos(safe) / safe)
+    # both are computed everywhere, so the formula must be finite where it is not used
+    safe = torch.where(small, 1.0, x)
+    first = torch.sin(safe) / safe**2
+    second = torch.cos(safe) / safe
+    return torch.where(small, series, first - second)
 
 
 def bend(function: PiecewiseLinear) -> Tensor:
@@ -188,7 +232,9 @@ def bend(function: PiecewiseLinear) -> Tensor:
     interval, k = 2 pi n / length.
     """
     slopes = function.slopes()
-    return slopes.diff().abs().sum() + (slopes[0] - slopes[-1]).abs()
+    inside = slopes.diff().abs().sum()
+    where_ends_meet = (slopes[0] - slopes[-1]).abs()
+    return inside + where_ends_meet
 
 
 def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
@@ -198,8 +244,10 @@ def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
     |f~(k)| <= bend / k^2 their sum is at most this.
     """
     length = float(function.knots[-1] - function.knots[0])
-    scale = (length / (2 * math.pi * samples)) ** 2
-    return float(bend(function)) * scale * (math.pi**2 - 4)
+    nyquist = 2 * math.pi * samples / length
+    # 1 / k^2 summed over all k that are taken for one of these
+    aliases = (math.pi**2 - 4) / nyquist**2
+    return float(bend(function)) * aliases
 
 
 def lipschitz(function: PiecewiseLinear) -> Tensor:

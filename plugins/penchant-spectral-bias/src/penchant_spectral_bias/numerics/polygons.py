@@ -42,11 +42,13 @@ class Regions:
 
     def areas(self) -> Tensor:
         """Area of every polygon, by the shoelace formula."""
-        return torch.stack([_area(each) for each in self.corners])
+        areas = [_area(corners) for corners in self.corners]
+        return torch.stack(areas)
 
     def lipschitz(self) -> float:
         """The exact Lipschitz constant in the box: the largest gradient."""
-        return float(self.slopes.norm(dim=1).max())
+        sizes = self.slopes.norm(dim=1)
+        return float(sizes.max())
 
 
 class _Region(NamedTuple):
@@ -61,30 +63,42 @@ def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: 
     """The linear regions of one output of a chain on two inputs, in the square box^2."""
     low, high = box
     square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **_HOST)
-    regions = [_Region(square, torch.eye(2, **_HOST), torch.zeros(2, **_HOST))]
-    layers = [(weight.detach().to(**_HOST), bias.detach().to(**_HOST)) for weight, bias in chain]
+    # before any layer the whole box is one region, on which the map is the identity
+    whole = _Region(square, torch.eye(2, **_HOST), torch.zeros(2, **_HOST))
+    regions = [whole]
+    layers = [_on_host(weight, bias) for weight, bias in chain]
     for weight, bias in layers[:-1]:
         split = []
         for region in regions:
             split += _split(region, weight, bias)
         regions = split
+
+    # the last layer bends nothing
     weight, bias = layers[-1]
-    slopes = [weight[output] @ region.matrix for region in regions]
-    offsets = [weight[output] @ region.offset + bias[output] for region in regions]
-    corners = [region.corners for region in regions]
+    corners, slopes, offsets = [], [], []
+    for region in regions:
+        corners.append(region.corners)
+        slopes.append(weight[output] @ region.matrix)
+        offsets.append(weight[output] @ region.offset + bias[output])
     return Regions(corners, torch.stack(slopes), torch.stack(offsets))
+
+
+def _on_host(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    return weight.detach().to(**_HOST), bias.detach().to(**_HOST)
 
 
 def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:
     """The parts of a region between the zeros of a layer's units, with the map behind its ReLUs."""
     matrix = weight @ region.matrix
     offset = weight @ region.offset + bias
+    # units that change their sign in the region, which is where its corners differ
     at_corners = region.corners @ matrix.T + offset  # (corners, units)
     scale = at_corners.abs().amax(0).clamp(min=1e-300)
     above = at_corners.amax(0) > _ROUNDING * scale
     below = at_corners.amin(0) < -_ROUNDING * scale
+    crossing = torch.nonzero(above & below).flatten()
     parts = [region.corners]
-    for unit in torch.nonzero(above & below).flatten().tolist():
+    for unit in crossing.tolist():
         pieces = []
         for part in parts:
             pieces += _cut(part, matrix[unit], offset[unit])
@@ -94,8 +108,14 @@ def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:
 
 def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> _Region:
     """The map of the units that are positive on a polygon; the others give zero."""
-    on = (matrix @ corners.mean(0) + offset > 0).to(matrix.dtype)
-    return _Region(corners, on[:, None] * matrix, on * offset)
+    # no unit changes its sign here, so the middle speaks for the whole polygon
+    in_the_middle = matrix @ corners.mean(0) + offset
+    on = (in_the_middle > 0).to(matrix.dtype)
+    return _Region(
+        corners=corners,
+        matrix=on[:, None] * matrix,
+        offset=on * offset,
+    )
 
 
 def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
@@ -105,28 +125,44 @@ def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
     tiny = _ROUNDING * max(abs(value) for value in values)
     above: list[list[float]] = []
     below: list[list[float]] = []
-    following = zip(values[1:] + values[:1], points[1:] + points[:1])
-    for value, point, (next_value, next_point) in zip(values, points, following):
+    # around the polygon, each corner with the one that follows
+    next_values = values[1:] + values[:1]
+    next_points = points[1:] + points[:1]
+    for value, point, after, next_point in zip(values, points, next_values, next_points):
         if value >= -tiny:
             above.append(point)
         if value <= tiny:
             below.append(point)
-        if min(value, next_value) < -tiny and max(value, next_value) > tiny:
-            crossing = _between(point, next_point, value / (value - next_value))
+        if min(value, after) < -tiny and max(value, after) > tiny:
+            # the line crosses this edge: the crossing is a corner of both sides
+            share = value / (value - after)
+            crossing = _between(point, next_point, share)
             above.append(crossing)
             below.append(crossing)
-    sides = [torch.tensor(side, **_HOST) for side in (above, below) if len(side) > 2]
-    whole = [side for side in sides if float(_area(side)) > 0]
+
+    # a side that is only a corner or an edge is none
+    whole = []
+    for side in (above, below):
+        polygon = torch.tensor(side, **_HOST)
+        if len(side) > 2 and float(_area(polygon)) > 0:
+            whole.append(polygon)
     return whole or [corners]
 
 
 def _between(first: list[float], second: list[float], share: float) -> list[float]:
-    return [a + share * (b - a) for a, b in zip(first, second)]
+    (x, y), (other_x, other_y) = first, second
+    return [
+        x + share * (other_x - x),
+        y + share * (other_y - y),
+    ]
 
 
 def _area(corners: Tensor) -> Tensor:
-    following = corners.roll(-1, 0)
-    return (corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0]).sum() / 2
+    """The area of a polygon with counter-clockwise corners."""
+    x, y = corners.T
+    next_x, next_y = corners.roll(-1, 0).T
+    crosses = x * next_y - y * next_x
+    return crosses.sum() / 2
 
 
 @dataclass(frozen=True)
@@ -139,7 +175,8 @@ class _Edges:
 
     def normals(self) -> Tensor:
         """Outward normals times the edge's length: corners run counter-clockwise."""
-        return torch.stack([self.vector[:, 1], -self.vector[:, 0]], dim=1)
+        x, y = self.vector.T
+        return torch.stack([y, -x], dim=1)
 
 
 def _edges(regions: Regions) -> _Edges:
@@ -147,8 +184,13 @@ def _edges(regions: Regions) -> _Edges:
     for index, corners in enumerate(regions.corners):
         numbers.append(torch.full((len(corners),), index, device="cpu"))
         following.append(corners.roll(-1, 0))
-    first, second = torch.cat(regions.corners), torch.cat(following)
-    return _Edges(torch.cat(numbers), (first + second) / 2, second - first)
+    first = torch.cat(regions.corners)
+    second = torch.cat(following)
+    return _Edges(
+        region=torch.cat(numbers),
+        middle=(first + second) / 2,
+        vector=second - first,
+    )
 
 
 def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
@@ -159,9 +201,13 @@ def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
         k: Angular frequencies (frequencies, 2), none of them 0.
     """
     edges = _edges(regions)
+    # of every edge, (frequencies, edges): its phase, its sinc and k . n
     phases = torch.exp(-1j * (k @ edges.middle.T))
-    waves = phases * torch.sinc(k @ edges.vector.T / (2 * math.pi))
-    parts = 1j * (k @ edges.normals().T) * waves / k.square().sum(1, keepdim=True)
+    along = k @ edges.vector.T
+    waves = phases * torch.sinc(along / (2 * math.pi))
+    outward = k @ edges.normals().T
+    square = k.square().sum(1, keepdim=True)
+    parts = 1j * outward * waves / square
     return _by_region(parts, edges, len(regions))
 
 
@@ -170,25 +216,35 @@ def lemma_sum(regions: Regions, k: Tensor) -> Tensor:
 
     This is the transform where f is zero on the boundary of the box.
     """
-    weights = k @ regions.slopes.T / k.square().sum(1, keepdim=True)
-    return -1j * (weights * indicator_transforms(regions, k)).sum(1)
+    square = k.square().sum(1, keepdim=True)
+    weights = k @ regions.slopes.T / square  # (frequencies, regions)
+    indicators = indicator_transforms(regions, k)
+    return -1j * (weights * indicators).sum(1)
 
 
 def transform(regions: Regions, k: Tensor) -> Tensor:
     """The exact int_box f(x) e^{-ikx} dx, (frequencies,): the lemma's sum and the boundary's."""
     edges = _edges(regions)
+    # the function on every edge: its value in the middle and half its rise
     slopes = regions.slopes[edges.region]
-    mean = (slopes * edges.middle).sum(1) + regions.offsets[edges.region]
+    offsets = regions.offsets[edges.region]
+    mean = (slopes * edges.middle).sum(1) + offsets
     rise = (slopes * edges.vector).sum(1) / 2
+
+    # its transform along the edge, as on a piece of a line
     x = k @ edges.vector.T / 2
     phases = torch.exp(-1j * (k @ edges.middle.T))
-    along = phases * (mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x))
-    boundary = (1j * (k @ edges.normals().T) * along).sum(1) / k.square().sum(1)
+    waves = mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
+    outward = k @ edges.normals().T
+    flows = 1j * outward * phases * waves
+    boundary = flows.sum(1) / k.square().sum(1)
     return boundary + lemma_sum(regions, k)
 
 
 def _by_region(parts: Tensor, edges: _Edges, count: int) -> Tensor:
-    total = torch.zeros(len(parts), count, device=parts.device, dtype=parts.dtype)
+    """Parts (frequencies, edges) added up over the edges of each region."""
+    shape = (len(parts), count)
+    total = torch.zeros(shape, device=parts.device, dtype=parts.dtype)
     return total.index_add(1, edges.region, parts)
 
 
@@ -208,18 +264,26 @@ def faces(regions: Regions) -> Faces:
     """
     edges = _edges(regions)
     corners = torch.cat(regions.corners)
-    low, high = corners.amin(0) + _SAME_LINE, corners.amax(0) - _SAME_LINE
-    inner = ((edges.middle > low) & (edges.middle < high)).all(1)
-    middle, outward = edges.middle[inner], edges.normals()[inner]
+    # edges of the box itself are no faces
+    low = corners.amin(0) + _SAME_LINE
+    high = corners.amax(0) - _SAME_LINE
+    inside = (edges.middle > low) & (edges.middle < high)
+    inner = inside.all(1)
+    middle = edges.middle[inner]
+    outward = edges.normals()[inner]
     slopes = regions.slopes[edges.region[inner]]
     normals = outward / outward.norm(dim=1, keepdim=True)
 
     # [i, j]: does edge j lie on the line of edge i?
-    aligned = normals @ normals.T
-    parallel = aligned.abs() > 1 - _SAME_LINE
-    offsets = normals @ middle.T - (normals * middle).sum(1, keepdim=True)
+    parallel = (normals @ normals.T).abs() > 1 - _SAME_LINE
+    own = (normals * middle).sum(1, keepdim=True)
+    offsets = normals @ middle.T - own
     on_line = parallel & (offsets.abs() < _SAME_LINE)
-    terms = (normals @ slopes.T) * (normals @ outward.T)
-    strengths = (terms * on_line).sum(1).abs()
+
+    # what each edge adds along the normal; outward normals of both sides are opposite
+    across = normals @ slopes.T
+    signed_length = normals @ outward.T
+    terms = across * signed_length * on_line
+    strengths = terms.sum(1).abs()
     order = torch.argsort(strengths, descending=True, stable=True)
     return Faces(normals[order], strengths[order])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.statistics import mean_and_stderr
@@ -17,7 +18,7 @@ def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[st
     """Arrays of shards, one after another along their first axis."""
     rows = {}
     for name in names:
-        rows[name] = torch.cat([torch.as_tensor(shard[name], device="cpu") for shard in shards])
+        rows[name] = torch.cat([_tensor(shard[name]) for shard in shards])
     return rows
 
 
@@ -25,8 +26,13 @@ def stacked(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[s
     """Arrays of shards along a new first axis."""
     rows = {}
     for name in names:
-        rows[name] = torch.stack([torch.as_tensor(shard[name], device="cpu") for shard in shards])
+        rows[name] = torch.stack([_tensor(shard[name]) for shard in shards])
     return rows
+
+
+def _tensor(value: Any) -> Tensor:
+    """An array or a number of a shard; numbers stay in double precision."""
+    return torch.as_tensor(np.asarray(value), device="cpu")
 
 
 def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
