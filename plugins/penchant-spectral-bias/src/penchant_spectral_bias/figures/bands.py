@@ -24,17 +24,28 @@ def curve(
     if stderr is None:
         return
     low = values - stderr
+    high = values + stderr
     if axes.get_yscale() == "log":
         # below zero a logarithmic axis has no place: the band ends far under the curve instead
         low = np.maximum(low, values / 10)
-    axes.fill_between(x, low, values + stderr, color=colour, alpha=0.2, linewidth=0)
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def stderr_of(result: penchant.Result, name: str) -> Any | None:
     """The standard errors of an array, None where there is one training only."""
-    return result.arrays.get(f"{name}-stderr")
+    wanted = f"{name}-stderr"
+    return result.arrays.get(wanted)
 
 
 def column(values: Any | None, number: int) -> Any | None:
     """One column of an array that may be missing."""
-    return None if values is None else values[:, number]
+    if values is None:
+        return None
+    return values[:, number]
+
+
+def row(values: Any | None, number: int) -> Any | None:
+    """One row of an array that may be missing."""
+    if values is None:
+        return None
+    return values[number]

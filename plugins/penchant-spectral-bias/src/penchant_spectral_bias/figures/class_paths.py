@@ -19,7 +19,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Connected shares by kind, lengths, and a few paths as pictures."""
     drawn = {"connected": _summary(result)}
     paths = result.arrays["paths"]
-    if paths.ndim == 5 and len(paths) and paths.shape[2] in (1, 3):
+    # inputs that are no pictures are not drawn as such
+    are_pictures = paths.ndim == 5 and paths.shape[2] in (1, 3)
+    if len(paths) and are_pictures:
         drawn["paths"] = _pictures(result)
     return drawn
 
@@ -28,6 +30,8 @@ def _summary(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(9.2, 3.9))
     left, right = figure.subplots(1, 2)
     _bars(left, result)
+
+    # how far connected paths had to go
     connected = result.arrays["connected"].astype(bool)
     ratios = result.arrays["length-ratios"][connected]
     if len(ratios):
@@ -40,20 +44,26 @@ def _summary(result: penchant.Result) -> Figure:
 
 def _bars(axes: Axes, result: penchant.Result) -> None:
     """Bent paths beside straight lines, with their errors, for every kind of ends."""
-    present = [name for name in KINDS if f"connected-{name}" in result.quantities]
-    places = np.arange(len(present))
-    found = [result.quantities[f"connected-{name}"] for name in present]
-    bars = {
-        "straight line": ([each.null for each in found], [each.null_stderr for each in found]),
-        "bent path": ([each.value for each in found], [each.stderr for each in found]),
-    }
-    for number, (label, (values, errors)) in enumerate(bars.items()):
-        shift = 0.4 * number - 0.2
-        colour = (GREY, BLUE)[number]
-        axes.bar(places + shift, values, 0.38, yerr=errors, color=colour, label=label)
+    found = {}
+    for name in KINDS:
+        quantity = result.quantities.get(f"connected-{name}")
+        if quantity is not None:
+            found[name] = quantity
+    places = np.arange(len(found))
+
+    # the null first, then what was found
+    shares = [each.null for each in found.values()]
+    errors = [each.null_stderr for each in found.values()]
+    axes.bar(places - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
+    shares = [each.value for each in found.values()]
+    errors = [each.stderr for each in found.values()]
+    axes.bar(places + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
+
+    # one end a line, and how many pairs there were
     names = []
-    for name, each in zip(present, found):
-        names.append(f"{name.replace('-', '-' + chr(10), 1)}\n({each.count})")
+    for name, each in found.items():
+        ends = name.replace("-", "-\n", 1)
+        names.append(f"{ends}\n({each.count})")
     axes.set_xticks(places, names)
     axes.set(ylabel="share of pairs that keep the class", ylim=(0, 1.25))
     axes.legend(loc="upper center", ncols=2)
@@ -62,24 +72,35 @@ def _bars(axes: Axes, result: penchant.Result) -> None:
 def _pictures(result: penchant.Result) -> Figure:
     """A few stored paths, from one end to the other."""
     paths = result.arrays["paths"][:SHOWN]
-    columns = np.unique(np.linspace(0, paths.shape[1] - 1, COLUMNS).astype(int))
-    figure = Figure(figsize=(1.0 * len(columns) + 1.4, 1.05 * len(paths) + 0.8))
+    # some inputs of each path, both ends among them
+    last = paths.shape[1] - 1
+    columns = np.unique(np.linspace(0, last, COLUMNS).astype(int))
+    width, height = 1.0 * len(columns) + 1.4, 1.05 * len(paths) + 0.8
+    figure = Figure(figsize=(width, height))
     axes = figure.subplots(len(paths), len(columns), squeeze=False)
-    for row, path in enumerate(paths):
-        low, high = float(path.min()), float(path.max())
-        scaled = np.clip((path - low) / (high - low or 1.0), 0, 1)
-        for panel, column in zip(axes[row], columns):
+    for number, path in enumerate(paths):
+        scaled = _scaled(path)
+        for panel, column in zip(axes[number], columns):
             _picture(panel, scaled[column])
-        label = f"class {int(result.arrays['path-classes'][row])}"
-        if not result.arrays["path-connected"][row]:
+        label = f"class {result.arrays['path-classes'][number]}"
+        if not result.arrays["path-connected"][number]:
             label += "\n(not joined)"
-        axes[row, 0].set_ylabel(label, fontsize=8)
+        axes[number, 0].set_ylabel(label, fontsize=8)
     caption = "Every row is a path from one input to another that the network gives the same class."
     return captioned(figure, caption, title="Paths")
 
 
+def _scaled(path: Any) -> Any:
+    """Inputs of a path between 0 and 1, all on one scale."""
+    low, high = float(path.min()), float(path.max())
+    span = high - low or 1.0
+    return (path - low) / span
+
+
 def _picture(axes: Axes, values: Any) -> None:
     """An input with one channel in grey, with three in colour."""
-    picture = values.transpose(1, 2, 0) if len(values) == 3 else values[0]
+    picture = values[0]
+    if len(values) == 3:
+        picture = values.transpose(1, 2, 0)
     axes.imshow(picture, cmap="gray", vmin=0, vmax=1)
     axes.set(xticks=[], yticks=[])

@@ -51,7 +51,8 @@ def _plane(result: penchant.Result) -> Figure:
     _with_power(axes, result, "face-amplitude", places, -2, ORANGE, "normal of a face")
     log_ticks(axes)
     figure.legend(loc="outside right upper")
-    generic, face = (result.quantities[f"{name}-decay"] for name in ("generic", "face"))
+    generic = result.quantities["generic-decay"]
+    face = result.quantities["face-decay"]
     caption = f"Fitted exponents: {generic} in a generic direction, {face} along a face's normal."
     return captioned(figure, caption, title="Theorem 3.3: two decays in the plane")
 
@@ -65,11 +66,13 @@ def _with_power(
     colour: str,
     label: str,
 ) -> None:
-    """A spectrum and, dashed through its last point, the power that the theory gives."""
+    """A spectrum and, dashed through its middle, the power that the theory gives."""
     values = result.arrays[name]
     curve(axes, places, values, stderr_of(result, name), colour=colour, label=label)
+    # at a middle frequency both agree, so that slopes can be compared
     middle = len(places) // 2
-    line = values[middle] * (places / places[middle]) ** float(power)
+    ratio = places / places[middle]
+    line = values[middle] * ratio ** float(power)
     axes.plot(places, line, "--", color=colour, linewidth=0.9, label=f"k^{power}")
 
 
@@ -80,8 +83,9 @@ def _share(result: penchant.Result) -> Figure:
     axes.set(xscale="log", xlabel="cut-off (cycles)", ylim=(-0.03, 1.05))
     axes.set_ylabel("share of parameters above epsilon")
     share = result.arrays["share"]
+    stderr = stderr_of(result, "share")
     frequencies = result.arrays["frequencies"]
-    curve(axes, frequencies, share, stderr_of(result, "share"), colour=BLUE, label="share")
+    curve(axes, frequencies, share, stderr, colour=BLUE, label="share")
     log_ticks(axes)
     caption = "Parameters of a box with high frequencies are rare, and rarer the higher these are."
     return captioned(figure, caption, title="High-frequency parameters")

@@ -9,7 +9,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import column, curve, stderr_of
+from penchant_spectral_bias.figures.bands import column, curve, row, stderr_of
 
 MANY = 10  # layers or frequencies that a legend can list
 
@@ -41,9 +41,12 @@ def _shares(result: penchant.Result, name: str) -> Figure:
         curve(axes, steps, shares[:, number], error, colour=colour, label=label)
     reached = result.options.get("learnt_at", 0.8)
     axes.axhline(reached, color=FAINT, linestyle=":", label="counts as learnt")
-    low, high = float(np.min(shares)), float(np.max(shares))
     axes.set(xlabel="step", ylabel="learnt share of the wave")
-    axes.set_ylim(min(-0.1, max(low, -1.0)), max(1.2, min(high, 2.0)))
+
+    # from none to all, and more where there is more, but no outlier makes the rest small
+    low = max(float(shares.min()), -1.0)
+    high = min(float(shares.max()), 2.0)
+    axes.set_ylim(min(-0.1, low), max(1.2, high))
     figure.legend(title="frequency", loc="outside right upper")
     if name == "learnt-share":
         order = result.quantities["rank-correlation"]
@@ -82,10 +85,15 @@ def _norms(result: penchant.Result) -> Figure:
         curve(left, steps, norms[:, number], error, colour=colour, label=label)
     left.set(xlabel="step", ylabel="spectral norm")
     if 0 < norms.shape[1] <= MANY:
-        left.legend(ncols=2, fontsize=7)
+        # beside both panels a legend covers no curve
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper")
+
+    # a loss of zero has a place on the axis too
     right.set(xlabel="step", ylabel="mean squared error", yscale="log")
     loss = np.maximum(result.arrays["loss"], 1e-12)
-    curve(right, steps, loss, stderr_of(result, "loss"), colour=BLUE, label="loss")
+    stderr = stderr_of(result, "loss")
+    curve(right, steps, loss, stderr, colour=BLUE, label="loss")
     caption = "Norms of the layers grow while higher frequencies are learnt; bands: one error."
     return captioned(figure, caption, title="Layers and loss over training")
 
@@ -93,24 +101,34 @@ def _norms(result: penchant.Result) -> Figure:
 def _predictions(result: penchant.Result) -> Figure:
     """The learnt function over the target at four steps of the first training."""
     steps, target = result.arrays["steps"], result.arrays["target"]
-    last = len(steps) - 1
-    rows = np.unique(np.geomspace(1, last, 4).round().astype(int)) if last else np.array([0])
+    rows = _spread_rows(len(steps))
     columns = min(2, len(rows))
     lines = math.ceil(len(rows) / columns)
     figure = Figure(figsize=(9.5, 2.3 * lines + 0.8))
     axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
     places = np.arange(len(target)) / len(target)
-    for panel, row in zip(axes.flat, rows):
+    for panel, number in zip(axes.flat, rows):
         panel.plot(places, target, color=BLUE, linewidth=1.0, label="target")
-        prediction = result.arrays["prediction"][row]
+        prediction = result.arrays["prediction"][number]
         panel.plot(places, prediction, color=GREEN, linewidth=1.3, label="network")
-        panel.set_title(f"step {steps[row]:g}")
+        panel.set_title(f"step {steps[number]:g}")
+
+    # labels and legend once for all panels
     figure.supxlabel("place z along the curve", fontsize=10)
     figure.supylabel("value", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2)
     caption = "The first training: slow waves are there long before fast ones."
     return captioned(figure, caption, title="The learnt function")
+
+
+def _spread_rows(count: int) -> np.ndarray:
+    """Up to four recorded steps, denser at the beginning, where most happens."""
+    last = count - 1
+    if not last:
+        return np.array([0])
+    spread = np.geomspace(1, last, 4)
+    return np.unique(spread.round().astype(int))
 
 
 def _petals(result: penchant.Result) -> Figure:
@@ -121,7 +139,7 @@ def _petals(result: penchant.Result) -> Figure:
     axes = figure.subplots()
     axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
     for number, colour in enumerate(palette(len(petals), ordered=True)):
-        error = None if stderr is None else stderr[number]
+        error = row(stderr, number)
         losses = result.arrays["petal-losses"][number]
         curve(axes, steps, losses, error, colour=colour, label=f"{petals[number]}")
     axes.legend(title="petals")

@@ -7,7 +7,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.figures.bands import curve, row, stderr_of
 
 BLACK = "#222222"
 
@@ -45,10 +45,14 @@ def _coefficients(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(7.0, 3.9))
     axes = figure.subplots()
     axes.set(xlabel="eigenvector", ylabel="coefficient (rms in a bin)", yscale="log")
-    rows = np.unique(np.linspace(0, len(steps) - 1, 5).astype(int))
-    for row, colour in zip(rows, palette(len(rows), ordered=True)):
-        error = None if stderr is None else stderr[row]
-        curve(axes, places, values[row], error, colour=colour, label=f"step {steps[row]:g}")
+    # the network at a few steps, from its start to its end
+    chosen = np.unique(np.linspace(0, len(steps) - 1, 5).astype(int))
+    for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
+        error = row(stderr, number)
+        label = f"step {steps[number]:g}"
+        curve(axes, places, values[number], error, colour=colour, label=label)
+
+    # both targets in black
     for name, style in (("clean", "--"), ("noisy", ":")):
         target = result.arrays[f"{name}-coefficients"]
         axes.plot(places, target, style, color=BLACK, label=f"{name} target")
@@ -62,10 +66,13 @@ def _losses(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
     axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
-    names = {"training-loss": "noisy target (training)"}
-    names["validation-loss"] = "clean target (validation)"
-    for (name, label), colour in zip(names.items(), (ORANGE, BLUE)):
-        curve(axes, steps, result.arrays[name], stderr_of(result, name), colour=colour, label=label)
+    lines = {
+        "training-loss": ("noisy target (training)", ORANGE),
+        "validation-loss": ("clean target (validation)", BLUE),
+    }
+    for name, (label, colour) in lines.items():
+        error = stderr_of(result, name)
+        curve(axes, steps, result.arrays[name], error, colour=colour, label=label)
     axes.legend()
     dip, step = result.quantities["dip"], result.quantities["dip-step"]
     caption = f"Validation dips at step {step} and rises again by {dip} as noise is learnt."
@@ -93,7 +100,8 @@ def _extremes(result: penchant.Result) -> Figure:
     places = np.linspace(0, 1, vectors.shape[1])
     figure = Figure(figsize=(9.0, 3.3))
     panels = figure.subplots(1, 2, sharey=True)
-    for panel, number in zip(panels, (0, len(vectors) - 1)):
+    last = len(vectors) - 1
+    for panel, number in zip(panels, (0, last)):
         panel.plot(places, vectors[number], ".-", color=BLUE)
         panel.set(xlabel="place", title=f"n = {number + 1}")
     panels[0].set_ylabel("value")

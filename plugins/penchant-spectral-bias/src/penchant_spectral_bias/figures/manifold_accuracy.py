@@ -7,7 +7,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, captioned, heat_map, log_ticks, palette
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.figures.bands import curve, row, stderr_of
 
 SHOWN = 5  # numbers of neighbours beside the network
 NETWORKS = 4
@@ -24,7 +24,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _neighbours(count: int) -> str:
-    return f"{count} neighbour{'s' if count > 1 else ''}"
+    """A number of neighbours in words."""
+    if count == 1:
+        return "1 neighbour"
+    return f"{count} neighbours"
 
 
 def _accuracy(result: penchant.Result) -> Figure:
@@ -33,6 +36,7 @@ def _accuracy(result: penchant.Result) -> Figure:
     counts = result.arrays.get("neighbours", ())
     for number, count in enumerate(counts[:SHOWN]):
         maps[_neighbours(count)] = result.arrays["neighbour-train-accuracy"][number]
+    # one colour bar for all panels
     figure = Figure(figsize=(1.8 + 2.6 * len(maps), 3.6))
     axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
     for number, (panel, name) in enumerate(zip(axes, maps)):
@@ -63,9 +67,10 @@ def _plane(result: penchant.Result) -> Figure:
     for number, (panel, values) in enumerate(zip(axes, logits)):
         classes = (values > 0).astype(float)
         panel.contourf(axis, axis, classes, levels=[-0.5, 0.5, 1.5], colors=CLASSES)
+        # lines of equal confidence, which a constant function has not
+        confidence = np.abs(values)
         if np.ptp(values):
-            sizes = np.abs(values)
-            panel.contour(axis, axis, sizes, levels=6, colors="#666666", linewidths=0.4)
+            panel.contour(axis, axis, confidence, levels=6, colors="#666666", linewidths=0.4)
         panel.scatter(*points.T, c=labels, cmap="coolwarm", s=6, zorder=3)
         panel.set(aspect="equal", xlabel="x", title=f"network {number}")
     axes[0].set_ylabel("y")
@@ -78,19 +83,26 @@ def _radial(result: penchant.Result) -> Figure:
     frequencies = result.arrays["radial-frequencies"]
     figure = Figure(figsize=(6.5, 3.9))
     axes = figure.subplots()
-    axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta", xscale="log")
-    axes.set_yscale("log")
+    axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta")
+    axes.set(xscale="log", yscale="log")
     own = result.arrays["radial-spectrum"]
     stderr = stderr_of(result, "radial-spectrum")
     curve(axes, frequencies, own, stderr, colour=BLUE, label="network")
+
+    # neighbours dashed, in colours of their own
     counts = result.arrays.get("neighbours", ())
     errors = stderr_of(result, "neighbour-radial-spectrum")
     colours = palette(len(counts) + 1)[1:]
     for number, count in enumerate(counts):
-        values = result.arrays["neighbour-radial-spectrum"][number]
-        error = None if errors is None else errors[number]
-        label = _neighbours(count)
-        curve(axes, frequencies, values, error, colour=colours[number], label=label, style="--")
+        curve(
+            axes,
+            frequencies,
+            result.arrays["neighbour-radial-spectrum"][number],
+            row(errors, number),
+            colour=colours[number],
+            label=_neighbours(count),
+            style="--",
+        )
     log_ticks(axes)
     axes.legend()
     decay = result.quantities["network-decay"]

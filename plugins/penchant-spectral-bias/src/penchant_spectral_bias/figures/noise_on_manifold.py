@@ -32,6 +32,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             label=label,
             style=style,
         )
+    # what a network that learnt nothing has
     axes.axhline(VARIANCE, color=FAINT, linestyle=":", label="variance of the targets")
     axes.legend()
     difference = result.quantities["manifold-minus-plane"]

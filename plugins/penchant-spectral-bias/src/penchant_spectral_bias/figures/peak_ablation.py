@@ -39,13 +39,16 @@ def _spectra(result: penchant.Result) -> Figure:
 def _predictions(result: penchant.Result) -> Figure:
     values = result.arrays["prediction"]
     count = values.shape[-1]
+    places = np.arange(count) / count
+    low = min(0.0, float(values.min()))
+    high = max(0.1, float(values.max()))
     figure = _panels(
         result,
         values,
-        np.round(np.arange(count) / count, 2),
+        np.round(places, 2),
         xlabel="place z",
         label="prediction",
-        limits=(min(0.0, float(values.min())), max(0.1, float(values.max()))),
+        limits=(low, high),
     )
     caption = "The learnt function of the first training (across) by step (upwards)."
     return captioned(figure, caption, title="The learnt peak, by weight clip")
@@ -83,7 +86,10 @@ def _panels(
 
 
 def _name(clip: float) -> str:
-    return f"clip {clip:g}" if clip else "no clip"
+    """A bound in words; 0 is none."""
+    if not clip:
+        return "no clip"
+    return f"clip {clip:g}"
 
 
 def _final(result: penchant.Result) -> Figure:
@@ -94,9 +100,13 @@ def _final(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
     for number, colour in enumerate(palette(len(clips))):
-        error = None if stderr is None else stderr[number, -1]
+        # of the last step
         values = result.arrays["amplitude"][number, -1]
-        curve(axes, frequencies, values, error, colour=colour, label=_name(clips[number]))
+        error = None if stderr is None else stderr[number, -1]
+        label = _name(clips[number])
+        curve(axes, frequencies, values, error, colour=colour, label=label)
+
+    # what the target has, and what counts as fitted
     axes.axhline(1 / samples, color=FAINT, linestyle="-", label="the peak")
     axes.axhline(0.5 / samples, color=FAINT, linestyle=":", label="half of it")
     axes.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, None))
@@ -111,8 +121,11 @@ def _peak(result: penchant.Result) -> Figure:
     target = result.arrays["target"]
     figure = Figure(figsize=(9.0, 3.2))
     left, right = figure.subplots(1, 2)
-    left.plot(np.arange(len(target)) / len(target), target, color=BLUE)
+    places = np.arange(len(target)) / len(target)
+    left.plot(places, target, color=BLUE)
     left.set(xlabel="place z", ylabel="target")
+
+    # constant over all frequencies
     spectrum = np.abs(np.fft.rfft(target)) / len(target)
     right.plot(np.arange(len(spectrum)), spectrum, color=BLUE)
     right.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, 2 * spectrum.max()))

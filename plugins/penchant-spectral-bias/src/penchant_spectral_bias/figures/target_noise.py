@@ -9,7 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, Curve, by_index, captioned, palette
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.figures.bands import curve, row, stderr_of
+
+CAPTIONS = {
+    "validation-loss": "Slow noise spoils validation from the start, fast noise only late.",
+    "training-loss": "Slow noise is fitted early, fast noise late.",
+}
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -24,38 +29,40 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _curves(result: penchant.Result, name: str, *, by: str) -> Figure:
     """Loss over training: a panel for each value of one axis, a curve for each of the other."""
     values, stderr = result.arrays[name], stderr_of(result, name)
-    panels, curves = result.arrays[by], result.arrays["frequencies"]
+    panels, lines = result.arrays[by], result.arrays["frequencies"]
+    words = ("amplitude", "frequency")
     if by == "frequencies":
         # a panel a frequency, as in figures 3.4 a and b
-        curves = result.arrays["amplitudes"]
+        lines = result.arrays["amplitudes"]
+        words = ("frequency", "amplitude")
         values = values.swapaxes(0, 1)
         stderr = None if stderr is None else stderr.swapaxes(0, 1)
-    words = ("amplitude", "cycles") if by == "amplitudes" else ("frequency", "amplitude")
+
     figure = Figure(figsize=(2.2 + 3.4 * min(len(panels), 4), 3.8))
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    labels = [f"{words[1]} {place:g}" for place in lines]
     for number, panel in enumerate(axes):
         panel.set(xlabel="step", yscale="log", title=f"{words[0]} {panels[number]:g}")
-        errors = None if stderr is None else stderr[number]
-        _panel(panel, result.arrays["steps"], values[number], errors, curves, words[1])
-        clean = result.arrays[f"clean-{name}"]
-        panel.plot(result.arrays["steps"], clean, "--", color=GREY, label="no noise")
-    axes[0].set_ylabel(f"{name.replace('-', ' ')} (mean squared error)")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper")
-    caption = "Slow noise spoils validation from the start, fast noise only late."
-    if name == "training-loss":
-        caption = "Slow noise is fitted early, fast noise late."
-    title = f"{name.replace('-', ' ').capitalize()}, by {words[0]} of the noise"
-    return captioned(figure, caption, title=title)
+        _panel(panel, result, name, labels, values[number], row(stderr, number))
+    loss = name.replace("-", " ")
+    axes[0].set_ylabel(f"{loss} (mean squared error)")
+    handles, texts = axes[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside right upper")
+    title = f"{loss.capitalize()}, by {words[0]} of the noise"
+    return captioned(figure, CAPTIONS[name], title=title)
 
 
-def _panel(axes: Axes, steps: Any, values: Any, stderr: Any, places: Any, word: str) -> None:
-    for number, colour in enumerate(palette(len(places), ordered=True)):
-        error = None if stderr is None else stderr[number]
-        label = (
-            f"{word} {places[number]:g}" if word == "amplitude" else f"{places[number]:g} {word}"
-        )
-        curve(axes, steps, values[number], error, colour=colour, label=label)
+def _panel(
+    axes: Axes, result: penchant.Result, name: str, labels: list[str], values: Any, stderr: Any
+) -> None:
+    """A curve a label, and the loss without noise."""
+    steps = result.arrays["steps"]
+    colours = palette(len(labels), ordered=True)
+    for number, label in enumerate(labels):
+        error = row(stderr, number)
+        curve(axes, steps, values[number], error, colour=colours[number], label=label)
+    clean = result.arrays[f"clean-{name}"]
+    axes.plot(steps, clean, "--", color=GREY, label="no noise")
 
 
 def _best(result: penchant.Result) -> Figure:
@@ -63,10 +70,11 @@ def _best(result: penchant.Result) -> Figure:
     curves = {}
     stderr = stderr_of(result, "best-loss")
     for number, amplitude in enumerate(result.arrays["amplitudes"]):
-        error = None if stderr is None else stderr[number]
-        null = result.arrays["shuffled-best-loss"][number]
+        # dashed: the same values dealt to other samples
         curves[f"amplitude {amplitude:g}"] = Curve(
-            result.arrays["best-loss"][number], stderr=error, null=null
+            values=result.arrays["best-loss"][number],
+            stderr=row(stderr, number),
+            null=result.arrays["shuffled-best-loss"][number],
         )
     clean = result.quantities["clean-best-loss"].value
     figure = by_index(

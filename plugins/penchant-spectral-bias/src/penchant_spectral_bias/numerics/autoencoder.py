@@ -40,15 +40,20 @@ def reconstructions(
     network = _drawn(flat.shape[1], features, width, generator.initial_seed())
     network = network.to(flat.device, flat.dtype)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
-    some = (min(batch, len(flat)),)
+    count = min(batch, len(flat))
     for _ in range(steps):
-        rows = torch.randint(len(flat), some, generator=generator, device="cpu")
+        # a batch, and the same with noise
+        rows = torch.randint(len(flat), (count,), generator=generator, device="cpu")
         clean = flat[rows.to(flat.device)]
         drawn = torch.randn(clean.shape, generator=generator, device="cpu")
         disturbed = clean + noise * drawn.to(clean.device, clean.dtype)
+
         optimizer.zero_grad(set_to_none=True)
-        (network(disturbed) - clean).square().mean().backward()
+        residual = network(disturbed) - clean
+        residual.square().mean().backward()
         optimizer.step()
+
+    # reconstructed without noise
     found = outputs(network, flat)
     error = (found - flat).double().square().mean()
     return found.reshape(inputs.shape), float(error)
@@ -56,8 +61,13 @@ def reconstructions(
 
 def _drawn(size: int, features: int, width: int, seed: int) -> nn.Module:
     def make() -> nn.Module:
-        encoder = (nn.Linear(size, width), nn.ReLU(), nn.Linear(width, features))
-        decoder = (nn.Linear(features, width), nn.ReLU(), nn.Linear(width, size))
-        return nn.Sequential(*encoder, *decoder)
+        return nn.Sequential(
+            nn.Linear(size, width),
+            nn.ReLU(),
+            nn.Linear(width, features),
+            nn.Linear(features, width),
+            nn.ReLU(),
+            nn.Linear(width, size),
+        )
 
     return constructed(make, seed)

@@ -19,15 +19,20 @@ def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tens
     Returns:
         The geometric mean of the frequencies of each window, and the root mean square there.
     """
-    low, high = math.log10(float(k.min())), math.log10(float(k.max()))
+    low = math.log10(float(k.min()))
+    high = math.log10(float(k.max()))
     edges = torch.logspace(low, high, windows + 1, device=k.device, dtype=k.dtype)
+    # the window of every frequency
     place = torch.bucketize(k, edges[1:-1])
     places, sizes = [], []
     for number in range(windows):
         inside = place == number
-        if inside.any():
-            places.append(k[inside].log().mean().exp())
-            sizes.append(magnitude[inside].square().mean().sqrt())
+        if not inside.any():
+            continue
+        middle = k[inside].log().mean()
+        mean_square = magnitude[inside].square().mean()
+        places.append(middle.exp())
+        sizes.append(mean_square.sqrt())
     return torch.stack(places), torch.stack(sizes)
 
 
@@ -35,6 +40,10 @@ def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
     """The power of k with which a spectrum falls: slope of log magnitude against log k."""
     places, sizes = in_windows(k, magnitude, windows=windows)
     x = places.log()
+    # a spectrum that is zero has a logarithm too
     y = sizes.clamp(min=1e-300).log()
-    x, y = x - x.mean(), y - y.mean()
-    return float((x @ y) / (x @ x))
+    # slope of the least squares line
+    x = x - x.mean()
+    y = y - y.mean()
+    slope = (x @ y) / (x @ x)
+    return float(slope)

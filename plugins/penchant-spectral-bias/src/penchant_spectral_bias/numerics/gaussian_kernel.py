@@ -10,8 +10,11 @@ from torch import Tensor
 def kernel_matrix(points: Tensor, width: float) -> Tensor:
     """exp(-|x - y|^2 / width^2) between all points (points, dimensions), in double precision."""
     points = points.double()
-    distances = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return torch.exp(-distances.square() / width**2)
+    # by differences: a product of matrices would lose small distances
+    mode = "donot_use_mm_for_euclid_dist"
+    distances = torch.cdist(points, points, compute_mode=mode)
+    exponents = -distances.square() / width**2
+    return torch.exp(exponents)
 
 
 def eigenvectors(points: Tensor, width: float) -> tuple[Tensor, Tensor]:
@@ -19,19 +22,23 @@ def eigenvectors(points: Tensor, width: float) -> tuple[Tensor, Tensor]:
 
     The later an eigenvector, the faster it varies among the points.
     """
-    return descending_eigh(kernel_matrix(points, width))
+    matrix = kernel_matrix(points, width)
+    return descending_eigh(matrix)
 
 
 def rising_noise(count: int, power: float, *, device: torch.device | str) -> Tensor:
     """Coefficients (n / N)^power of the noise on eigenvectors n = 1..N."""
     numbers = torch.arange(1, count + 1, device=device, dtype=torch.float64)
-    return (numbers / count) ** power
+    shares = numbers / count
+    return shares**power
 
 
 def grid_eigenvectors(points: int, width: float, *, device: torch.device | str) -> Tensor:
     """Eigenvectors on equidistant points of [0, 1], (eigenvectors, points)."""
     line = torch.linspace(0, 1, points, device=device, dtype=torch.float64)
-    _, vectors = eigenvectors(line[:, None], width)
+    # points of one dimension
+    column = line[:, None]
+    _, vectors = eigenvectors(column, width)
     return vectors
 
 
@@ -40,7 +47,9 @@ def grid_spectrum(vectors: Tensor) -> Tensor:
 
     The n-th has about n / 2 periods: the index of an eigenvector is a frequency.
     """
-    return torch.fft.rfft(vectors).abs() / vectors.shape[1] ** 0.5
+    transform = torch.fft.rfft(vectors)
+    points = vectors.shape[1]
+    return transform.abs() / points**0.5
 
 
 def bin_edges(count: int, bins: int) -> list[tuple[int, int]]:
@@ -49,16 +58,22 @@ def bin_edges(count: int, bins: int) -> list[tuple[int, int]]:
     >>> bin_edges(5, 2)
     [(0, 2), (2, 5)]
     """
-    edges = torch.linspace(0, count, bins + 1, device="cpu").round().long().tolist()
-    return list(zip(edges[:-1], edges[1:]))
+    line = torch.linspace(0, count, bins + 1, device="cpu")
+    edges = line.round().long().tolist()
+    # each edge with the next one
+    firsts = edges[:-1]
+    lasts = edges[1:]
+    return list(zip(firsts, lasts))
 
 
 def root_mean_squares(coefficients: Tensor, bins: int) -> Tensor:
     """Root mean square of the coefficients in each bin of eigenvectors, (..., bins)."""
     parts = []
-    for first, last in bin_edges(coefficients.shape[-1], bins):
+    count = coefficients.shape[-1]
+    for first, last in bin_edges(count, bins):
         inside = coefficients[..., first:last]
-        parts.append(inside.square().mean(-1).sqrt())
+        mean_square = inside.square().mean(-1)
+        parts.append(mean_square.sqrt())
     return torch.stack(parts, dim=-1)
 
 
@@ -73,5 +88,7 @@ def learnt_share(coefficients: Tensor, wanted: Tensor, bins: int) -> Tensor:
     parts = []
     for first, last in bin_edges(len(wanted), bins):
         inside = wanted[first:last]
-        parts.append((coefficients[..., first:last] @ inside) / inside.square().sum())
+        # projection on what is wanted, over its square
+        projection = coefficients[..., first:last] @ inside
+        parts.append(projection / inside.square().sum())
     return torch.stack(parts, dim=-1)

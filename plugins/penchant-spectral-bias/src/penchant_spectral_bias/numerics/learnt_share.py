@@ -32,22 +32,34 @@ def learnt_share(functions: Tensor, target: Tensor, frequencies: Sequence[int]) 
     >>> round(float(learnt_share(0.25 * wave, wave, [1])), 6)
     0.25
     """
-    found = torch.fft.rfft(functions.double())[..., list(frequencies)]
-    wanted = torch.fft.rfft(target.double())[..., list(frequencies)]
-    product = found.real * wanted.real + found.imag * wanted.imag
-    return product / wanted.abs().square()
+    bins = list(frequencies)
+    found = torch.fft.rfft(functions.double())
+    found = found[..., bins]
+    wanted = torch.fft.rfft(target.double())
+    wanted = wanted[..., bins]
+    # Re(f_k conj t_k)
+    of_real = found.real * wanted.real
+    of_imaginary = found.imag * wanted.imag
+    square = wanted.abs().square()
+    return (of_real + of_imaginary) / square
 
 
 def mean_over_training(shares: Tensor) -> Tensor:
     """Mean of shares (..., steps, frequencies) over a training: large where a wave came early."""
     if shares.shape[-2] < 2:
         return shares.mean(-2)
-    between = (shares[..., 1:, :] + shares[..., :-1, :]) / 2
+    # the trapezoidal rule over recorded steps
+    before = shares[..., :-1, :]
+    after = shares[..., 1:, :]
+    between = (before + after) / 2
     return between.mean(-2)
 
 
 def first_fit(shares: Tensor, steps: Tensor, learnt_at: float) -> Tensor:
     """The first step at which each wave of shares (..., steps, frequencies) is learnt, else NaN."""
     above = shares >= learnt_at
-    first = steps[above.int().argmax(-2)].double()
-    return torch.where(above.any(-2), first, math.nan)
+    # the first of equal values is the one that is found
+    place = above.int().argmax(-2)
+    first = steps[place].double()
+    ever = above.any(-2)
+    return torch.where(ever, first, math.nan)

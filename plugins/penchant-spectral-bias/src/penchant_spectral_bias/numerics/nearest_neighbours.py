@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
@@ -24,17 +25,23 @@ def neighbour_probability(
     if neighbours > len(points):
         raise ValueError(f"neighbours must be at most the {len(points)} points, found {neighbours}")
     tree = NearestNeighbors(n_neighbors=neighbours, algorithm="kd_tree")
-    tree.fit(points.double().cpu().numpy())
-    places = queries.double().cpu().numpy()
-    nearest = tree.kneighbors(places, return_distance=False)  # (queries, neighbours)
-    votes = labels[torch.as_tensor(nearest, device=labels.device)]
+    tree.fit(_on_host(points))
+    nearest = tree.kneighbors(_on_host(queries), return_distance=False)
+    # labels of the nearest, (queries, neighbours)
+    indices = torch.as_tensor(nearest, device=labels.device)
+    votes = labels[indices]
     return votes.double().mean(1)
+
+
+def _on_host(values: Tensor) -> np.ndarray:
+    return values.double().cpu().numpy()
 
 
 def neighbour_accuracy(
     points: Tensor, labels: Tensor, queries: Tensor, truth: Tensor, neighbours: int
 ) -> float:
     """Share of queries that the majority of their neighbours is right about."""
-    found = neighbour_probability(points, labels, queries, neighbours) > 0.5
-    right = found == truth.bool()
+    probability = neighbour_probability(points, labels, queries, neighbours)
+    majority = probability > 0.5
+    right = majority == truth.bool()
     return float(right.double().mean())

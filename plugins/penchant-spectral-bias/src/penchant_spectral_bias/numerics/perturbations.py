@@ -16,18 +16,24 @@ def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
     drawn, squares = {}, []
     for name, parameter in network.named_parameters():
         part = torch.randn(parameter.shape, generator=generator, device="cpu")
-        drawn[name] = part.double()
-        squares.append(drawn[name].square().sum())
+        part = part.double()
+        drawn[name] = part
+        squares.append(part.square().sum())
+
+    # a normal vector over its length is uniform on the sphere
     length = torch.stack(squares).sum().sqrt()
     vector = {}
     for name, parameter in network.named_parameters():
-        vector[name] = (drawn[name] / length).to(parameter.device, parameter.dtype)
+        unit = drawn[name] / length
+        vector[name] = unit.to(parameter.device, parameter.dtype)
     return vector
 
 
 def chunk_size(device: torch.device) -> int:
     """Perturbed networks a pass, by device type (`make bench`)."""
-    return 4 if device.type == "cpu" else 64
+    if device.type == "cpu":
+        return 4
+    return 64
 
 
 @torch.no_grad()
@@ -62,6 +68,7 @@ def perturbed_outputs(
         return outputs[:, 0]
 
     blocks = []
+    # some directions at a time, and for each of these all lengths
     for start in range(0, count, chunk):
         indices = range(start, min(start + chunk, count))
         drawn = [unit_vector(network, directions(index)) for index in indices]

@@ -26,18 +26,26 @@ def radial_spectrum(values: Tensor, side: float) -> tuple[Tensor, Tensor]:
     """
     grid = values.shape[-1]
     rings = grid // 2
-    size = _windowed_transform(values.double()).abs() * (side / grid) ** 2
+    cell = (side / grid) ** 2  # the area that a point of the grid stands for
+    size = _windowed_transform(values.double()).abs() * cell
 
     # the ring of every cell of the transform, in whole cycles on the square
     cycles = torch.fft.fftfreq(grid, d=1 / grid, device=values.device)
-    radius = (cycles[:, None].square() + cycles.square()).sqrt()
+    squares = cycles.square()
+    radius = (squares[:, None] + squares).sqrt()
     ring = radius.round().long()
     inside = ring < rings
+    ring = ring[inside]
 
-    total = torch.zeros(*values.shape[:-2], rings, device=values.device, dtype=torch.float64)
-    total = total.index_add(-1, ring[inside], size[..., inside])
-    cells = torch.bincount(ring[inside], minlength=rings)
-    frequency = torch.arange(rings, device=values.device, dtype=torch.float64) / side
+    # the mean size on every ring
+    shape = (*values.shape[:-2], rings)
+    total = torch.zeros(shape, device=values.device, dtype=torch.float64)
+    total = total.index_add(-1, ring, size[..., inside])
+    cells = torch.bincount(ring, minlength=rings)
+
+    # times the length of the ring; the constant has none
+    numbers = torch.arange(rings, device=values.device, dtype=torch.float64)
+    frequency = numbers / side
     zeta = 2 * math.pi * frequency * total / cells
     return frequency[1:], zeta[..., 1:]
 
@@ -47,5 +55,8 @@ def _windowed_transform(values: Tensor) -> Tensor:
     grid = values.shape[-1]
     line = torch.hann_window(grid, periodic=True, device=values.device, dtype=torch.float64)
     window = line[:, None] * line
-    mean = (values * window).sum((-2, -1), keepdim=True) / window.sum()
-    return torch.fft.fft2((values - mean) * window)
+    # the mean under the window: what it leaves has no constant
+    weighted = (values * window).sum((-2, -1), keepdim=True)
+    mean = weighted / window.sum()
+    centred = values - mean
+    return torch.fft.fft2(centred * window)

@@ -50,10 +50,12 @@ def rank_order(values: Tensor, places: Tensor, *, generator: Generator) -> RankO
     count = len(places)
     if count < 3 or not all(statistics.varies(row) for row in values):
         return None
-    standard = torch.stack([_standard_ranks(row) for row in values])
+    ranked = [_standard_ranks(row) for row in values]
+    standard = torch.stack(ranked)
     wanted = _standard_ranks(places)
     correlations = standard @ wanted
 
+    # a random order is that of random keys
     keys = torch.rand(PERMUTATIONS, count, generator=generator, device="cpu")
     null = wanted[keys.argsort(1)] @ standard.mean(0)
     spread = float(null.std())
@@ -78,8 +80,9 @@ def rank_order(values: Tensor, places: Tensor, *, generator: Generator) -> RankO
 
 def _standard_ranks(values: Tensor) -> Tensor:
     """Ranks, centred and of length 1, so that products of two are rank correlations."""
-    numbers = values.detach().to("cpu", torch.float64).numpy()
-    ranks = stats.rankdata(numbers)
+    on_host = values.detach().to("cpu", torch.float64)
+    # equal numbers share their mean rank
+    ranks = stats.rankdata(on_host.numpy())
     centred = ranks - ranks.mean()
-    scaled = centred / np.linalg.norm(centred)
-    return torch.as_tensor(scaled, device="cpu")
+    length = np.linalg.norm(centred)
+    return torch.as_tensor(centred / length, device="cpu")

@@ -32,5 +32,8 @@ def mean_and_stderr(values: Numbers, step: float) -> tuple[float, float | None]:
     mean = float(numbers.mean())
     if count < 2:
         return mean, None
-    variance = float(numbers.var(ddof=1)) + step**2 / 12
-    return mean, math.sqrt(variance / count)
+    spread = float(numbers.var(ddof=1))
+    # of a number that is uniform in its step
+    rounding = step**2 / 12
+    variance = (spread + rounding) / count
+    return mean, math.sqrt(variance)

@@ -26,13 +26,16 @@ def mean_and_stderr(values: np.ndarray, ends: np.ndarray) -> tuple[float, float 
     2.0
     """
     values = values.astype(np.float64)
+    mean = float(values.mean())
     replicates = []
     for end in np.unique(ends):
+        # pairs in which it has no part
         others = (ends != end).all(1)
         if not others.any():
-            return float(values.mean()), None
-        replicates.append(values[others].mean())
-    return float(values.mean()), jackknife(replicates)
+            return mean, None
+        without = values[others]
+        replicates.append(without.mean())
+    return mean, jackknife(replicates)
 
 
 def share_and_stderr(truths: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
@@ -42,4 +45,6 @@ def share_and_stderr(truths: np.ndarray, ends: np.ndarray) -> tuple[float, float
     """
     share, stderr = mean_and_stderr(truths, ends)
     binomial = binomial_stderr(share, len(truths))
-    return share, max(binomial, stderr or 0.0)
+    if stderr is None:
+        return share, binomial
+    return share, max(binomial, stderr)

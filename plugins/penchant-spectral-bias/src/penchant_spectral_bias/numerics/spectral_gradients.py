@@ -45,26 +45,34 @@ def spectral_gradients(chain: Chain, start: Tensor, end: Tensor, k: Tensor) -> S
     function = _function(leaves, start, end)
     of_square = _flat(function.half_square(), leaves)
     norms, rates = [], []
-    for parts in zip(*transform_parts(function, k)):
-        real, imaginary = (_flat(part, leaves) for part in parts)
-        norms.append((real.square().sum() + imaginary.square().sum()).sqrt())
+    for real_part, imaginary_part in zip(*transform_parts(function, k)):
+        real = _flat(real_part, leaves)
+        imaginary = _flat(imaginary_part, leaves)
+        square = real.square().sum() + imaginary.square().sum()
+        norms.append(square.sqrt())
+
         # the target adds minus int f sin(kx), which is the imaginary part
         of_loss = of_square + imaginary
-        rates.append(torch.hypot(real @ of_loss, imaginary @ of_loss))
+        rate = torch.hypot(real @ of_loss, imaginary @ of_loss)
+        rates.append(rate)
     return SpectralGradients(torch.stack(norms), torch.stack(rates))
 
 
 def _leaves(chain: Chain) -> list[Tensor]:
     """Weights and biases in turn, as leaves in double precision."""
     leaves = []
-    for pair in chain:
-        leaves += [tensor.detach().double().requires_grad_() for tensor in pair]
+    for weight, bias in chain:
+        for tensor in (weight, bias):
+            leaf = tensor.detach().double()
+            leaves.append(leaf.requires_grad_())
     return leaves
 
 
 def _function(leaves: list[Tensor], start: Tensor, end: Tensor) -> PiecewiseLinear:
-    pairs = list(zip(leaves[::2], leaves[1::2]))
-    return on_segment(pairs, start, end).without_line()
+    weights = leaves[::2]
+    biases = leaves[1::2]
+    chain = list(zip(weights, biases))
+    return on_segment(chain, start, end).without_line()
 
 
 def _flat(value: Tensor, leaves: list[Tensor]) -> Tensor:

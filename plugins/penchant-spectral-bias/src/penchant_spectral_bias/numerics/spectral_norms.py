@@ -20,7 +20,11 @@ def spectral_norms(weights: dict[str, Tensor], *, like: Tensor) -> Tensor:
     """
     if not weights:
         return like.new_zeros(len(like), 0)
-    norms = [torch.linalg.matrix_norm(each.flatten(2), ord=2) for each in weights.values()]
+    norms = []
+    for stacked in weights.values():
+        # (networks, out, all of the rest)
+        matrices = stacked.flatten(2)
+        norms.append(torch.linalg.matrix_norm(matrices, ord=2))
     return torch.stack(norms, dim=1)
 
 
@@ -32,7 +36,11 @@ def lipschitz_bounds(weights: Sequence[Tensor]) -> tuple[float, float]:
     """
     product, sizes, largest = 1.0, 1.0, 0.0
     for weight in weights:
-        product *= float(torch.linalg.matrix_norm(weight, ord=2))
-        sizes *= math.sqrt(weight.shape[0] * weight.shape[1])
-        largest = max(largest, float(weight.abs().max()))
-    return product, largest ** len(weights) * sizes
+        norm = torch.linalg.matrix_norm(weight, ord=2)
+        product *= float(norm)
+        # |W| <= sqrt(rows x columns) times the largest entry
+        sizes *= math.sqrt(weight.numel())
+        entry = float(weight.abs().max())
+        largest = max(largest, entry)
+    max_norm = largest ** len(weights)
+    return product, max_norm * sizes

@@ -18,7 +18,8 @@ def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[st
     """Arrays of shards, one after another along their first axis."""
     rows = {}
     for name in names:
-        rows[name] = torch.cat([_tensor(shard[name]) for shard in shards])
+        parts = [_tensor(shard[name]) for shard in shards]
+        rows[name] = torch.cat(parts)
     return rows
 
 
@@ -26,13 +27,15 @@ def stacked(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[s
     """Arrays of shards along a new first axis."""
     rows = {}
     for name in names:
-        rows[name] = torch.stack([_tensor(shard[name]) for shard in shards])
+        parts = [_tensor(shard[name]) for shard in shards]
+        rows[name] = torch.stack(parts)
     return rows
 
 
 def _tensor(value: Any) -> Tensor:
     """An array or a number of a shard; numbers stay in double precision."""
-    return torch.as_tensor(np.asarray(value), device="cpu")
+    array = np.asarray(value)
+    return torch.as_tensor(array, device="cpu")
 
 
 def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -41,6 +44,7 @@ def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
     for name, values in rows.items():
         mean, stderr = mean_and_stderr(values, axis=0)
         arrays[name] = mean
+        # what is unknown is left out: a zero would call it certain
         if stderr is not None:
             arrays[f"{name}-stderr"] = stderr
     return arrays
@@ -50,10 +54,16 @@ def order(values: Tensor, places: Tensor, *, generator: Generator) -> penchant.Q
     """The mean rank correlation of trainings with the places; missing where there are no ranks."""
     found = rank_order(values, places, generator=generator)
     if found is None:
-        return penchant.Quantity(float("nan"))
-    return penchant.Quantity(**found._asdict())
+        nothing = float("nan")
+        return penchant.Quantity(nothing)
+    fields = found._asdict()
+    return penchant.Quantity(**fields)
 
 
 def missing(quantities: Mapping[str, penchant.Quantity]) -> tuple[str, ...]:
     """Names of the quantities without a number."""
-    return tuple(name for name, quantity in quantities.items() if quantity.missing)
+    names = []
+    for name, quantity in quantities.items():
+        if quantity.missing:
+            names.append(name)
+    return tuple(names)

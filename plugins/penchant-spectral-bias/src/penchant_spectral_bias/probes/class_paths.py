@@ -66,7 +66,9 @@ def run(options: ClassPaths, context: penchant.Context) -> penchant.Result:
 
 def _chosen_classes(options: ClassPaths, context: penchant.Context) -> tuple[int, ...]:
     count = context.data.classes
-    chosen = options.chosen_classes or tuple(range(count))
+    chosen = options.chosen_classes
+    if chosen is None:
+        chosen = tuple(range(count))
     if max(chosen) >= count:
         raise penchant.Error(f"chosen_classes must be in 0..{count - 1}, found {max(chosen)}")
     return chosen
@@ -79,7 +81,33 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
     points, is_adversarial, missed = _ends(context, network, label)
     every = _pairs(len(points), options.pairs, context.generator("pairs", label))
     pairs = every[start : start + BLOCK]
-    bent = elastic_band.bend(
+    bent = _bent(context, network, points, pairs, label)
+
+    # ends of different classes have different numbers
+    most = options.images + options.adversarials
+    found = {
+        "classes": torch.full((len(pairs),), label, device="cpu"),
+        "kinds": is_adversarial[pairs].sum(1),
+        "ends": pairs + label * most,
+        "connected": bent.connected,
+        "straight": _straight(context, network, points, pairs, label),
+        "confirmed": _confirmed(context, network, bent, points.shape[1:], label),
+        "length-ratios": bent.length,
+        "certainties": bent.certainty,
+    }
+    # the first block speaks for its class
+    is_first = start == 0
+    stored = options.stored_paths if is_first else 0
+    found |= _stored(bent, stored, points.shape[1:], label)
+    found["missed"] = missed if is_first else 0
+    return found
+
+
+def _bent(
+    context: penchant.Context, network: nn.Module, points: Tensor, pairs: Tensor, label: int
+) -> elastic_band.Paths:
+    options = context.options
+    return elastic_band.bend(
         network,
         points[pairs[:, 0]],
         points[pairs[:, 1]],
@@ -91,22 +119,18 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
         pivots=options.pivots,
         resolution=options.resolution,
     )
-    stored = bent.pivots[: options.stored_paths if start == 0 else 0]
-    shape = points.shape[1:]
-    count = len(pairs)
+
+
+def _stored(
+    bent: elastic_band.Paths, count: int, shape: torch.Size, label: int
+) -> dict[str, Tensor]:
+    """The first paths, as inputs."""
+    pivots = bent.pivots[:count]
+    number, length = pivots.shape[:2]
     return {
-        "classes": torch.full((count,), label, device="cpu"),
-        "kinds": is_adversarial[pairs].sum(1),
-        "ends": pairs + label * (options.images + options.adversarials),
-        "connected": bent.connected,
-        "straight": _straight(context, network, points, pairs, label),
-        "confirmed": _confirmed(context, network, bent.pivots, shape, label),
-        "length-ratios": bent.length,
-        "certainties": bent.certainty,
-        "paths": stored.reshape(len(stored), stored.shape[1], *shape),
-        "path-classes": torch.full((len(stored),), label, device="cpu"),
-        "path-connected": bent.connected[: len(stored)],
-        "missed": missed if start == 0 else 0,
+        "paths": pivots.reshape(number, length, *shape),
+        "path-classes": torch.full((number,), label, device="cpu"),
+        "path-connected": bent.connected[:count],
     }
 
 
@@ -127,9 +151,15 @@ def _straight(
 
 
 def _confirmed(
-    context: penchant.Context, network: nn.Module, pivots: Tensor, shape: torch.Size, label: int
+    context: penchant.Context,
+    network: nn.Module,
+    bent: elastic_band.Paths,
+    shape: torch.Size,
+    label: int,
 ) -> Tensor:
-    finer = elastic_band.dense(pivots, FINER * context.options.resolution)
+    """Do paths keep the class when they are looked at more finely?"""
+    resolution = FINER * context.options.resolution
+    finer = elastic_band.dense(bent.pivots, resolution)
     keeps, _ = elastic_band.classified(network, finer, shape, label)
     return keeps.all(1)
 
@@ -143,8 +173,11 @@ def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Te
     generator = context.generator("images", label)
     order = torch.randperm(len(train.labels), generator=generator, device="cpu")
     order = order.to(train.labels.device)
+    # training images that the network takes for what they are
     is_own = train.labels[order] == label
     own = _given_class(network, train.inputs[order[is_own]], label, options.images)
+
+    # inputs of other classes, moved until it takes them for the class
     others = train.inputs[order[~is_own][: options.adversarials]]
     moved, there = elastic_band.adversarial(
         network,
@@ -163,23 +196,32 @@ def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Te
 @torch.no_grad()
 def _given_class(network: nn.Module, candidates: Tensor, label: int, count: int) -> Tensor:
     """The first so many candidates that the network gives the class."""
+    # enough of them for a network that is right once in four times
     some = candidates[: 4 * count + 16]
-    given = network(some).argmax(1) == label
+    logits = network(some)
+    given = logits.argmax(1) == label
     return some[given][:count]
 
 
 def _pairs(points: int, count: int, generator: Generator) -> Tensor:
     """So many different pairs of points, in an order that the generator draws, (pairs, 2)."""
     every = list(itertools.combinations(range(points), 2))
-    indices = torch.tensor(every, device="cpu", dtype=torch.int64).reshape(-1, 2)
+    indices = torch.tensor(every, device="cpu", dtype=torch.int64)
+    # without any pair there is an axis missing
+    indices = indices.reshape(-1, 2)
     order = torch.randperm(len(indices), generator=generator, device="cpu")
     return indices[order[:count]]
 
 
 def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
-    truths = {name: rows[name].numpy().astype(bool) for name in PAIRS[3:]}
-    ends, kinds = rows["ends"].numpy(), rows["kinds"].numpy()
+    truths = {}
+    for name in ("connected", "straight", "confirmed"):
+        truths[name] = rows[name].numpy().astype(bool)
+    ends = rows["ends"].numpy()
+    kinds = rows["kinds"].numpy()
     connected, straight = truths["connected"], truths["straight"]
+
+    # of all pairs, and by how many of their ends are adversarial
     found = {"connected": _share(connected, straight, ends)}
     for number, name in enumerate(KINDS):
         own = kinds == number
@@ -188,16 +230,23 @@ def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
     gain = connected.astype(float) - straight.astype(float)
     found["bent-minus-straight"] = _difference(gain, ends)
     if connected.any():
-        ratios = rows["length-ratios"].double().numpy()[connected]
-        mean, stderr = shared_ends.mean_and_stderr(ratios, ends[connected])
-        found["length-ratio"] = penchant.Quantity(
-            mean, stderr=stderr, over=OVER, count=len(ratios), null=1.0
-        )
-        share, stderr = shared_ends.share_and_stderr(
-            truths["confirmed"][connected], ends[connected]
-        )
-        found["confirmed"] = penchant.Quantity(share, stderr=stderr, over=OVER, count=len(ratios))
+        ratios = rows["length-ratios"].double().numpy()
+        confirmed = truths["confirmed"]
+        found |= _of_connected(ratios[connected], confirmed[connected], ends[connected])
     return found
+
+
+def _of_connected(
+    ratios: np.ndarray, confirmed: np.ndarray, ends: np.ndarray
+) -> dict[str, penchant.Quantity]:
+    """Lengths of connected paths, and whether they are still connected when seen more finely."""
+    count = len(ratios)
+    mean, stderr = shared_ends.mean_and_stderr(ratios, ends)
+    share, share_stderr = shared_ends.share_and_stderr(confirmed, ends)
+    return {
+        "length-ratio": penchant.Quantity(mean, stderr=stderr, over=OVER, count=count, null=1.0),
+        "confirmed": penchant.Quantity(share, stderr=share_stderr, over=OVER, count=count),
+    }
 
 
 def _share(connected: np.ndarray, straight: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
@@ -216,19 +265,32 @@ def _share(connected: np.ndarray, straight: np.ndarray, ends: np.ndarray) -> pen
 
 
 def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
+    """A difference of shares; where all pairs agree, half a pair is its error."""
     mean, stderr = shared_ends.mean_and_stderr(values, ends)
     floor = statistics.binomial_stderr(abs(mean), len(values))
-    error = max(floor, stderr or 0.0)
-    return penchant.Quantity(mean, stderr=error, over=OVER, count=len(values), null=0.0)
+    error = floor if stderr is None else max(floor, stderr)
+    return penchant.Quantity(
+        mean,
+        stderr=error,
+        over=OVER,
+        count=len(values),
+        null=0.0,
+    )
 
 
 def _test_accuracy(context: penchant.Context, network: nn.Module) -> penchant.Quantity:
     test = context.data.test
+    count = len(test.labels)
     _, accuracy = evaluate(network, test)
-    value, stderr = statistics.accuracy([accuracy], len(test.labels))
-    chance = float(test.labels.bincount().max()) / len(test.labels)
+    value, stderr = statistics.accuracy([accuracy], count)
+    # what guessing the most frequent class gives
+    most_frequent = test.labels.bincount().max()
     return penchant.Quantity(
-        value, stderr=stderr, over="test samples", count=len(test.labels), null=chance
+        value,
+        stderr=stderr,
+        over="test samples",
+        count=count,
+        null=float(most_frequent) / count,
     )
 
 

@@ -32,9 +32,13 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure networks in blocks; then parameters drawn from a box."""
     shards = list(context.map(measured, networks=options.networks, a_shard=BLOCK))
     rows = joined(shards, shards[0])
+    # curves become arrays, numbers quantities
     curves, numbers = {}, {}
     for name, values in rows.items():
-        (curves if values.ndim > 1 else numbers)[name] = values
+        if values.ndim > 1:
+            curves[name] = values
+        else:
+            numbers[name] = values
     places = curves.pop("plane-frequencies", None)
     arrays = {"frequencies": _cycles(options.cycles), **averages(curves)}
     if "gradient-norm" in curves:
@@ -62,13 +66,20 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
 
 
 def _cycles(count: int) -> Tensor:
+    """Frequencies of a segment of length 1."""
     return torch.arange(1, count + 1, device="cpu", dtype=torch.float64)
 
 
 def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
     """Spectra and constants of some networks as they are drawn."""
-    found = [_of_network(context, context.network(index)) for index in indices]
-    return {name: torch.stack([row[name] for row in found]) for name in found[0]}
+    found = []
+    for index in indices:
+        network = context.network(index)
+        found.append(_of_network(context, network))
+    rows = {}
+    for name in found[0]:
+        rows[name] = torch.stack([each[name] for each in found])
+    return rows
 
 
 def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tensor]:
@@ -84,6 +95,8 @@ def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tens
     }
     if chain is None:
         return found
+
+    # a chain has known pieces, and with them everything else
     weights = [weight.detach().double() for weight, _ in chain]
     bound, max_norm_bound = lipschitz_bounds(weights)
     found["pieces"] = _number(context, function.pieces())
@@ -168,24 +181,31 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
 def _decay(context: penchant.Context, k: Tensor, magnitude: Tensor) -> Tensor:
     """The exponent over the upper frequencies, where the decay is the asymptotic one."""
     first = len(k) // 8
-    return _number(context, decay_exponent(k[first:], magnitude[first:]))
+    exponent = decay_exponent(k[first:], magnitude[first:])
+    return _number(context, exponent)
 
 
 def _spread_cycles(count: int, largest: int) -> Tensor:
     """Different whole numbers of cycles, evenly spread on a logarithmic axis."""
-    values = torch.logspace(0, math.log10(largest), count, device="cpu", dtype=torch.float64)
-    return values.round().unique()
+    highest = math.log10(largest)
+    values = torch.logspace(0, highest, count, device="cpu", dtype=torch.float64)
+    whole = values.round()
+    return whole.unique()
 
 
 def _number(context: penchant.Context, value: float) -> Tensor:
-    return torch.tensor(float(value), device=context.device, dtype=torch.float64)
+    """A number as shards return it."""
+    number = float(value)
+    return torch.tensor(number, device=context.device, dtype=torch.float64)
 
 
 def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
     """For every cut-off: the share of parameters with an amplitude above epsilon beyond it."""
     shards = list(context.map(in_the_box, networks=options.box_networks, a_shard=BLOCK))
     amplitude = joined(shards, ["amplitude"])["amplitude"]  # (parameters, frequencies)
-    epsilon = options.epsilon * float(amplitude.amax(1).median())
+    # parameters of a box have no scale of their own
+    median = amplitude.amax(1).median()
+    epsilon = options.epsilon * float(median)
     context.conventions["epsilon"] = (
         f"{epsilon:.6g}: {options.epsilon:g} of the median over parameters of the largest amplitude"
     )
@@ -197,6 +217,7 @@ def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> 
 
 
 def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
+    # cycles are counted from 1
     place = min(options.cutoff, options.cycles) - 1
     return penchant.Quantity(
         arrays["share"][place],

@@ -7,6 +7,7 @@ from typing import Any
 
 import penchant
 import torch
+from penchant_numerics.data import Samples
 from penchant_numerics.side_by_side import groups, recorded_steps
 from torch import Tensor
 
@@ -30,12 +31,16 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
     check_loss(context, "squared-error")
     items = _items(options, context)
     shards = list(context.map(trained, items))
-    learnt = [shard for shard, item in zip(shards, items) if item["kind"] == "learnt"]
-    shuffled = [shard for shard, item in zip(shards, items) if item["kind"] == "shuffled"]
+    learnt = _of_kind("learnt", items, shards)
+    shuffled = _of_kind("shuffled", items, shards)
     rows = joined(learnt, ROWS)
     rows["amplitude"] /= target_amplitudes(options)
-    control = joined(shuffled, ["learnt-share"])["learnt-share"] if shuffled else None
+    # the control may be left out
+    control = None
+    if shuffled:
+        control = joined(shuffled, ["learnt-share"])["learnt-share"]
 
+    # what is stored, and what is said about it
     steps = _steps(context)
     arrays = _arrays(options, steps, rows, control)
     for name in ("prediction", "target"):
@@ -77,14 +82,32 @@ def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[s
     return items
 
 
+def _of_kind(
+    kind: str, items: list[dict[str, Any]], shards: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The shards of one kind of training."""
+    own = []
+    for item, shard in zip(items, shards):
+        if item["kind"] == kind:
+            own.append(shard)
+    return own
+
+
 def _steps(context: penchant.Context) -> list[int]:
-    total = context.training.total_steps(context.options.samples)
-    return recorded_steps(total, context.options.look_every)
+    """Steps at which networks are looked at."""
+    options = context.options
+    total = context.training.total_steps(options.samples)
+    return recorded_steps(total, options.look_every)
 
 
 def _weight_names(context: penchant.Context) -> tuple[str, ...]:
-    named = context.network(outputs=1).named_parameters()
-    return tuple(name for name, parameter in named if parameter.ndim > 1)
+    """Names of the parameters that have a spectral norm."""
+    names = []
+    network = context.network(outputs=1)
+    for name, parameter in network.named_parameters():
+        if parameter.ndim > 1:
+            names.append(name)
+    return tuple(names)
 
 
 def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
@@ -96,14 +119,14 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """
     samples = []
     for training in item["trainings"]:
-        samples.append(wave(context, training, item["petals"]).train)
+        data = wave(context, training, item["petals"])
+        samples.append(data.train)
     inputs = samples[0].inputs
     targets = torch.stack([part.labels for part in samples])
     places = _places(context, item)
-    dealt = torch.zeros_like(targets).scatter(1, places, targets)
-    samples = [part._replace(labels=labels) for part, labels in zip(samples, dealt)]
+    training = learners(context, item["trainings"], _dealt(samples, places))
 
-    training = learners(context, item["trainings"], samples)
+    # values of the networks in the wave's order, at every recorded step
     looks, norms = [], []
     for step in _steps(context):
         training.run(step)
@@ -123,10 +146,20 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _dealt(samples: list[Samples], places: Tensor) -> list[Samples]:
+    """The same samples with the values of their waves at other places."""
+    found = []
+    for part, place in zip(samples, places):
+        labels = torch.zeros_like(part.labels).scatter(0, place, part.labels)
+        found.append(part._replace(labels=labels))
+    return found
+
+
 def _places(context: penchant.Context, item: dict[str, Any]) -> Tensor:
     """The sample at which each value of the wave is learnt, (trainings, samples)."""
     count = context.options.samples
     rows = []
+    # every training of the control has a permutation of its own
     for training in item["trainings"]:
         if item["kind"] == "shuffled":
             generator = context.generator("shuffle", training)
@@ -144,6 +177,7 @@ def _arrays(
         "steps": torch.tensor(steps, device="cpu"),
         **averages(rows),
     }
+    # of the mean over trainings, as the heat map shows it
     share = rows["learnt-share"].mean(0)
     arrays["first-fit"] = first_fit(share, arrays["steps"], options.learnt_at)
     if control is not None:
@@ -159,7 +193,8 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     frequencies = torch.tensor(options.frequencies, device="cpu", dtype=torch.float64)
     shares = rows["learnt-share"]
-    first = first_fit(shares, torch.tensor(_steps(context), device="cpu"), options.learnt_at)
+    steps = torch.tensor(_steps(context), device="cpu")
+    first = first_fit(shares, steps, options.learnt_at)
     never_is_last = first.nan_to_num(nan=math.inf)
     found = {
         "rank-correlation": order(
@@ -185,9 +220,15 @@ def _quantities(
 
 
 def _learnt_frequencies(first: Tensor) -> penchant.Quantity:
+    """How many frequencies each training reached; a count is known to one."""
     counts = first.isfinite().sum(1)
     mean, stderr = resolution.mean_and_stderr(counts, 1.0)
-    return penchant.Quantity(mean, stderr=stderr, over="trainings", count=len(counts))
+    return penchant.Quantity(
+        mean,
+        stderr=stderr,
+        over="trainings",
+        count=len(counts),
+    )
 
 
 def _losses_by_petals(
@@ -195,9 +236,11 @@ def _losses_by_petals(
 ) -> dict[int, Tensor]:
     """Losses (trainings, steps) on every flower, fewest petals first."""
     losses = {}
-    for petals in sorted({options.petals, *options.compared_petals}):
+    flowers = {options.petals, *options.compared_petals}
+    for petals in sorted(flowers):
         own = []
         for item, shard in zip(items, shards):
+            # the control learnt other values
             if item["petals"] == petals and item["kind"] != "shuffled":
                 own.append(shard)
         losses[petals] = joined(own, ["loss"])["loss"]
@@ -205,14 +248,19 @@ def _losses_by_petals(
 
 
 def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
-    together = torch.stack(list(losses.values()), dim=1)  # (trainings, petals, steps)
     petals = torch.tensor(list(losses), device="cpu")
-    return {"petals": petals, **averages({"petal-losses": together})}
+    rows = list(losses.values())
+    together = torch.stack(rows, dim=1)  # (trainings, petals, steps)
+    means = averages({"petal-losses": together})
+    return {"petals": petals, **means}
 
 
 def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
-    fewest, most = losses[min(losses)], losses[max(losses)]
-    return penchant.Quantity.of(fewest[:, -1] - most[:, -1], over="trainings", null=0.0)
+    """Of the same waves, so that differences are taken training by training."""
+    fewest = losses[min(losses)][:, -1]
+    most = losses[max(losses)][:, -1]
+    gains = fewest - most
+    return penchant.Quantity.of(gains, over="trainings", null=0.0)
 
 
 def _warn_where_not_learnt(

@@ -6,7 +6,6 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.side_by_side import group_size
 from torch import Generator, Tensor, nn
 
@@ -28,6 +27,7 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     rows = joined(shards, [*RELATIVE, "amplitude", "loss"])
     rows["amplitude"] /= target_amplitudes(options)
     losses = rows.pop("loss")
+    # deltas and frequencies are the axes of what was measured
     arrays = {
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
         "deltas": torch.tensor(options.deltas, device="cpu", dtype=torch.float64),
@@ -51,9 +51,14 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
 def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
     """Relative amplitudes (trainings, deltas, frequencies) of some networks."""
     options = context.options
-    samples = [wave(context, training, options.petals).train for training in trainings]
+    samples = []
+    for number in trainings:
+        data = wave(context, number, options.petals)
+        samples.append(data.train)
     training = learners(context, trainings, samples)
     training.run(training.total)
+
+    # what there is before anything is moved
     inputs = samples[0].inputs
     outputs = training.outputs(inputs)[..., 0]
     unperturbed = spectra(outputs, options.frequencies)  # (trainings, frequencies)
@@ -62,12 +67,12 @@ def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
         moved = _moved(context, network, inputs, trainings[number])
         rows.append(moved / unperturbed[number])
     together = torch.stack(rows)  # (trainings, 3, deltas, frequencies)
+    found = {name: together[:, number] for number, name in enumerate(RELATIVE)}
     targets = torch.stack([part.labels for part in samples])
-    return {
-        **{name: together[:, number] for number, name in enumerate(RELATIVE)},
-        "amplitude": unperturbed,
-        "loss": (outputs - targets).double().square().mean(-1),
-    }
+    residuals = (outputs - targets).double()
+    found["amplitude"] = unperturbed
+    found["loss"] = residuals.square().mean(-1)
+    return found
 
 
 def _moved(context: penchant.Context, network: nn.Module, inputs: Tensor, training: int) -> Tensor:
@@ -89,10 +94,12 @@ def _moved(context: penchant.Context, network: nn.Module, inputs: Tensor, traini
 
 def _chance(deviations: Tensor, frequencies: tuple[int, ...]) -> Tensor:
     """Root mean square amplitude of the error of the mean function, (deltas, frequencies)."""
-    wanted = torch.tensor(frequencies, device=deviations.device)[:, None]
-    squares = fourier.amplitudes(deviations, wanted).square().sum(0)
+    amplitudes = spectra(deviations, frequencies)
+    squares = amplitudes.square().sum(0)
+    # the variance of a mean of so many
     count = len(deviations)
-    return (squares / (count * (count - 1))).sqrt()
+    variance = squares / (count * (count - 1))
+    return variance.sqrt()
 
 
 def _warn_where_not_learnt(
@@ -112,13 +119,19 @@ def _warn_where_not_learnt(
 def _quantities(
     options: FrequencyRobustness, context: penchant.Context, relative: Tensor
 ) -> dict[str, penchant.Quantity]:
+    """Of relative amplitudes (trainings, deltas, frequencies)."""
     frequencies = torch.tensor(options.frequencies, device="cpu", dtype=torch.float64)
-    lowest, highest = int(frequencies.argmin()), int(frequencies.argmax())
+    lowest = int(frequencies.argmin())
+    highest = int(frequencies.argmax())
     middle = relative[:, len(options.deltas) // 2]
     gaps = middle[:, lowest] - middle[:, highest]
+    # large where a frequency suffers
+    suffering = -relative.mean(1)
     return {
         "robustness-gap": penchant.Quantity.of(gaps, over="trainings", null=0.0),
         "rank-correlation": order(
-            -relative.mean(1), frequencies, generator=context.generator("permutations")
+            suffering,
+            frequencies,
+            generator=context.generator("permutations"),
         ),
     }

@@ -52,6 +52,8 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
     items = list(range(options.trainings))
     rows = stacked(list(context.map(noisy_training, items)), ROWS)
     count = rows["eigenvalues"].shape[1]
+
+    # figure 3.6 needs no training: the same kernel on a line
     on_grid = grid_eigenvectors(GRID, options.grid_kernel_width, device="cpu")
     middles = torch.arange(options.bins, device="cpu") + 0.5
     arrays = {
@@ -80,14 +82,17 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
 
 
 def _clean(context: penchant.Context, training: int) -> Samples:
+    """The samples of one training, with clean targets."""
     options = context.options
     generator = context.generator("samples", training)
     return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    count = len(_clean(context, 0).labels)
-    return recorded_steps(context.training.total_steps(count), context.options.look_every)
+    """Steps at which networks are looked at."""
+    samples = _clean(context, 0)
+    total = context.training.total_steps(len(samples.labels))
+    return recorded_steps(total, context.options.look_every)
 
 
 def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
@@ -105,6 +110,8 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
         outputs.append(first_outputs(network, samples.inputs))
 
     followed(context, training, samples, _steps(context), look)
+
+    # everything in the eigenvectors: both targets, then the network at every step
     functions = torch.stack(outputs).double()  # (steps, samples)
     coefficients = torch.stack([targets, noisy, *functions]) @ vectors.T
     of_target, of_noisy, of_network = coefficients[0], coefficients[1], coefficients[2:]
@@ -125,13 +132,19 @@ def _noise(context: penchant.Context, training: int, count: int) -> Tensor:
     """Coefficients of the noise on the eigenvectors, with random signs."""
     options = context.options
     generator = context.generator("signs", training)
-    signs = torch.randint(2, (count,), generator=generator, device="cpu") * 2 - 1
+    drawn = torch.randint(2, (count,), generator=generator, device="cpu")
+    # 0 and 1 are the signs -1 and 1
+    signs = (drawn * 2 - 1).to(context.device)
     sizes = rising_noise(count, options.power, device=context.device)
-    return options.noise_scale * sizes * signs.to(context.device)
+    return options.noise_scale * sizes * signs
 
 
 def _losses(functions: Tensor, targets: Tensor) -> Tensor:
-    return torch.stack([squared_error(function, targets) for function in functions])
+    """Mean squared errors of functions (steps, samples)."""
+    losses = []
+    for function in functions:
+        losses.append(squared_error(function, targets))
+    return torch.stack(losses)
 
 
 def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int) -> None:
@@ -146,6 +159,7 @@ def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int)
 def _quantities(
     options: KernelSpectrum, context: penchant.Context, rows: dict[str, Tensor]
 ) -> dict[str, penchant.Quantity]:
+    # where the loss on the clean target is smallest
     losses, learnt = rows["validation-loss"], rows["learnt-target"]
     steps = torch.tensor(_steps(context), device="cpu")
     best = losses.argmin(1)
@@ -157,14 +171,18 @@ def _quantities(
         "noise-at-dip": at_dip,
         "noise-at-end": rows["learnt-noise"][:, -1],
     }
-    found = {
-        name: penchant.Quantity.of(each, over="trainings", null=0.0)
-        for name, each in values.items()
-    }
+    found = {}
+    for name, each in values.items():
+        found[name] = penchant.Quantity.of(each, over="trainings", null=0.0)
     found["dip-step"] = penchant.Quantity(
-        dip_step, stderr=stderr, over="trainings", count=options.trainings
+        dip_step,
+        stderr=stderr,
+        over="trainings",
+        count=options.trainings,
     )
     found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples")
+
+    # the order in which bins of eigenvectors are learnt
     places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)
     share = learnt.clamp(max=1).mean(1)  # (trainings, bins)
     found["rank-correlation"] = order(-share, places, generator=context.generator("permutations"))

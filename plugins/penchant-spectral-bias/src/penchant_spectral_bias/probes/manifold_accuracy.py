@@ -67,6 +67,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
 
 
 def _cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[str, Any]]:
+    """Flower, frequency and numbers of trainings of every shard."""
     cells = []
     for petals, frequency in itertools.product(options.petal_counts, options.frequencies):
         cell = {"petals": petals, "frequency": frequency, "plane": False}
@@ -78,11 +79,12 @@ def _cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[st
 def _plane_cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[str, Any]]:
     """The cell whose learnt functions are drawn in the plane."""
     petals, frequency = options.plane_petals, options.plane_frequency
-    cell = {
-        "petals": max(options.petal_counts) if petals is None else petals,
-        "frequency": max(options.frequencies) if frequency is None else frequency,
-        "plane": True,
-    }
+    # by default the hardest wave on the flower that makes it easiest
+    if petals is None:
+        petals = max(options.petal_counts)
+    if frequency is None:
+        frequency = max(options.frequencies)
+    cell = {"petals": petals, "frequency": frequency, "plane": True}
     shares = groups(options.plane_networks, context.device)
     return [{**cell, "trainings": share} for share in shares]
 
@@ -93,23 +95,35 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     For the plane all networks learn the same wave, and their logits there are given too.
     """
     data = []
-    for training in item["trainings"]:
-        data.append(_flower(context, item, 0 if item["plane"] else training))
-    training = learners(context, item["trainings"], [part.train for part in data])
+    for number in item["trainings"]:
+        phases = 0 if item["plane"] else number
+        data.append(_flower(context, item, phases))
+    samples = [part.train for part in data]
+    training = learners(context, item["trainings"], samples)
     training.run(training.total)
+
+    # all trainings have the same inputs, with labels of their own
     found: dict[str, Any] = {}
     for side in PARTS:
-        outputs = training.outputs(getattr(data[0], side).inputs)
+        inputs = getattr(data[0], side).inputs
         right = []
-        for each, part in zip(outputs, data):
-            right.append(predictions(each) == getattr(part, side).labels)
+        for outputs, part in zip(training.outputs(inputs), data):
+            labels = getattr(part, side).labels
+            right.append(predictions(outputs) == labels)
         found[f"{side}-accuracy"] = torch.stack(right).double().mean(1)
     if item["plane"]:
         count = context.options.grid_points
-        places = _grid(count, context.device) @ _axes(context, item)
-        inputs = places.reshape(-1, *context.architecture.shape).to(context.dtype)
-        found["plane"] = training.outputs(inputs)[..., 0].reshape(-1, count, count)
+        logits = training.outputs(_plane_inputs(context, item))[..., 0]
+        found["plane"] = logits.reshape(-1, count, count)
     return found
+
+
+def _plane_inputs(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
+    """Inputs at the grid points of the plane, row by row."""
+    places = _grid(context.options.grid_points, context.device)
+    inputs = places @ _axes(context, cell)
+    shape = context.architecture.shape
+    return inputs.reshape(-1, *shape).to(context.dtype)
 
 
 def _flower(
@@ -135,28 +149,42 @@ def _axes(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
 
     They follow from the samples, whose coordinates in the plane are known.
     """
-    coordinates = _flower(context, cell, 0, (2,)).train.inputs.double()
-    inputs = _flower(context, cell, 0).train.inputs.flatten(1).double()
-    return torch.linalg.lstsq(coordinates, inputs).solution
+    in_the_plane = _flower(context, cell, 0, (2,)).train
+    in_the_input = _flower(context, cell, 0).train
+    coordinates = in_the_plane.inputs.double()
+    inputs = in_the_input.inputs.flatten(1).double()
+    found = torch.linalg.lstsq(coordinates, inputs)
+    return found.solution
 
 
 def _grid(count: int, device: torch.device) -> Tensor:
     """Points (count^2, 2) of the square, row by row; rows are the second coordinate."""
     line = _line(count, device)
     rows, columns = torch.meshgrid(line, line, indexing="ij")
-    return torch.stack([columns, rows], dim=-1).reshape(-1, 2)
+    points = torch.stack([columns, rows], dim=-1)
+    return points.reshape(-1, 2)
 
 
 def _line(count: int, device: torch.device) -> Tensor:
+    """Coordinates of rows and columns; the last side of the square is its first."""
     numbers = torch.arange(count, device=device, dtype=torch.float64)
-    return -BOX + 2 * BOX * numbers / count
+    width = 2 * BOX
+    return -BOX + width * numbers / count
 
 
 def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict[str, Tensor]:
     """(trainings, petals, frequencies), from the shards of every cell in turn."""
-    shape = (len(options.petal_counts), len(options.frequencies), options.trainings)
-    rows = joined(shards, [f"{side}-accuracy" for side in PARTS])
-    return {name: values.reshape(shape).movedim(2, 0) for name, values in rows.items()}
+    shape = (
+        len(options.petal_counts),
+        len(options.frequencies),
+        options.trainings,
+    )
+    names = [f"{side}-accuracy" for side in PARTS]
+    found = {}
+    for name, values in joined(shards, names).items():
+        cells = values.reshape(shape)
+        found[name] = cells.movedim(2, 0)
+    return found
 
 
 def _neighbour_accuracies(
@@ -170,6 +198,7 @@ def _neighbour_accuracies(
         len(options.frequencies),
     )
     names = [f"neighbour-{side}-accuracy" for side in PARTS]
+    # filled cell by cell
     rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
     places = itertools.product(
         range(options.trainings), enumerate(options.petal_counts), enumerate(options.frequencies)
@@ -190,10 +219,10 @@ def _accuracy_quantities(
     """Of accuracies (trainings, petals, frequencies)."""
     low = options.frequencies.index(min(options.frequencies))
     high = options.frequencies.index(max(options.frequencies))
-    cells = accuracy[0].numel()
-    mean, stderr = statistics.accuracy(
-        accuracy.flatten(1).mean(1), cells * options.samples, shared=False
-    )
+    # every training has waves of its own, in all cells
+    by_training = accuracy.flatten(1).mean(1)
+    samples = accuracy[0].numel() * options.samples
+    mean, stderr = statistics.accuracy(by_training, samples, shared=False)
     found = {
         "train-accuracy": penchant.Quantity(
             mean,
@@ -206,30 +235,42 @@ def _accuracy_quantities(
     if len(set(options.petal_counts)) > 1:
         found["petal-gain"] = _difference(options, _petal_gain(options, accuracy))
     if low != high:
-        losses = (accuracy[:, :, low] - accuracy[:, :, high]).mean(1)
-        found["frequency-loss"] = _difference(options, losses)
+        losses = accuracy[:, :, low] - accuracy[:, :, high]
+        found["frequency-loss"] = _difference(options, losses.mean(1))
     return found
 
 
 def _petal_gain(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
     """Accuracy with most petals minus that with fewest, (trainings,)."""
-    most = options.petal_counts.index(max(options.petal_counts))
-    fewest = options.petal_counts.index(min(options.petal_counts))
-    return (accuracy[:, most] - accuracy[:, fewest]).mean(1)
+    counts = options.petal_counts
+    most = counts.index(max(counts))
+    fewest = counts.index(min(counts))
+    gains = accuracy[:, most] - accuracy[:, fewest]
+    return gains.mean(1)
 
 
 def _difference(options: ManifoldAccuracy, values: Tensor) -> penchant.Quantity:
     """A difference of accuracies, each known to one sample."""
-    mean, stderr = resolution.mean_and_stderr(values, 1 / options.samples)
-    return penchant.Quantity(mean, stderr=stderr, over="trainings", count=len(values), null=0.0)
+    one_sample = 1 / options.samples
+    mean, stderr = resolution.mean_and_stderr(values, one_sample)
+    return penchant.Quantity(
+        mean,
+        stderr=stderr,
+        over="trainings",
+        count=len(values),
+        null=0.0,
+    )
 
 
 def _neighbour_gain(options: ManifoldAccuracy, accuracy: Tensor) -> dict[str, penchant.Quantity]:
-    larger = [number for number, count in enumerate(options.neighbour_counts) if count > 1]
-    if not larger or len(set(options.petal_counts)) < 2:
+    if len(set(options.petal_counts)) < 2:
         return {}
-    gains = _petal_gain(options, accuracy[:, larger[0]])
-    return {"neighbour-petal-gain": _difference(options, gains)}
+    for number, count in enumerate(options.neighbour_counts):
+        # one neighbour of a training sample is the sample itself
+        if count > 1:
+            gains = _petal_gain(options, accuracy[:, number])
+            return {"neighbour-petal-gain": _difference(options, gains)}
+    return {}
 
 
 def _plane(
@@ -277,5 +318,8 @@ def _decay(frequencies: Tensor, spectra: Tensor, *, over: str) -> penchant.Quant
     """Exponent of each of several spectra, over the upper three quarters of the frequencies."""
     first = len(frequencies) // 4
     upper = frequencies[first:]
-    exponents = [decay_exponent(upper, spectrum[first:]) for spectrum in spectra]
+    exponents = []
+    for spectrum in spectra:
+        exponent = decay_exponent(upper, spectrum[first:])
+        exponents.append(exponent)
     return penchant.Quantity.of(exponents, over=over)

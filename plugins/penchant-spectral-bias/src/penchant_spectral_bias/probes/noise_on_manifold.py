@@ -50,7 +50,8 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
 
 
 def _check_sizes(options: NoiseOnManifold, context: penchant.Context) -> None:
-    size, found = math.prod(context.data.shape), len(context.data.train.inputs)
+    size = math.prod(context.data.shape)
+    found = len(context.data.train.inputs)
     if options.features >= size:
         raise penchant.Error(
             f"features must be below the {size} values of an input, found {options.features}"
@@ -63,8 +64,10 @@ def _check_sizes(options: NoiseOnManifold, context: penchant.Context) -> None:
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    total = context.training.total_steps(context.options.samples)
-    return recorded_steps(total, context.options.look_every)
+    """Steps at which networks are looked at."""
+    options = context.options
+    total = context.training.total_steps(options.samples)
+    return recorded_steps(total, options.look_every)
 
 
 def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
@@ -72,7 +75,13 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     images, error = _images(context, training)
     plane = _plane(context, training)
     ratio = _length(images) / _length(plane)
-    inputs = {"manifold": images, "plane": plane * ratio, "unscaled-plane": plane}
+    inputs = {
+        "manifold": images,
+        "plane": plane * ratio,
+        "unscaled-plane": plane,
+    }
+
+    # white noise, the same on all of them
     generator = context.generator("targets", training)
     drawn = torch.rand(context.options.samples, generator=generator, device="cpu")
     targets = drawn.to(context.device, context.dtype)
@@ -116,21 +125,27 @@ def _plane(context: penchant.Context, training: int) -> Tensor:
     """Uniform numbers in the first values of the input, zero elsewhere."""
     options, shape = context.options, context.data.shape
     generator = context.generator("plane", training)
-    drawn = torch.rand(options.samples, options.features, generator=generator, device="cpu")
+    count, features = options.samples, options.features
+    drawn = torch.rand(count, features, generator=generator, device="cpu")
+    values = drawn.to(context.device, context.dtype)
+
+    # the plane lies along the first values of the input
     size = math.prod(shape)
-    flat = torch.zeros(options.samples, size, device=context.device, dtype=context.dtype)
-    flat[:, : options.features] = drawn.to(context.device, context.dtype)
+    flat = torch.zeros(count, size, device=context.device, dtype=context.dtype)
+    flat[:, :features] = values
     return flat.reshape(-1, *shape)
 
 
 def _length(inputs: Tensor) -> Tensor:
     """Root mean square norm of inputs."""
-    return inputs.flatten(1).square().sum(1).mean().sqrt()
+    squares = inputs.flatten(1).square().sum(1)
+    return squares.mean().sqrt()
 
 
 def _quantities(losses: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
     final = {name: values[:, -1] for name, values in losses.items()}
     found = {}
+    # the same samples, targets and network, so that differences are taken training by training
     for name in ("plane", "unscaled-plane"):
         differences = final["manifold-loss"] - final[f"{name}-loss"]
         found[f"manifold-minus-{name}"] = penchant.Quantity.of(

@@ -7,7 +7,6 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.side_by_side import OneByOne, Stacked, groups, recorded_steps
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from penchant_spectral_bias.declarations.curves import PeakAblation
 from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.probes.averages import averages, joined
+from penchant_spectral_bias.probes.averages import averages, joined, stacked
 from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.waves import learners, on_curve
 
@@ -40,13 +39,15 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     for name in names:
         rows[name] = torch.stack([each[name] for each in by_clip], dim=1)  # (trainings, clips, ...)
     rows["reach"] = _reach(options, rows["amplitude"])
-    frequencies = torch.tensor(fourier.cosine_frequencies((options.samples,)), device="cpu")
-    predictions = [torch.as_tensor(part[0]["prediction"], device="cpu") for part in parts]
+
+    # of every clip the first training's
+    firsts = [part[0] for part in parts]
+    predictions = stacked(firsts, ["prediction"])["prediction"]
     arrays = {
         "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),
         "steps": torch.tensor(_steps(context), device="cpu"),
-        "frequencies": frequencies[:, 0],
-        "prediction": torch.stack(predictions),
+        "frequencies": torch.arange(options.samples // 2 + 1, device="cpu"),
+        "prediction": predictions,
         "target": shards[0]["target"],
         **averages(rows),
     }
@@ -61,8 +62,10 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    total = context.training.total_steps(context.options.samples)
-    return recorded_steps(total, context.options.look_every)
+    """Steps at which networks are looked at."""
+    options = context.options
+    total = context.training.total_steps(options.samples)
+    return recorded_steps(total, options.look_every)
 
 
 def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
@@ -77,9 +80,10 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         values.append(training.outputs(samples.inputs)[..., 0])
     functions = torch.stack(values, dim=1)  # (trainings, steps, samples)
     transform = torch.fft.rfft(functions.double())
+    residuals = (functions - samples.labels).double()
     return {
         "amplitude": transform.abs() / functions.shape[-1],
-        "loss": (functions - samples.labels).double().square().mean(-1),
+        "loss": residuals.square().mean(-1),
         "prediction": functions[0],
         "target": samples.labels,
         **_slopes(context, training, samples.inputs, functions[:, -1]),
@@ -91,25 +95,29 @@ def _slopes(
     context: penchant.Context, training: OneByOne | Stacked, inputs: Tensor, final: Tensor
 ) -> dict[str, Tensor]:
     """Slopes along the line at the end: exact for chains, else between neighbouring samples."""
-    start = inputs[0].flatten()
-    whole = len(inputs) / (len(inputs) - 1)  # the endpoint of the line is not among the samples
-    end = start + (inputs[-1] - inputs[0]).flatten() * whole
+    start, last = inputs[0].flatten(), inputs[-1].flatten()
+    # the endpoint of the line is not among the samples
+    whole = len(inputs) / (len(inputs) - 1)
+    end = start + (last - start) * whole
     chains = [chain_of(network) for network in training.networks()]
     if any(chain is None for chain in chains):
         context.conventions["lipschitz"] = (
             "largest difference of neighbouring samples: a lower bound"
         )
         length = (end - start).double().norm()
-        differences = final.double().diff(dim=1).abs().amax(1)
-        return {"lipschitz": differences * final.shape[1] / length}
+        differences = final.double().diff(dim=1).abs()
+        largest = differences.amax(1)
+        return {"lipschitz": largest * final.shape[1] / length}
 
+    # linear pieces are known, and with them every slope
     context.conventions["lipschitz"] = "exact along the line, from the network's linear pieces"
     slopes, pieces, bounds = [], [], []
     for chain in chains:
         function = on_segment(chain, start, end)
         slopes.append(lipschitz(function))
         pieces.append(float(function.pieces()))
-        bounds.append(lipschitz_bounds([weight for weight, _ in chain])[0])
+        bound, _ = lipschitz_bounds([weight for weight, _ in chain])
+        bounds.append(bound)
     return {
         "lipschitz": torch.stack(slopes),
         "pieces": torch.tensor(pieces, device="cpu", dtype=torch.float64),
@@ -119,24 +127,37 @@ def _slopes(
 
 def _reach(options: PeakAblation, amplitude: Tensor) -> Tensor:
     """Share of frequencies with at least half of the peak's amplitude at the end."""
-    enough = amplitude[:, :, -1] >= 0.5 / options.samples
+    final = amplitude[:, :, -1]
+    half = 0.5 / options.samples
+    enough = final >= half
     return enough.double().mean(-1)  # (trainings, clips)
 
 
 def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
+    # without a clip nothing is bounded
     looseness = [clip or math.inf for clip in options.weight_clips]
-    loosest, tightest = looseness.index(max(looseness)), looseness.index(min(looseness))
-    reach, slopes = rows["reach"], rows["lipschitz"]
+    loosest = looseness.index(max(looseness))
+    tightest = looseness.index(min(looseness))
+    reach = rows["reach"][:, loosest]
+    slopes = rows["lipschitz"][:, loosest]
     step = 1 / rows["amplitude"].shape[-1]  # one frequency more or less
     found = {
-        "reach": _share(reach[:, loosest], step),
-        "lipschitz": penchant.Quantity.of(slopes[:, loosest], over="trainings"),
+        "reach": _share(reach, step),
+        "lipschitz": penchant.Quantity.of(slopes, over="trainings"),
     }
     if loosest != tightest:
-        found["clip-gain"] = _share(reach[:, loosest] - reach[:, tightest], step, null=0.0)
+        gains = reach - rows["reach"][:, tightest]
+        found["clip-gain"] = _share(gains, step, null=0.0)
     return found
 
 
 def _share(values: Tensor, step: float, null: float | None = None) -> penchant.Quantity:
+    """A share of frequencies, known to one of them."""
     mean, stderr = resolution.mean_and_stderr(values, step)
-    return penchant.Quantity(mean, stderr=stderr, over="trainings", count=len(values), null=null)
+    return penchant.Quantity(
+        mean,
+        stderr=stderr,
+        over="trainings",
+        count=len(values),
+        null=null,
+    )

@@ -35,27 +35,19 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     for kind in kinds:
         items += [{**kind, "training": training} for training in range(options.trainings)]
     shards = list(context.map(noisy_training, items))
-    rows = {}
+    losses = {}
     for name, values in stacked(shards, LOSSES).items():
-        rows[name] = values.reshape(len(kinds), options.trainings, -1).double()
-    best = rows["validation-loss"].amin(-1)  # (kinds, trainings)
-    variance = torch.tensor([shard["variance"] for shard in shards], device="cpu").mean()
-
-    shape = (2, len(options.noise_amplitudes), len(options.noise_frequencies), options.trainings)
-    noisy = best[1:].reshape(shape)
-    means = {"best-loss": noisy[0].movedim(2, 0), "shuffled-best-loss": noisy[1].movedim(2, 0)}
-    for name, values in rows.items():
-        waves = values[1:].reshape(*shape, -1)[0]  # (amplitudes, frequencies, trainings, steps)
-        means[name] = waves.movedim(2, 0)
-        means[f"clean-{name}"] = values[0]
+        losses[name] = values.reshape(len(kinds), options.trainings, -1).double()
+    best = losses["validation-loss"].amin(-1)  # (kinds, trainings)
+    variances = stacked(shards, ["variance"])["variance"]
     arrays = {
         "frequencies": torch.tensor(options.noise_frequencies, device="cpu", dtype=torch.float64),
         "amplitudes": torch.tensor(options.noise_amplitudes, device="cpu", dtype=torch.float64),
         "steps": torch.tensor(_steps(context), device="cpu"),
-        **averages(means),
+        **averages(_by_noise(options, losses, best)),
     }
     return penchant.Result(
-        _quantities(options, best[0], noisy, float(variance)),
+        _quantities(options, best, float(variances.mean())),
         arrays,
         conventions={
             "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
@@ -64,6 +56,24 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
             "null": "the same noise values dealt to other samples",
         },
     )
+
+
+def _grid(options: TargetNoise) -> tuple[int, int, int]:
+    """Dealt or not, amplitudes and frequencies: kinds of noise in their order."""
+    return 2, len(options.noise_amplitudes), len(options.noise_frequencies)
+
+
+def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> dict[str, Tensor]:
+    """What is averaged over trainings, which come first; the first kind is no noise."""
+    means = {}
+    for name, values in losses.items():
+        means[f"clean-{name}"] = values[0]
+        waves = values[1:].unflatten(0, _grid(options))[0]
+        means[name] = waves.movedim(2, 0)  # (trainings, amplitudes, frequencies, steps)
+    waves, dealt = best[1:].unflatten(0, _grid(options))
+    means["best-loss"] = waves.movedim(2, 0)
+    means["shuffled-best-loss"] = dealt.movedim(2, 0)
+    return means
 
 
 def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
@@ -78,14 +88,17 @@ def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
 
 
 def _clean(context: penchant.Context, training: int) -> Samples:
+    """The samples of one training, with clean targets."""
     options = context.options
     generator = context.generator("samples", training)
     return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    count = len(_clean(context, 0).labels)
-    return recorded_steps(context.training.total_steps(count), context.options.look_every)
+    """Steps at which networks are looked at."""
+    samples = _clean(context, 0)
+    total = context.training.total_steps(len(samples.labels))
+    return recorded_steps(total, context.options.look_every)
 
 
 def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +109,8 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     held_out = two_classes(
         context.data.test, options.chosen_classes, options.test_samples, generator
     )
+
+    # the wave, or its values dealt to other samples
     noise = radial_wave(clean.inputs, item["frequency"])
     if item["shuffled"]:
         generator = context.generator("shuffle", training)
@@ -120,16 +135,20 @@ def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
     The paper prints sin(k |x|), in which no frequency it uses is high.
     """
     lengths = inputs.flatten(1).double().norm(dim=1)
-    return torch.sin(2 * math.pi * frequency * lengths).to(inputs.dtype)
+    angle = 2 * math.pi * frequency * lengths
+    values = torch.sin(angle)
+    return values.to(inputs.dtype)
 
 
 def _quantities(
-    options: TargetNoise, clean: Tensor, noisy: Tensor, variance: float
+    options: TargetNoise, best: Tensor, variance: float
 ) -> dict[str, penchant.Quantity]:
-    """Of best losses without noise (trainings,), and with it, dealt or not."""
+    """Of best losses (kinds, trainings)."""
     low = options.noise_frequencies.index(min(options.noise_frequencies))
     high = options.noise_frequencies.index(max(options.noise_frequencies))
     largest = options.noise_amplitudes.index(max(options.noise_amplitudes))
+    clean = best[0]
+    noisy = best[1:].unflatten(0, _grid(options))
     waves, dealt = noisy[0, largest], noisy[1, largest]  # (frequencies, trainings)
     compared = {
         "low-minus-high": (waves[low] - waves[high], dealt[low] - dealt[high]),

@@ -15,9 +15,11 @@ from penchant_spectral_bias.probes.waves import note_batch_norm
 
 def check_classes(context: penchant.Context, classes: Sequence[int]) -> None:
     """Two different classes that the dataset has."""
-    found = context.data.classes
-    if len(classes) != 2 or classes[0] == classes[1] or max(classes) >= found:
-        raise penchant.Error(f"chosen_classes must be two of 0..{found - 1}, found {list(classes)}")
+    count = context.data.classes
+    different = len(set(classes)) == len(classes) == 2
+    if not different or max(classes) >= count:
+        allowed = f"two of 0..{count - 1}"
+        raise penchant.Error(f"chosen_classes must be {allowed}, found {list(classes)}")
 
 
 def two_classes(
@@ -25,10 +27,16 @@ def two_classes(
 ) -> Samples:
     """At most `count` samples of two classes in random order, with targets 0.0 and 1.0."""
     first, second = classes
-    members = (samples.labels == first) | (samples.labels == second)
-    indices = torch.nonzero(members).flatten()
-    order = torch.randperm(len(indices), generator=generator, device="cpu")[:count]
-    chosen = samples.select(indices[order.to(indices.device)])
+    is_first = samples.labels == first
+    is_second = samples.labels == second
+    indices = torch.nonzero(is_first | is_second).flatten()
+
+    # in a random order, of which the first are taken
+    order = torch.randperm(len(indices), generator=generator, device="cpu")
+    some = order[:count].to(indices.device)
+    chosen = samples.select(indices[some])
+
+    # regressed as numbers in the precision of the inputs
     targets = (chosen.labels == second).to(chosen.inputs.dtype)
     return Samples(chosen.inputs, targets)
 
@@ -52,9 +60,11 @@ def followed(
 
 def first_outputs(network: nn.Module, inputs: Tensor) -> Tensor:
     """First output at every input, (samples,)."""
-    return outputs(network, inputs)[:, 0]
+    found = outputs(network, inputs)
+    return found[:, 0]
 
 
 def squared_error(values: Tensor, targets: Tensor) -> Tensor:
     """Mean squared error, in double precision."""
-    return (values.double() - targets.double()).square().mean()
+    residuals = values.double() - targets.double()
+    return residuals.square().mean()

@@ -50,11 +50,12 @@ def learners(
     limit: float | None = None,
 ) -> OneByOne | Stacked:
     """Network number `training` for the samples of each training, to be trained side by side."""
-    networks = [context.network(training, outputs=1) for training in trainings]
-    note_batch_norm(context, networks[0])
-    seeds = []
+    networks, seeds = [], []
     for training in trainings:
-        seeds.append(context.generator("training", training).initial_seed())
+        networks.append(context.network(training, outputs=1))
+        generator = context.generator("training", training)
+        seeds.append(generator.initial_seed())
+    note_batch_norm(context, networks[0])
     return side_by_side(networks, samples, context.training, seeds=seeds, limit=limit)
 
 
@@ -68,11 +69,15 @@ def note_batch_norm(context: penchant.Context, network: nn.Module) -> None:
 
 def spectra(functions: Tensor, frequencies: Sequence[int]) -> Tensor:
     """Amplitudes (..., frequencies) of functions (..., samples) on the grid, in one transform."""
-    wanted = torch.tensor(list(frequencies), device=functions.device)[:, None]
-    return fourier.amplitudes(functions.to(torch.float64), wanted)
+    wanted = torch.tensor(list(frequencies), device=functions.device)
+    # a frequency on a grid of one axis is one number
+    column = wanted[:, None]
+    return fourier.amplitudes(functions.to(torch.float64), column)
 
 
 def target_amplitudes(options: Any) -> Tensor:
     """A_k of the target, one a frequency."""
-    values = options.amplitudes or (1.0,) * len(options.frequencies)
+    values = options.amplitudes
+    if values is None:
+        values = (1.0,) * len(options.frequencies)
     return torch.tensor(values, device="cpu", dtype=torch.float64)
