@@ -1,8 +1,11 @@
 """Lanczos tridiagonalisation of a symmetric operator, from several start vectors at once.
 
-m steps from a unit vector v give an orthonormal basis Q of the Krylov space of v, and T = Q^T A Q, tridiagonal, whose eigenvalues
-are the Ritz values. With full reorthogonalisation Q is kept, and its vectors are made orthogonal to all before them, twice.
-Without, three vectors are enough, but converged eigenvalues come again as ghosts. Reference: Papyan, JMLR 2020, appendix C.
+m steps from a unit vector v give an orthonormal basis Q of the Krylov space of v, and T = Q^T A Q,
+tridiagonal, whose eigenvalues are the Ritz values. With full reorthogonalisation Q is kept, and its
+vectors are made orthogonal to all before them, twice. Without, three vectors are enough, but
+converged eigenvalues come again as ghosts.
+
+Reference: Papyan, JMLR 2020, appendix C.
 """
 
 from __future__ import annotations
@@ -19,27 +22,33 @@ _BREAKDOWN = 64.0  # a new direction this many roundings long is no direction
 
 @dataclass(frozen=True)
 class Tridiagonal:
-    """T of one start vector: its diagonals, the norm that would come next, and whether the basis was kept orthogonal."""
+    """T of one start vector, and what is known of the basis."""
 
     diagonal: Tensor  # (m,)
     off: Tensor  # (m - 1,)
-    next: float
-    orthogonal: bool
+    next: float  # the norm that would come next
+    orthogonal: bool  # the basis was kept orthogonal
     complete: bool  # the Krylov space closed before all steps were made: nodes are eigenvalues
     precision: float  # of the vectors: the rounding error of 1
     basis: Tensor | None  # (m, size) rows
 
     def matrix(self, steps: int | None = None) -> Tensor:
         """T, or its leading block after so many steps."""
-        m = len(self.diagonal) if steps is None else min(steps, len(self.diagonal))
+        made = len(self.diagonal)
+        m = made if steps is None else min(steps, made)
         off = self.off[: m - 1]
         return torch.diag(self.diagonal[:m]) + torch.diag(off, 1) + torch.diag(off, -1)
 
     def without_basis(self) -> Tridiagonal:
+        """The same without what takes memory."""
         return replace(self, basis=None)
 
     def ritz(self, steps: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Eigenvalues, ascending, their quadrature weights, and bounds on their residuals, after all or the first `steps`."""
+        """Ritz values after all, or the first, steps.
+
+        Returns:
+            The values, ascending, their quadrature weights, and bounds on their residuals.
+        """
         values, vectors = torch.linalg.eigh(self.matrix(steps))
         m = len(values)
         beyond = self.next if m == len(self.diagonal) else float(self.off[m - 1])
@@ -47,60 +56,77 @@ class Tridiagonal:
 
 
 class _Run:
-    """Lanczos from one start vector, fed with products from outside so that several runs share blocks."""
+    """Lanczos from one start vector; products come from outside so that several runs share them."""
 
     def __init__(
         self, start: Tensor, steps: int, *, orthogonal: bool, locked: Tensor | None
     ) -> None:
-        self.steps, self.orthogonal, self.locked = steps, orthogonal, locked
+        self.steps = steps
+        self.orthogonal = orthogonal
+        self.locked = locked
+        self.complete = False
         self.alphas: list[float] = []
         self.betas: list[float] = []
-        self.complete = False
-        self.basis = (
-            torch.empty(steps, len(start), device=start.device, dtype=start.dtype)
-            if orthogonal
-            else None
-        )
+        self.basis = None
+        if orthogonal:
+            self.basis = torch.empty(steps, len(start), device=start.device, dtype=start.dtype)
         start = self._unlocked(start)
-        self.previous, self.vector = None, start / _norm(start)
+        self.previous = None
+        self.vector = start / _norm(start)
 
     @property
     def running(self) -> bool:
+        """Whether another product is wanted."""
         return not self.complete and len(self.alphas) < self.steps
 
     def absorb(self, product: Tensor) -> None:
         """One step, given A times the current vector."""
         made = len(self.alphas)
-        w = product if self.previous is None else product - self.betas[-1] * self.previous
+        w = product
+        if self.previous is not None:
+            w = product - self.betas[-1] * self.previous
         alpha = _dot(self.vector, w)
         w = self._unlocked(w - alpha * self.vector)
         if self.basis is not None:
             self.basis[made] = self.vector
-            kept = self.basis[: made + 1]
-            for _ in range(2):  # twice is enough (Giraud et al., 2005)
-                w = w - kept.T @ (kept @ w)
+            w = self._reorthogonalised(w, made + 1)
+
+        # a new direction that is only rounding ends the run
         beta = _norm(w)
         self.alphas.append(alpha)
         self.betas.append(beta)
         scale = max(abs(each) for each in (*self.alphas, *self.betas))
         self.complete = beta <= _BREAKDOWN * torch.finfo(w.dtype).eps * scale
         if not self.complete:
-            self.previous, self.vector = self.vector, w / beta
+            self.previous = self.vector
+            self.vector = w / beta
+
+    def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:
+        """A vector without its parts along the basis."""
+        kept = self.basis[:filled]
+        for _ in range(2):  # twice is enough (Giraud et al., 2005)
+            w = w - kept.T @ (kept @ w)
+        return w
 
     def _unlocked(self, w: Tensor) -> Tensor:
-        return w if self.locked is None else w - self.locked.T @ (self.locked @ w)
+        """A vector without its part in the locked space."""
+        if self.locked is None:
+            return w
+        return w - self.locked.T @ (self.locked @ w)
 
     def tridiagonal(self) -> Tridiagonal:
+        """What the steps so far have found."""
         made = len(self.alphas)
-        diagonal, off = (
-            torch.tensor(each, device="cpu", dtype=torch.float64)
-            for each in (self.alphas, self.betas)
-        )
-        basis = None if self.basis is None else self.basis[:made]
-        last = 0.0 if self.complete else self.betas[-1]
-        precision = torch.finfo(self.vector.dtype).eps
+        diagonal = torch.tensor(self.alphas, device="cpu", dtype=torch.float64)
+        off = torch.tensor(self.betas, device="cpu", dtype=torch.float64)
         return Tridiagonal(
-            diagonal, off[: made - 1], last, self.orthogonal, self.complete, precision, basis
+            diagonal=diagonal,
+            off=off[: made - 1],
+            next=0.0 if self.complete else self.betas[-1],
+            orthogonal=self.orthogonal,
+            complete=self.complete,
+            precision=torch.finfo(self.vector.dtype).eps,
+            basis=None if self.basis is None else self.basis[:made],
         )
 
 
@@ -113,40 +139,64 @@ def lanczos(
     together: int | None = None,
     locked: Tensor | None = None,
 ) -> list[Tridiagonal]:
-    """Tridiagonal matrices from start rows (k, size), `together` at a time; a run whose Krylov space closes stops there.
+    """Tridiagonal matrices, one a start vector; a run whose Krylov space closes stops there.
 
-    `locked` orthonormal rows (r, size) are projected out of every vector.
+    Args:
+        A: The operator.
+        starts: Start vectors, as rows (k, size).
+        steps: Steps of each run.
+        orthogonal: Whether bases are kept, and kept orthogonal.
+        together: How many runs go at a time; None is all.
+        locked: Orthonormal rows (r, size) that are projected out of every vector.
+
+    Returns:
+        The matrices, in the order of the start vectors.
 
     >>> from penchant_numerics.operators import Dense
     >>> A = Dense(torch.diag(torch.tensor([1.0, 2.0, 2.0], device="cpu", dtype=torch.float64)))
-    >>> T, = lanczos(A, torch.ones(1, 3, device="cpu", dtype=torch.float64), steps=3)
-    >>> T.complete, [round(float(value), 6) for value in T.ritz()[0]]   # two distinct eigenvalues: two nodes
-    (True, [1.0, 2.0])
+    >>> (T,) = lanczos(A, torch.ones(1, 3, device="cpu", dtype=torch.float64), steps=3)
+    >>> [round(float(value), 6) for value in T.ritz()[0]]  # two distinct eigenvalues: two nodes
+    [1.0, 2.0]
+    >>> T.complete
+    True
     """
+    length = min(steps, A.size)
     found = []
     for part in starts.split(together or len(starts)):
-        runs = [
-            _Run(start, min(steps, A.size), orthogonal=orthogonal, locked=locked) for start in part
-        ]
+        runs = [_Run(start, length, orthogonal=orthogonal, locked=locked) for start in part]
         while active := [run for run in runs if run.running]:
-            for run, product in zip(active, A.rows(torch.stack([run.vector for run in active]))):
+            # runs that still go share a product with a block
+            block = torch.stack([run.vector for run in active])
+            for run, product in zip(active, A.multiply_rows(block)):
                 run.absorb(product)
         found += [run.tridiagonal() for run in runs]
     return found
 
 
 def _dot(a: Tensor, b: Tensor) -> float:
-    return float((a * b).sum(dtype=accumulation_dtype(a.device)))
+    """The inner product, added up in double precision."""
+    products = a * b
+    return float(products.sum(dtype=accumulation_dtype(a.device)))
 
 
 def _norm(a: Tensor) -> float:
+    """The length, added up in double precision."""
     return float(torch.linalg.vector_norm(a, dtype=accumulation_dtype(a.device)))
 
 
 def random_starts(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
-    """Gaussian rows (count, size), drawn one after another on the CPU: more of them extend fewer."""
-    rows = [
-        torch.randn(like.size, generator=generator, device="cpu", dtype=like.dtype)
-        for _ in range(count)
-    ]
+    """Gaussian vectors, drawn one after another on the CPU: more of them extend fewer.
+
+    Args:
+        count: How many.
+        like: The operator they are for.
+        generator: What they are drawn from.
+
+    Returns:
+        Rows (count, size).
+    """
+    rows = []
+    for _ in range(count):
+        row = torch.randn(like.size, generator=generator, device="cpu", dtype=like.dtype)
+        rows.append(row)
     return torch.stack(rows).to(like.device)
