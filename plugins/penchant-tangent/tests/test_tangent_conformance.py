@@ -37,5 +37,17 @@ test_conforms = testing.conformance(
             },
             {"samples": 16, "part": "test", "centring": "all", "groups": 4, "training": FEW},
         ],
+        "tangent-training": [
+            {"samples": 8, "looks": 2, "trainings": 2, "ratios": [2], "training": FEW},
+            {
+                "samples": 8,
+                "at_steps": [0, 6],
+                "trainings": 2,
+                "random_labels": [0.0, 1.0],
+                "easy_samples": 40,
+                "difficult_samples": 20,
+                "training": FEW,
+            },
+        ],
     },
 )

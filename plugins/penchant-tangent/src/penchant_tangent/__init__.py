@@ -11,9 +11,10 @@ Regularization via Neural Feature Alignment", AISTATS 2021; chapter 4 and append
 import penchant
 
 from penchant_tangent.declarations.kernels import TangentKernel
+from penchant_tangent.declarations.training import TangentTraining
 
 
 @penchant.hookimpl
 def penchant_probes():
     """Probes this plugin offers."""
-    return [TangentKernel]
+    return [TangentKernel, TangentTraining]

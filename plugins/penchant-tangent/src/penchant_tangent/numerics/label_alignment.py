@@ -7,7 +7,6 @@ kernel has rank one, so alignments with thousands of permuted labels are one pro
 from __future__ import annotations
 
 import torch
-from penchant_numerics.kernel_alignment import centre
 from torch import Generator, Tensor
 from torch.nn import functional
 
@@ -60,13 +59,29 @@ def permuted(targets: Tensor, *, generator: Generator, draws: int) -> Tensor:
 
 
 def expected_alignment(K: Tensor, targets: Tensor) -> float:
-    """The mean of `alignment` over all orders of targets (n, C) that are centred by output.
+    """The mean of `alignment` over all orders of the targets, exactly.
 
-    A random order has E[y y^T] = C_n x (Y^T Y) / (n - 1), C_n the centring of n samples.
+    With S = sum_i y_i y_i^T and T = (sum_i y_i) (sum_i y_i)^T, a random order has S / n in the
+    blocks of E[y y^T] on the diagonal and (T - S) / (n (n - 1)) in all others.
+
+    Args:
+        K: A centred kernel (n C, n C).
+        targets: Centred targets (n, C).
+
+    Returns:
+        What labels that know nothing of the samples align by; 0 for a kernel that vanishes.
     """
+    if not bool(K.any()):
+        return 0.0
     count, outputs = targets.shape
     moment = targets.T @ targets
-    four = centre(K, outputs=outputs).reshape(count, outputs, count, outputs)
-    by_outputs = torch.einsum("iaib->ab", four)
-    product = (by_outputs * moment).sum() / (count - 1)
+    total = targets.sum(0)
+    others = torch.outer(total, total) - moment
+
+    # products of the blocks of K with those of E[y y^T]
+    four = K.reshape(count, outputs, count, outputs)
+    diagonal = torch.einsum("iaib->ab", four)
+    beside = four.sum((0, 2)) - diagonal
+    product = (diagonal * moment).sum() / count
+    product += (beside * others).sum() / (count * (count - 1))
     return float(product / (K.norm() * moment.trace()))

@@ -15,12 +15,16 @@ from torch import Tensor
 from penchant_tangent.declarations.kernels import TangentKernel
 from penchant_tangent.numerics.kernel_summary import (
     Summary,
-    aligned,
     summarise,
     summarise_layers,
     summary_stderr,
 )
-from penchant_tangent.numerics.label_alignment import alignment, centred_targets, permuted
+from penchant_tangent.numerics.label_alignment import (
+    alignment,
+    centred_targets,
+    expected_alignment,
+    permuted,
+)
 from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
 
 
@@ -43,7 +47,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     }
 
     # its parts
-    arrays |= _layers(kernels, wanted, orders, options)
+    arrays |= _layers(kernels, wanted, options)
     if options.keep_kernel:
         arrays["kernel"] = K
     return penchant.Result(
@@ -89,7 +93,7 @@ def _nulls(K: Tensor, orders: Tensor, centring: str) -> dict[str, dict[str, floa
 
 
 def _layers(
-    kernels: dict[str, Tensor], wanted: Tensor, orders: Tensor, options: TangentKernel
+    kernels: dict[str, Tensor], wanted: Tensor, options: TangentKernel
 ) -> dict[str, np.ndarray]:
     """Alignment and trace of every layer's part."""
     layers = summarise_layers(
@@ -99,12 +103,11 @@ def _layers(
         groups=options.groups,
     )
     # labels in random order know nothing of any layer
-    dealt = centred_targets(orders, options.centring)
+    dealt = centred_targets(wanted, options.centring)
     nulls = []
     for K in kernels.values():
         part = centre(K.double(), outputs=wanted.shape[1], centring=options.centring)
-        found = [aligned(part, each) for each in dealt]
-        nulls.append(np.mean(found))
+        nulls.append(expected_alignment(part, dealt))
     return {
         "layer-cka": layers.cka,
         "layer-cka-stderr": layers.cka_stderr,

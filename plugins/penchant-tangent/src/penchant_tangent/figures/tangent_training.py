@@ -1,0 +1,156 @@
+"""Figures of the probe `tangent-training`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, VIOLET, captioned, palette
+
+STYLES = {"train": "-", "test": "--"}
+EIGENVALUES = {"largest": RED, "mean": BLUE, "median": GREEN}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """The spectrum, the alignment, and that of easy and difficult samples, along trainings."""
+    figures = {"spectrum": _spectrum(result), "alignment": _alignment(result)}
+    if "difficult-cka" in result.arrays:
+        figures["difficult"] = _difficult(result)
+    return figures
+
+
+def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
+    """A column of panels for each share of random labels."""
+    shares = result.options["random_labels"]
+    figure = Figure(figsize=(3.4 * len(shares) + 1.2, 2.1 * rows + 0.6))
+    grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
+    for share, panel in zip(shares, grid[0]):
+        panel.set_title(f"{100 * share:g} % random labels", fontsize=9)
+    for panel in grid[-1]:
+        panel.set_xlabel("step")
+    for panel in grid.flat:
+        panel.set_xscale("symlog", linthresh=1)
+    return figure, grid
+
+
+def _line(
+    panel: Axes, result: penchant.Result, name: str, place: int, *, column: int | None = None, **how
+) -> None:
+    """A curve of one share along steps, with its error as a band."""
+    values = result.arrays[name][place]
+    errors = result.arrays[f"{name}-stderr"][place]
+    if column is not None:
+        values, errors = values[:, column], errors[:, column]
+    steps = result.arrays["steps"]
+    panel.plot(steps, values, **how)
+    panel.fill_between(
+        steps,
+        values - errors,
+        values + errors,
+        color=how["color"],
+        alpha=0.2,
+        linewidth=0,
+    )
+
+
+def _spectrum(result: penchant.Result) -> Figure:
+    """Accuracies, eigenvalues, effective rank and trace ratios (figure 4.2)."""
+    figure, grid = _panels(result, 4)
+    for place, column in enumerate(grid.T):
+        for part, style in STYLES.items():
+            accuracy, eigenvalues, rank, ratios = column
+            how = {"linestyle": style, "label": part}
+            _line(accuracy, result, f"{part}-accuracy", place, color=BLUE, **how)
+            _line(rank, result, f"{part}-effective-rank", place, color=VIOLET, **how)
+            for name, colour in EIGENVALUES.items():
+                how["label"] = f"{name}, {part}"
+                _line(eigenvalues, result, f"{part}-{name}-eigenvalue", place, color=colour, **how)
+            _ratios(ratios, result, part, place, style)
+        eigenvalues.set_yscale("log")
+    names = ("accuracy", "eigenvalue", "effective rank", "trace ratio")
+    for name, panel in zip(names, grid[:, 0]):
+        panel.set_ylabel(name)
+        panel.legend(fontsize=6)
+    share = result.options["random_labels"][0]
+    change = result.quantities[f"effective-rank-change-{share:g}"]
+    caption = (
+        "Eigenvalues grow, the leading ones most, so that the effective rank falls while the "
+        f"network learns (change with {100 * share:g} % random labels: {change})."
+    )
+    return captioned(figure, caption, title="Spectrum of the tangent kernel along training")
+
+
+def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: str) -> None:
+    """One curve a trace ratio."""
+    wanted = result.options["ratios"]
+    for number, (k, colour) in enumerate(zip(wanted, palette(len(wanted), ordered=True))):
+        _line(
+            panel,
+            result,
+            f"{part}-trace-ratios",
+            place,
+            column=number,
+            color=colour,
+            linestyle=style,
+            label=f"T_{k}, {part}",
+        )
+
+
+def _alignment(result: penchant.Result) -> Figure:
+    """Alignment of the whole kernel and of its layers (figure 4.3)."""
+    figure, grid = _panels(result, 3)
+    names = result.labels["layers"]
+    colours = palette(len(names), ordered=True)
+    for place, column in enumerate(grid.T):
+        whole = column[0]
+        for (part, style), colour in zip(STYLES.items(), (BLUE, ORANGE)):
+            _line(
+                whole,
+                result,
+                f"{part}-cka",
+                place,
+                color=colour,
+                linestyle=style,
+                label=part,
+            )
+            null = result.arrays[f"{part}-cka-null"][place]
+            steps = result.arrays["steps"]
+            whole.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{part}, null")
+        for panel, part in zip(column[1:], STYLES):
+            for number, colour in enumerate(colours):
+                how = {"color": colour, "linestyle": STYLES[part], "label": names[number]}
+                _line(panel, result, f"{part}-layer-cka", place, column=number, **how)
+    labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
+    for label, panel in zip(labels, grid[:, 0]):
+        panel.set_ylabel(label)
+    grid[0, 0].legend(fontsize=6)
+    grid[1, 0].legend(fontsize=6, ncols=2, title="layer", title_fontsize=6)
+    share = result.options["random_labels"][0]
+    change = result.quantities[f"cka-change-{share:g}"]
+    caption = (
+        "The kernel turns towards the labels; dotted: labels in random order. Layers from dark "
+        f"(input) to light (output). Change with {100 * share:g} % random labels: {change}."
+    )
+    return captioned(figure, caption, title="Alignment with the labels along training")
+
+
+def _difficult(result: penchant.Result) -> Figure:
+    """Alignment on easy and on difficult samples, and accuracies (figure 4.4)."""
+    figure, grid = _panels(result, 2)
+    kinds = {"train": ("easy", BLUE), "difficult": ("difficult", RED)}
+    steps = result.arrays["steps"]
+    for place, (cka, accuracy) in enumerate(grid.T):
+        for part, (label, colour) in kinds.items():
+            how = {"color": colour, "label": label, "marker": "o", "markersize": 3}
+            _line(cka, result, f"{part}-cka", place, **how)
+            _line(accuracy, result, f"{part}-accuracy", place, **how)
+            null = result.arrays[f"{part}-cka-null"][place]
+            cka.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{label}, null")
+    grid[0, 0].set_ylabel("CKA")
+    grid[1, 0].set_ylabel("accuracy on training labels")
+    grid[0, 0].legend(fontsize=7)
+    share = result.options["random_labels"][0]
+    lead = result.quantities[f"easy-lead-{share:g}"]
+    caption = f"Easy samples align before difficult ones do; mean lead {lead}."
+    return captioned(figure, caption, title="Alignment on easy and difficult samples")

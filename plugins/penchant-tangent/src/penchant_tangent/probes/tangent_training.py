@@ -1,0 +1,240 @@
+"""The probe `tangent-training`: spectrum and alignment of tangent kernels along trainings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.data import Samples
+from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.tangent_kernels import layer_kernels
+from penchant_numerics.trainer import evaluate
+from torch import nn
+
+from penchant_tangent.declarations.training import TangentTraining
+from penchant_tangent.numerics.kernel_summary import aligned, summarise
+from penchant_tangent.numerics.label_alignment import centred_targets, expected_alignment
+from penchant_tangent.numerics.log_steps import log_steps
+from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
+from penchant_tangent.probes.training_samples import Mixture, mixture
+
+Numbers = dict[str, Any]
+
+
+def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
+    """Train and look, once for each share of random labels and each training."""
+    items = []
+    for place in range(len(options.random_labels)):
+        items += [[place, number] for number in range(options.trainings)]
+    shards = list(context.map(train_and_look, items))
+
+    # (shares, trainings, looks, ...) by name
+    shares = len(options.random_labels)
+    values = {}
+    for name in shards[0]:
+        rows = np.stack([np.asarray(shard[name]) for shard in shards])
+        values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
+    steps = _steps(options, context)
+    quantities = _quantities(values, options, context)
+    arrays = {"steps": np.array(steps), **_averages(values, context)}
+    conventions = kernel_conventions(options.centring, options.samples)
+    conventions["early stop"] = "a training that stops early stays as it is at later looks"
+    names = tuple(layer_names(context))
+    return penchant.Result(quantities, arrays, conventions=conventions, labels={"layers": names})
+
+
+def layer_names(context: penchant.Context) -> list[str]:
+    """Layers with parameters, in the order of their kernels."""
+    inputs = context.data.train.inputs[:2]
+    return list(layer_kernels(context.network(), inputs))
+
+
+def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
+    """Steps looked at."""
+    train = len(mixture(options, context, 0.0, 0).together().labels)
+    total = context.training.total_steps(train)
+    if options.at_steps is None:
+        return log_steps(total, options.looks)
+    steps = sorted(set(options.at_steps))
+    if steps[-1] > total:
+        raise penchant.Error(f"at_steps must be at most {total}, found {steps[-1]}")
+    return steps
+
+
+def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
+    """Numbers (looks, ...) along one training, by name."""
+    options = context.options
+    place, number = item
+    samples = mixture(options, context, options.random_labels[place], number)
+    batches = _batches(samples, options, context, number)
+    trained = context.train(
+        context.network(number),
+        samples.together(),
+        number,
+        steps=_steps(options, context),
+        test=context.data.test,
+    )
+    looks = []
+    for _, network in trained:
+        looks.append(look(network, batches, samples, context))
+    # a training that has stopped stays as it is
+    while len(looks) < len(_steps(options, context)):
+        looks.append(looks[-1])
+    return {name: np.stack([each[name] for each in looks]) for name in looks[0]}
+
+
+def _batches(
+    samples: Mixture, options: TangentTraining, context: penchant.Context, number: int
+) -> dict[str, Samples]:
+    """The samples of kernels, the same all along a training."""
+    parts = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
+    found = {}
+    for name, part in parts.items():
+        if part is not None:
+            generator = context.generator("batch", name, number)
+            found[name] = drawn(part, options.samples, generator)
+    return found
+
+
+def look(
+    network: nn.Module, batches: dict[str, Samples], samples: Mixture, context: penchant.Context
+) -> Numbers:
+    """Everything about a network at one step."""
+    found: Numbers = {}
+    for part, batch in batches.items():
+        for name, value in kernel_numbers(network, batch, context).items():
+            found[f"{part}-{name}"] = value
+    loss = context.training.loss
+    judged = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
+    for part, these in judged.items():
+        if these is not None:
+            _, found[f"{part}-accuracy"] = evaluate(network, these, loss=loss)
+    return found
+
+
+def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context) -> Numbers:
+    """Spectrum and alignment of the kernel of a network on a batch."""
+    options = context.options
+    wanted = targets(batch, context)
+    kernels = layer_kernels(network, batch.inputs)
+    K = sum(kernels.values())
+    summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    numbers = summary.numbers
+
+    # layers, and labels that know nothing
+    goal = centred_targets(wanted, options.centring)
+    layers = []
+    for kernel in kernels.values():
+        part = _centred(kernel, options, wanted.shape[1])
+        layers.append(aligned(part, goal))
+    null = expected_alignment(_centred(K, options, wanted.shape[1]), goal)
+    values = summary.eigenvalues
+    return {
+        "effective-rank": numbers["effective-rank"],
+        "largest-eigenvalue": float(values[0]),
+        "mean-eigenvalue": float(values.mean()),
+        "median-eigenvalue": float(values.median()),
+        "trace-ratios": np.array([numbers[f"trace-ratio-{k}"] for k in options.ratios]),
+        "cka": numbers["cka"],
+        "cka-null": null,
+        "cka-uncentred": numbers["cka-uncentred"],
+        "layer-cka": np.array(layers),
+    }
+
+
+def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.Tensor:
+    return centre(K.double(), outputs=outputs, centring=options.centring)
+
+
+# ---- over trainings
+
+
+def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[str, np.ndarray]:
+    """Means over trainings with their errors, (shares, looks, ...)."""
+    found = {}
+    for name, numbers in values.items():
+        if name == "test-accuracy":
+            count = len(context.data.test.labels)
+            mean, stderr = statistics.accuracy(numbers, count, axis=1)
+        else:
+            mean, stderr = statistics.mean_and_stderr(numbers, axis=1)
+        found[name] = mean
+        # the null of an alignment is exact, and has no error to speak of
+        if not name.endswith("-null"):
+            found[f"{name}-stderr"] = stderr
+    return found
+
+
+def _quantities(
+    values: dict[str, np.ndarray], options: TangentTraining, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Beginning and end of the trainings, share by share."""
+    found = {}
+    for place, share in enumerate(options.random_labels):
+        own = {name: numbers[place] for name, numbers in values.items()}
+        for name, quantity in _of_a_share(own, context).items():
+            found[f"{name}-{share:g}"] = quantity
+    if len(set(options.random_labels)) > 1:
+        found["rank-correlation"] = _order(values["train-cka"][:, :, -1], options, context)
+    return found
+
+
+def _of_a_share(
+    own: dict[str, np.ndarray], context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Quantities of the trainings (trainings, looks) with one share of random labels."""
+    over = {"over": "trainings"}
+    rank, cka, test_cka = own["train-effective-rank"], own["train-cka"], own["test-cka"]
+    of = penchant.Quantity.of
+    found = {
+        "effective-rank-initial": of(rank[:, 0], **over),
+        "effective-rank-lowest": of(rank.min(1), **over),
+        "effective-rank-final": of(rank[:, -1], **over),
+        "effective-rank-change": of(rank[:, -1] - rank[:, 0], null=0.0, **over),
+        "cka-final": of(cka[:, -1], null=own["train-cka-null"][:, -1].mean(), **over),
+        "cka-change": of(cka[:, -1] - cka[:, 0], null=0.0, **over),
+        "test-cka-final": of(test_cka[:, -1], null=own["test-cka-null"][:, -1].mean(), **over),
+        "test-cka-change": of(test_cka[:, -1] - test_cka[:, 0], null=0.0, **over),
+        "train-accuracy": of(own["train-accuracy"][:, -1], **over),
+        "test-accuracy": _test_accuracy(own["test-accuracy"][:, -1], context),
+    }
+    if "difficult-cka" in own:
+        difficult = own["difficult-cka"]
+        found["easy-lead"] = of((cka - difficult).mean(1), null=0.0, **over)
+        found["easy-ratio"] = of(cka.max(1) / difficult.max(1), null=1.0, **over)
+    return found
+
+
+def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+    """All trainings are judged on the same test samples."""
+    value, stderr = statistics.accuracy(values, len(context.data.test.labels))
+    return penchant.Quantity(
+        value,
+        stderr=stderr,
+        over="trainings and test samples",
+        count=len(values),
+        null=1 / context.data.classes,
+    )
+
+
+def _order(
+    final: np.ndarray, options: TangentTraining, context: penchant.Context
+) -> penchant.Quantity:
+    """Rank correlation of shares with final alignments (shares, trainings)."""
+    shares = np.repeat(options.random_labels, final.shape[1])
+    found = statistics.rank_correlation(
+        shares,
+        final.ravel(),
+        generator=context.generator("order"),
+    )
+    return penchant.Quantity(
+        found.value,
+        stderr=found.stderr,
+        over="trainings",
+        count=found.count,
+        null=0.0,
+        null_spread=found.null_spread,
+    )
