@@ -17,5 +17,11 @@ def load(options: CorrelatedGaussians, generator: Generator) -> Data:
     def draw(count: int, stream: Generator) -> tuple[Tensor, Tensor]:
         return correlated(setting, options.rho, count, stream)
 
-    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
+    # x is the input and z the label, so that a network could predict one from the other.
+    train, test = train_and_test(
+        draw,
+        generator,
+        train=options.train,
+        test=options.test,
+    )
     return Data(train, test, classes=0)

@@ -17,5 +17,11 @@ def load(options: NonlinearPair, generator: Generator) -> Data:
     def draw(count: int, stream: Generator) -> tuple[Tensor, Tensor]:
         return noisy_map(setting, options.noise_std, count, stream)
 
-    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
+    # The label is the noisy image of the input under the map.
+    train, test = train_and_test(
+        draw,
+        generator,
+        train=options.train,
+        test=options.test,
+    )
     return Data(train, test, classes=0)

@@ -13,10 +13,15 @@ Draw = Callable[[int, Generator], tuple[Tensor, Tensor]]
 
 
 def train_and_test(
-    draw: Draw, generator: Generator, *, train: int, test: int | None
+    draw: Draw,
+    generator: Generator,
+    *,
+    train: int,
+    test: int | None,
 ) -> tuple[Samples, Samples]:
     """Both parts; how many are drawn for one changes nothing in the other."""
     if test is None:
         test = max(1, train // TRAIN_FOR_A_TEST)
+    # Streams of their own: more training samples leave the test samples as they are.
     for_train, for_test = streams(generator, 2)
     return Samples(*draw(train, for_train)), Samples(*draw(test, for_test))

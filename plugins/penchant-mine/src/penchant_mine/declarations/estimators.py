@@ -72,23 +72,32 @@ class Neural(penchant.Estimator):
     steps: int = penchant.option(2000, "most training steps", at_least=1)
     batch: int = penchant.option(256, "pairs a step", at_least=2)
     learning_rate: float = penchant.option(1e-3, "of Adam", above=0)
+    # A shifted batch pairs no sample with its own partner, unlike a random order.
     shifts: int = penchant.option(
         1, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
     )
     marginals: int = penchant.option(
         16, "shifts for the marginals when a value is computed", at_least=1
     )
+    # Averaged weights move less than the last ones, and overfit later.
     average: float = penchant.option(
         0.99,
         "how much of the running average of the weights a step keeps; 0: the last weights",
         at_least=0,
         below=1,
     )
+    # Three parts: for the value, for stopping, and the rest for training.
     held_out: float = penchant.option(
-        0.2, "share of the samples that the value comes from", above=0, at_most=0.5
+        0.2,
+        "share of the samples that the value comes from",
+        above=0,
+        at_most=0.5,
     )
     stopping: float = penchant.option(
-        0.1, "share of the samples for early stopping", above=0, at_most=0.4
+        0.1,
+        "share of the samples for early stopping",
+        above=0,
+        at_most=0.4,
     )
     check_every: int = penchant.option(50, "steps between checks for stopping", at_least=1)
     smoothed: int = penchant.option(
@@ -97,6 +106,7 @@ class Neural(penchant.Estimator):
     patience: int = penchant.option(
         10, "checks without gain for any network before training stops", at_least=1
     )
+    # Information is invariant under all of these; what a network sees is not.
     scaling: str | None = penchant.option(
         None,
         "every column alone (standard), all by one number (whole: pixels), or normal scores "
@@ -217,9 +227,11 @@ class Ksg(penchant.Estimator):
     role = "mutual-information"
     target = "penchant_mine.estimators.ksg:estimate"
 
+    # The k of the k-th neighbour, whose distance sets the scale of each sample.
     neighbours: int = penchant.option(
         3, "k: fewer have less bias, more have less variance", at_least=1
     )
+    # Subsets tell spread and bias apart from the whole.
     subsets: int = penchant.option(
         10, "disjoint subsets that the standard error comes from", at_least=2
     )
@@ -257,5 +269,6 @@ class Binned(penchant.Estimator):
     shuffles: int = penchant.option(10, "shuffles of the pairs for the null", at_least=0)
 
 
+# What the hooks hand over.
 ARCHITECTURES = [StatisticsPerceptron, StatisticsConv]
 ESTIMATORS = [Mine, MineF, Nwj, InfoNceEstimator, SmileEstimator, Ksg, GaussianInformation, Binned]

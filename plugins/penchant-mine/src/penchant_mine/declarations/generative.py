@@ -7,6 +7,7 @@ import penchant
 
 from penchant_mine.declarations.estimators import ACTIVATIONS
 
+# Published recipes: figures 5.3 and 5.4, and table 5.1 with figure 5.5.
 PLANE = {
     "steps": 5000,
     "batch": 100,
@@ -87,32 +88,43 @@ class GanModes(penchant.Probe):
         "table-5-1": STACKED,
     }
 
+    # How the players learn.
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
     steps: int = penchant.option(5000, "training steps", at_least=1)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
+    # Networks for points.
     generator: tuple[int, ...] = penchant.option(
         (500, 500), "hidden layers of the generator of points, batch-normalised", at_least=1
     )
     discriminator: tuple[int, ...] = penchant.option(
         (400, 400, 400), "hidden layers of discriminator and statistics network", at_least=1
     )
+    # Networks for images.
     channels: tuple[int, ...] = penchant.option(
         (64, 128, 256, 512), "feature maps for images, as the discriminator meets them", at_least=1
     )
     hidden: int | None = penchant.option(
         1024, "linear layer of the statistics network for images; none: no such layer", at_least=1
     )
+    # The generator's input: the code is the part that samples should tell.
     noise_inputs: int = penchant.option(2, "components of the noise", at_least=1)
     code: int = penchant.option(2, "components of the code", at_least=1)
     prior: str = penchant.option("normal", "of noise and code", choices=("normal", "uniform"))
     ema: float = penchant.option(
-        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+        0.01,
+        "weight of the newest batch in the average of the denominator",
+        above=0,
+        at_most=1,
     )
+    # How samples are judged.
     trainings: int = penchant.option(5, "independent trainings of each variant", at_least=1)
     samples: int = penchant.option(10000, "samples judged", at_least=10)
     captured: float = penchant.option(
-        0.25, "share of its due samples from which on a mode counts as captured", above=0, at_most=1
+        0.25,
+        "share of its due samples from which on a mode counts as captured",
+        above=0,
+        at_most=1,
     )
     segments: int = penchant.option(
         20, "modes that unlabelled data (spiral) is cut into along its label", at_least=2
@@ -122,6 +134,7 @@ class GanModes(penchant.Probe):
     )
 
 
+# Rows of table 5.3.
 ROWS = (
     "baseline",
     "dropout",
@@ -133,6 +146,7 @@ ROWS = (
     "mine-propagated",
     "mine-additive",
 )
+# Pixels keep their relative sizes, so that dark borders stay unimportant.
 JUDGE = {"name": "mine", "scaling": "whole"}
 
 
@@ -208,19 +222,31 @@ class InformationBottleneck(penchant.Probe):
         "weights of the information to try with the Gaussian encoder; none: no sweep",
         at_least=0,
     )
+    # Strength of every regulariser.
     beta_mine: float = penchant.option(1e-3, "weight of the information", at_least=0)
     beta_variational: float = penchant.option(
         1e-3, "weight of the KL of the variational bottleneck", at_least=0
     )
     beta_confidence: float = penchant.option(0.1, "weight of the confidence penalty", at_least=0)
-    smoothing: float = penchant.option(0.1, "label smoothing", at_least=0, below=1)
-    dropout: float = penchant.option(0.5, "share of hidden units dropped", at_least=0, below=1)
+    smoothing: float = penchant.option(
+        0.1,
+        "label smoothing",
+        at_least=0,
+        below=1,
+    )
+    dropout: float = penchant.option(
+        0.5,
+        "share of hidden units dropped",
+        at_least=0,
+        below=1,
+    )
     noise_std: float = penchant.option(
         0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
     )
     propagated_inputs: int = penchant.option(
         64, "components of the noise that the propagated encoder is given", at_least=1
     )
+    # Networks.
     widths: tuple[int, ...] = penchant.option(
         (1024, 1024), "hidden layers of the encoder", at_least=1
     )
@@ -228,14 +254,21 @@ class InformationBottleneck(penchant.Probe):
     statistics_width: int = penchant.option(
         512, "units of the statistics network's two layers", at_least=1
     )
+    # How a row is trained and judged.
     epochs: int = penchant.option(200, "passes over the training samples", at_least=0)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam", above=0)
     decay: float = penchant.option(
-        0.97, "factor of the learning rate every two epochs", above=0, at_most=1
+        0.97,
+        "factor of the learning rate every two epochs",
+        above=0,
+        at_most=1,
     )
     ema: float = penchant.option(
-        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+        0.01,
+        "weight of the newest batch in the average of the denominator",
+        above=0,
+        at_most=1,
     )
     code_draws: int = penchant.option(
         12, "draws of the representation that class probabilities are averaged over", at_least=1
@@ -243,6 +276,7 @@ class InformationBottleneck(penchant.Probe):
     trainings: int = penchant.option(10, "independent trainings", at_least=1)
 
 
+# Models of table 5.2.
 VARIANTS = ("ali", "alice-l2", "alice-adversarial", "mine")
 
 
@@ -317,6 +351,7 @@ class BidirectionalReconstruction(penchant.Probe):
 
     variants: tuple[str, ...] = penchant.option(VARIANTS, "which models", choices=VARIANTS)
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
+    # Whose information: the bound on the reconstruction error has the encoder's.
     information_of: str = penchant.option(
         "encoder",
         "whose pairs (x, z) have their information raised",
@@ -326,10 +361,12 @@ class BidirectionalReconstruction(penchant.Probe):
     steps: int = penchant.option(5000, "training steps", at_least=1)
     batch: int = penchant.option(100, "samples a step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
+    # What the encoder gives, and the noise it is given.
     latent: int | None = penchant.option(
         None, "components of z; none: 2 for points, 32 for images", at_least=1
     )
     noise_inputs: int = penchant.option(2, "components of the encoder's noise", at_least=1)
+    # Networks for points, then for images.
     generator: tuple[int, ...] = penchant.option(
         (500, 500), "hidden layers of encoder and decoder of points", at_least=1
     )
@@ -347,7 +384,10 @@ class BidirectionalReconstruction(penchant.Probe):
         "leaky-relu", "its activation", choices=ACTIVATIONS
     )
     ema: float = penchant.option(
-        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+        0.01,
+        "weight of the newest batch in the average of the denominator",
+        above=0,
+        at_most=1,
     )
     trainings: int = penchant.option(3, "independent trainings of each model", at_least=1)
     samples: int = penchant.option(10000, "test samples judged, at most", at_least=2)

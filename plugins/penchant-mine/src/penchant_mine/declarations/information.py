@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import penchant
 
+# Grids of figures 5.1 and 5.2.
 RHOS = (-0.99, -0.9, -0.7, -0.5, -0.3, 0.0, 0.3, 0.5, 0.7, 0.9, 0.99)
 SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MAPS = ("identity", "cube", "sine")
@@ -48,6 +49,7 @@ class MutualInformation(penchant.Probe):
     }
     presets = {"quick": {"training": {"epochs": 5, "learning_rate": 0.1}}}
 
+    # Which variables, of which samples.
     first: str = penchant.option("input", "first variable: input, label or layer:NAME")
     second: str = penchant.option("label", "second variable: input, label or layer:NAME")
     noise_std: float = penchant.option(
@@ -61,6 +63,7 @@ class MutualInformation(penchant.Probe):
         "which samples of the dataset; none: train where a layer is asked for, else both",
         choices=("train", "test", "both"),
     )
+    # When along the training of the network.
     at_steps: tuple[int, ...] | None = penchant.option(
         None, "training steps at which to measure; none: the end", at_least=0
     )
@@ -132,6 +135,7 @@ class InformationBenchmark(penchant.Probe):
         },
     }
 
+    # What pairs are drawn.
     family: str = penchant.option(
         "gaussian",
         "pairs of variables",
@@ -141,14 +145,21 @@ class InformationBenchmark(penchant.Probe):
     inputs_z: int | None = penchant.option(
         None, "components of z, for normal pairs; none: as many as x", at_least=1
     )
+    # The parameter, and what else a family depends on.
     grid: tuple[float, ...] = penchant.option(RHOS, "values of the family's parameter")
     maps: tuple[str, ...] = penchant.option(
         ("identity",), "functions f of the family nonlinear, each with the whole grid", choices=MAPS
     )
-    rho: float = penchant.option(0.5, "correlation for the family student", above=-1, below=1)
+    rho: float = penchant.option(
+        0.5,
+        "correlation for the family student",
+        above=-1,
+        below=1,
+    )
     turns: float = penchant.option(
         1.0, "half turns a unit of length, for the family spiral", at_least=0
     )
+    # How many, and how often.
     samples: int = penchant.option(10000, "pairs", at_least=10)
     repeats: int = penchant.option(5, "independent samples", at_least=1)
 

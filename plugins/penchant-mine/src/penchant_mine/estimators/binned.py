@@ -18,7 +18,12 @@ SAMPLES_A_CELL = 5  # fewer, and the correction for counting does not hold
 HIDDEN = 0.5  # of what twice as many bins showed, that still finer bins may show
 
 
-def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+def estimate(
+    options: Binned,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
+) -> Information:
     """Target of the estimator `binned`.
 
     The standard error has a part for what is finer than bins: half of what these bins show beyond
@@ -28,24 +33,19 @@ def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -
     pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
     if pairs.empty:
         return nothing(pairs)
-    bins = options.bins or max(2, round(len(pairs.x) ** (1 / 3)))
-    in_x, in_z = cells(pairs.x, bins), cells(pairs.z, bins)
+    samples = len(pairs.x)
+    # The cube root keeps the error of counting and the width of bins in balance.
+    bins = options.bins or max(2, round(samples ** (1 / 3)))
+    in_x = cells(pairs.x, bins)
+    in_z = cells(pairs.z, bins)
     contributions, correction, joint = binned_information(in_x, in_z)
     value = float(contributions.mean()) - correction
-    sampling = float(contributions.std()) / math.sqrt(len(in_x))
+    sampling = float(contributions.std()) / math.sqrt(samples)
+
+    # What coarser bins do not show says how much finer ones may.
     half = max(2, bins // 2)
-    coarse = min(_coarse(pairs, half), _coarse(pairs, half + 1))
-    warnings = []
-    if joint > len(in_x) / SAMPLES_A_CELL:
-        warnings.append(
-            f"{joint} of the cells are filled by {len(in_x)} samples, too few a cell: take fewer "
-            "bins or dimensions"
-        )
-    elif value - coarse > sampling:
-        warnings.append(
-            f"half as many bins give {coarse:.3g}: what is finer than bins is missing from the "
-            "value"
-        )
+    coarse = min(_value(pairs, half), _value(pairs, half + 1))
+    hidden = HIDDEN * max(0.0, value - coarse)
 
     def with_order(order: Tensor) -> float:
         found, offset, _ = binned_information(in_x, in_z[order])
@@ -55,14 +55,36 @@ def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -
     return answer(
         pairs,
         value,
-        math.hypot(sampling, HIDDEN * max(0.0, value - coarse)),
+        math.hypot(sampling, hidden),
         nulls,
-        warnings=warnings,
+        warnings=_doubts(joint, samples, value - sampling, coarse),
         over="samples, and what half as many bins do not show",
-        count=len(in_x),
+        count=samples,
     )
 
 
-def _coarse(pairs: Pairs, bins: int) -> float:
-    contributions, correction, _ = binned_information(cells(pairs.x, bins), cells(pairs.z, bins))
+def _value(pairs: Pairs, bins: int) -> float:
+    in_x = cells(pairs.x, bins)
+    in_z = cells(pairs.z, bins)
+    contributions, correction, _ = binned_information(in_x, in_z)
     return float(contributions.mean()) - correction
+
+
+def _doubts(
+    joint: int,
+    samples: int,
+    at_least: float,
+    coarse: float,
+) -> list[str]:
+    """Too many cells, or too few."""
+    if joint > samples / SAMPLES_A_CELL:
+        return [
+            f"{joint} of the cells are filled by {samples} samples, too few a cell: take fewer "
+            "bins or dimensions"
+        ]
+    if at_least > coarse:
+        return [
+            f"half as many bins give {coarse:.3g}: what is finer than bins is missing from the "
+            "value"
+        ]
+    return []

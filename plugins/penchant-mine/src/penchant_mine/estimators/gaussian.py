@@ -15,16 +15,26 @@ CERTAIN = 1 - 1e-7  # a correlation above it leaves nothing over
 
 
 def estimate(
-    options: GaussianInformation, context: penchant.Context, x: Tensor, z: Tensor
+    options: GaussianInformation,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
 ) -> Information:
     """Target of the estimator `gaussian`."""
-    pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
+    pairs = prepared(
+        options,
+        x,
+        z,
+        at_least=FEWEST,
+        scaling="standard",
+    )
     if pairs.empty:
         return nothing(pairs)
     try:
         value, stderr, correlations = gaussian_information(pairs.x, pairs.z)
     except ValueError as error:
         raise penchant.Error(f"gaussian: {error}") from None
+    # Correlations say all about normal variables and little about others.
     warnings = []
     if far_from_normal(pairs.x, pairs.z):
         warnings.append(
@@ -37,6 +47,7 @@ def estimate(
     def with_order(order: Tensor) -> float:
         return gaussian_information(pairs.x, pairs.z[order])[0]
 
+    # Shuffled pairs read 0 without a bias, and their spread is the error there.
     nulls = shuffled(with_order, pairs, options.shuffles, context.generator("gaussian"))
     return answer(
         pairs,

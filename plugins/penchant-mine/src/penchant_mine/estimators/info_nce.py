@@ -12,7 +12,10 @@ from penchant_mine.numerics.information.bounds import InfoNce
 
 
 def estimate(
-    options: InfoNceEstimator, context: penchant.Context, x: Tensor, z: Tensor
+    options: InfoNceEstimator,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
 ) -> Information:
     """Target of the estimator `info-nce`."""
     return trained_estimate(options, context, x, z, InfoNce())

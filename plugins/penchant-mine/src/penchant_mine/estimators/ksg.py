@@ -19,63 +19,117 @@ NEXT_TO_NOTHING = 1e-9  # standard deviations of the noise that parts equal valu
 PARTITIONS = 3  # ways to cut the samples, over which the variance of subsets is averaged
 
 
-def estimate(options: Ksg, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+def estimate(
+    options: Ksg,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
+) -> Information:
     """Target of the estimator `ksg`.
 
     The standard error has two parts: the spread over disjoint subsets, as if it fell with the root
     of their size, and the bias that is left if it falls the same way from subsets to the whole.
     """
     fewest = max(FEWEST, options.neighbours + 2)
-    pairs = prepared(options, x, z, at_least=fewest, scaling="standard")
+    given = prepared(options, x, z, at_least=fewest, scaling="standard")
+    if given.empty:
+        return nothing(given)
+
     generator = context.generator("ksg")
-    if pairs.empty:
-        return nothing(pairs)
-    warnings = []
-    if is_discrete(pairs.x) or is_discrete(pairs.z):
-        warnings.append(
-            "many samples are equal, but neighbour distances are meant for continuous variables"
-        )
-    pairs = Pairs(_jittered(pairs.x, generator), _jittered(pairs.z, generator), pairs.warnings)
+    pairs = _parted(given, generator)
+    # Each sample contributes; the mean is the estimate.
     contributions = kraskov(pairs.x, pairs.z, options.neighbours)
-    whole = float(contributions.mean())
-    if looks_deterministic(pairs.x, pairs.z) or looks_deterministic(pairs.z, pairs.x):
-        warnings.append(
-            "one variable looks like a continuous function of the other, whose information is "
-            "infinite: the value says little"
-        )
+    value = float(contributions.mean())
 
     def with_order(order: Tensor) -> float:
-        return float(kraskov(pairs.x, pairs.z[order], options.neighbours).mean())
+        found = kraskov(pairs.x, pairs.z[order], options.neighbours)
+        return float(found.mean())
 
+    # The first partition is drawn before the null, further ones after it.
     groups = min(options.subsets, len(pairs.x) // fewest)
-    first_order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
+    order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
     nulls = shuffled(with_order, pairs, options.shuffles, generator)
+    warnings = _doubts(given, pairs)
+    # With few samples there are no subsets to compare.
     if groups < 2:
         stderr = float(contributions.std()) / math.sqrt(len(contributions))
         over = "samples"
     else:
-        sampling, of_parts = _subsets(options, pairs, groups, first_order, generator)
-        # What a bias that falls with the root of the samples leaves after groups times as many.
-        left = (whole - of_parts) / (math.sqrt(groups) - 1)
+        sampling, of_parts = _subsets(options, pairs, groups, order, generator)
+        left = _bias_left(value, of_parts, groups)
         stderr = math.hypot(sampling, left)
         over = "disjoint subsets of the samples, and how far these lie from the whole"
-        if whole - of_parts > max(3 * sampling, 0.02):
-            warnings.append(
-                f"the value still rises with the number of samples ({len(pairs.x) // groups} "
-                f"samples give {of_parts:.3g}, {len(pairs.x)} give {whole:.3g}): it is too low"
-            )
-    return answer(pairs, whole, stderr, nulls, warnings=warnings, over=over, count=max(groups, 1))
+        warnings += _rising(value, of_parts, sampling, len(pairs.x), groups)
+    return answer(
+        pairs,
+        value,
+        stderr,
+        nulls,
+        warnings=warnings,
+        over=over,
+        count=max(groups, 1),
+    )
+
+
+def _parted(given: Pairs, generator: Generator) -> Pairs:
+    """The same pairs without equal values: distances of 0 have no neighbours inside."""
+    x = _jittered(given.x, generator)
+    z = _jittered(given.z, generator)
+    return Pairs(x, z, given.warnings)
 
 
 def _jittered(values: Tensor, generator: Generator) -> Tensor:
     exact = values.to(torch.float64)
-    noise = torch.randn(exact.shape, generator=generator, device="cpu", dtype=torch.float64)
+    noise = torch.randn(
+        exact.shape,
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
+    )
     parted = exact + NEXT_TO_NOTHING * noise.to(exact.device)
+    # Constant columns stay constant.
     return torch.where(exact.std(0) > 0, parted, 0.0)
 
 
+def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
+    """What speaks against distances, before and after equal values were parted."""
+    found = []
+    if is_discrete(given.x) or is_discrete(given.z):
+        found.append(
+            "many samples are equal, but neighbour distances are meant for continuous variables"
+        )
+    if looks_deterministic(pairs.x, pairs.z) or looks_deterministic(pairs.z, pairs.x):
+        found.append(
+            "one variable looks like a continuous function of the other, whose information is "
+            "infinite: the value says little"
+        )
+    return found
+
+
+def _bias_left(value: float, of_parts: float, groups: int) -> float:
+    """What a bias that falls with the root of the samples leaves after `groups` times as many."""
+    return (value - of_parts) / (math.sqrt(groups) - 1)
+
+
+def _rising(
+    value: float,
+    of_parts: float,
+    sampling: float,
+    samples: int,
+    groups: int,
+) -> list[str]:
+    if value - of_parts <= max(3 * sampling, 0.02):
+        return []
+    few = f"{samples // groups} samples give {of_parts:.3g}, {samples} give {value:.3g}"
+    return [f"the value still rises with the number of samples ({few}): it is too low"]
+
+
 def _subsets(
-    options: Ksg, pairs: Pairs, groups: int, order: Tensor, generator: Generator
+    options: Ksg,
+    pairs: Pairs,
+    groups: int,
+    order: Tensor,
+    generator: Generator,
 ) -> tuple[float, float]:
     """Standard error of the whole from the variance of subsets, and the mean of subsets."""
     variances, means = [], []
@@ -86,7 +140,9 @@ def _subsets(
         for rows in order.to(pairs.x.device).tensor_split(groups):
             part = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)
             values.append(float(part.mean()))
+        # The whole has `groups` times the samples of a subset.
         found = torch.tensor(values, device="cpu", dtype=torch.float64)
         variances.append(float(found.var()) / groups)
         means.append(float(found.mean()))
-    return math.sqrt(sum(variances) / PARTITIONS), sum(means) / PARTITIONS
+    variance = sum(variances) / PARTITIONS
+    return math.sqrt(variance), sum(means) / PARTITIONS

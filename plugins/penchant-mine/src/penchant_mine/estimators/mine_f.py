@@ -11,6 +11,11 @@ from penchant_mine.estimators.neural import trained_estimate
 from penchant_mine.numerics.information.bounds import FDivergence
 
 
-def estimate(options: MineF, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+def estimate(
+    options: MineF,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
+) -> Information:
     """Target of the estimator `mine-f`."""
     return trained_estimate(options, context, x, z, FDivergence())

@@ -35,7 +35,11 @@ CONVENTION = "nats; held-out value; shuffled pairs for the null"
 
 
 def trained_estimate(
-    options: Neural, context: penchant.Context, x: Tensor, z: Tensor, bound: Bound
+    options: Neural,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
+    bound: Bound,
 ) -> Information:
     """An estimate by statistics networks that maximise a bound.
 
@@ -49,17 +53,30 @@ def trained_estimate(
     Returns:
         The answer.
     """
-    pairs = prepared(options, x, z, at_least=FEWEST, scaling=options.scaling)
+    pairs = prepared(
+        options,
+        x,
+        z,
+        at_least=FEWEST,
+        scaling=options.scaling,
+    )
     if pairs.empty:
         return nothing(pairs)
+    # All random numbers of an estimate come from one stream, networks from its seed.
     generator = context.generator("statistics networks")
     stack = _stack(options, context, pairs, generator.initial_seed())
-    order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
+    order = torch.randperm(
+        len(pairs.x),
+        generator=generator,
+        device="cpu",
+    )
     recipe = recipe_from(Recipe, options)
     rows = split(len(pairs.x), options.trainings, recipe, order.to(pairs.x.device))
     rows = _same_split_for_nulls(rows, options)
+    # Pairs are picked by number, so that shuffled ones cost no copy.
     pairing = Pairing(pairs.x, pairs.z, _partners(pairs.z, options, generator))
     trained = train(stack, bound, recipe, pairing, rows, generator)
+    # A diverged network would pass for information that is not there.
     if not trained.finite:
         raise penchant.Error(
             f"{options.name}: the statistics networks give scores that are not finite; try a "
@@ -68,11 +85,21 @@ def trained_estimate(
     return _report(options, pairs, trained)
 
 
-def _stack(options: Neural, context: penchant.Context, pairs: Pairs, seed: int) -> StatisticsStack:
+def _stack(
+    options: Neural,
+    context: penchant.Context,
+    pairs: Pairs,
+    seed: int,
+) -> StatisticsStack:
     """Fresh statistics networks, those for the null last."""
     shape = (pairs.x.shape[1] + pairs.z.shape[1],)
-    scope = context.scope(architecture=options.network, shape=shape, outputs=1)
+    scope = context.scope(
+        architecture=options.network,
+        shape=shape,
+        outputs=1,
+    )
     architecture = scope.architecture.with_seed(seed)
+    # A network that does not fit is refused before anything is trained.
     architecture.check()
     networks = range(options.trainings + options.null_trainings)
     ensemble = ensembles.draw(architecture, networks)
@@ -87,21 +114,37 @@ def _same_split_for_nulls(rows: Split, options: Neural) -> Split:
     return Split(rows.test[numbers], rows.stopping[numbers], rows.training[numbers])
 
 
-def _partners(z: Tensor, options: Neural, generator: Generator) -> Tensor:
+def _partners(
+    z: Tensor,
+    options: Neural,
+    generator: Generator,
+) -> Tensor:
     """Which z goes with each x (networks, samples): its own, and for nulls a random one."""
     orders = [torch.arange(len(z), device="cpu")] * options.trainings
     for _ in range(options.null_trainings):
-        orders.append(torch.randperm(len(z), generator=generator, device="cpu"))
+        orders.append(
+            torch.randperm(
+                len(z),
+                generator=generator,
+                device="cpu",
+            )
+        )
     return torch.stack(orders).to(z.device)
 
 
-def _report(options: Neural, pairs: Pairs, trained: Trained) -> Information:
+def _report(
+    options: Neural,
+    pairs: Pairs,
+    trained: Trained,
+) -> Information:
     own = slice(0, options.trainings)
+    # Networks for the null come last.
     nulls = trained.held_out[options.trainings :]
     value = float(trained.held_out[own].mean())
     training = float(trained.training[own].mean())
     null = null_of(nulls) if len(nulls) else {}
     share = options.held_out
+    # Each value has the error of its own samples.
     sampling = _stderr(trained.held_out[own], trained.sampling_error[own], share)
     of_training = _stderr(trained.training[own], trained.training_error[own], share)
     # Held-out samples give too little and training samples too much: the truth lies between.
@@ -126,7 +169,11 @@ def _report(options: Neural, pairs: Pairs, trained: Trained) -> Information:
     )
 
 
-def _stderr(values: Tensor, sampling: Tensor, share: float) -> float:
+def _stderr(
+    values: Tensor,
+    sampling: Tensor,
+    share: float,
+) -> float:
     """Spread over networks and error from the number of samples, added in squares.
 
     Blocks of samples may overlap. The spread has some of the second part in it already, but from
@@ -150,16 +197,22 @@ def _deterministic(pairs: Pairs) -> list[str]:
 
 
 def _doubts(
-    options: Neural, trained: Trained, value: float, training: float, stderr: float
+    options: Neural,
+    trained: Trained,
+    value: float,
+    training: float,
+    stderr: float,
 ) -> list[str]:
     """Reasons not to trust the value."""
     found = _ceilings(options, trained, value)
+    # The best state came last: there was more to gain.
     best = trained.best_step[: options.trainings].double().median()
     if trained.steps == options.steps and float(best) > 0.9 * trained.steps:
         found.append(
             f"the value was still rising when training stopped after {trained.steps} steps: more "
             "steps would give more"
         )
+    # A gap that is larger than errors and than a tenth of the value.
     if training - value > max(0.05, 0.1 * abs(value), 3 * stderr):
         found.append(
             f"training samples give {training:.3g}, held-out samples {value:.3g}: the networks "
@@ -175,9 +228,14 @@ def _doubts(
     return found
 
 
-def _ceilings(options: Neural, trained: Trained, value: float) -> list[str]:
+def _ceilings(
+    options: Neural,
+    trained: Trained,
+    value: float,
+) -> list[str]:
     """Is the value within 1 of what samples, or contrasts, can show at most?"""
     found = []
+    # A lower bound from n samples cannot be trusted much beyond log n.
     count = trained.held_out_count
     ceiling = math.log(count)
     if value > ceiling - 1:

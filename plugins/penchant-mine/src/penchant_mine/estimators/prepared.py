@@ -10,17 +10,28 @@ from penchant_mine.numerics.information.pairs import Pairs, prepare
 
 
 def prepared(
-    options: penchant.Estimator, x: Tensor, z: Tensor, *, at_least: int, scaling: str | None
+    options: penchant.Estimator,
+    x: Tensor,
+    z: Tensor,
+    *,
+    at_least: int,
+    scaling: str | None,
 ) -> Pairs:
     """Checked and scaled pairs; what is wrong with them is an Error that names the estimator."""
     try:
-        return prepare(x, z, scaling=scaling, at_least=at_least)
+        return prepare(
+            x,
+            z,
+            scaling=scaling,
+            at_least=at_least,
+        )
     except ValueError as error:
         raise penchant.Error(f"{options.name}: {error}") from None
 
 
 def nothing(pairs: Pairs) -> Information:
     """A constant variable has no information: 0, and nothing is uncertain about it."""
+    # No null was measured, and none is needed.
     return Information(
         value=0.0,
         training=0.0,

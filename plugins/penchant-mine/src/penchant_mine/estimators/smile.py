@@ -12,7 +12,10 @@ from penchant_mine.numerics.information.bounds import Smile
 
 
 def estimate(
-    options: SmileEstimator, context: penchant.Context, x: Tensor, z: Tensor
+    options: SmileEstimator,
+    context: penchant.Context,
+    x: Tensor,
+    z: Tensor,
 ) -> Information:
     """Target of the estimator `smile`."""
     return trained_estimate(options, context, x, z, Smile(options.clip))

@@ -17,12 +17,20 @@ FEW = 100  # pairs, below which an estimate says that there are few
 
 
 def shuffled(
-    value: Callable[[Tensor], float], pairs: Pairs, shuffles: int, generator: Generator
+    value: Callable[[Tensor], float],
+    pairs: Pairs,
+    shuffles: int,
+    generator: Generator,
 ) -> list[float]:
     """The estimate for z in random order, which `value` takes."""
     values = []
     for _ in range(shuffles):
-        order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
+        # A random order leaves a pair together once in n, which does not matter.
+        order = torch.randperm(
+            len(pairs.x),
+            generator=generator,
+            device="cpu",
+        )
         values.append(value(order.to(pairs.x.device)))
     return values
 
@@ -44,6 +52,7 @@ def answer(
         doubts.append(f"only {samples} pairs")
     if value > math.log(samples) - 1:
         doubts.append(f"the value is near log({samples}), the most that so many samples can show")
+    # What was not shuffled has no null, rather than a null of 0.
     null = null_of(nulls) if nulls else {}
     return Information(
         value=value,

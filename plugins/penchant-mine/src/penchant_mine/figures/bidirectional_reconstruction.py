@@ -41,6 +41,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Reconstructions and samples of every variant, embeddings coloured by label, the table."""
     names = list(result.options["variants"])
     data = result.arrays["samples-data"]
+    # Every panel stands beside the data.
     made, again = {"data": data}, {"data": data}
     for name in names:
         made[TITLES[name]] = result.arrays[f"samples-{name}"]
@@ -79,7 +80,14 @@ def _embeddings(result: penchant.Result, names: list[str]) -> Figure:
         z = result.arrays[f"embeddings-{name}"]
         second = z[:, 1] if z.shape[1] > 1 else np.zeros(len(z))
         labels = result.arrays["labels"][: len(z)]
-        axes.scatter(z[:, 0], second, c=labels, s=3, cmap="turbo", linewidths=0)
+        axes.scatter(
+            z[:, 0],
+            second,
+            c=labels,
+            s=3,
+            cmap="turbo",
+            linewidths=0,
+        )
         axes.set_title(TITLES[name])
         axes.set(xlabel="z 1", ylabel="z 2")
     return figure
@@ -92,6 +100,7 @@ def _table(result: penchant.Result, names: list[str]) -> Figure:
     for name in names:
         cells = [text(result.quantities[f"{key}-{name}"]) for key in measured]
         rows.append([f"{TITLES[name]} (measured)", *cells])
+    # Published numbers are for images of these sizes only.
     quoted = QUOTED.get(result.arrays["samples-data"].shape[1:], {})
     if len(measured) == len(COLUMNS):
         for name, (distance, accuracy, similarity) in quoted.items():

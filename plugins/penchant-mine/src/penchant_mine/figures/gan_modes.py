@@ -50,19 +50,49 @@ def _modes(result: penchant.Result) -> Figure:
     return figure
 
 
-def _panel(result: penchant.Result, axes: Axes, key: str, ylabel: str) -> None:
+def _panel(
+    result: penchant.Result,
+    axes: Axes,
+    key: str,
+    ylabel: str,
+) -> None:
     top = 0.0
     for place, name in enumerate(VARIANTS):
         values = result.arrays[f"{key}-by-training-{name}"]
         found = result.quantities[f"{key}-{name}"]
-        axes.plot([place - 0.15] * len(values), values, "o", color=BLUE, alpha=0.6)
+        # Trainings at the left of their mean.
+        axes.plot(
+            [place - 0.15] * len(values),
+            values,
+            "o",
+            color=BLUE,
+            alpha=0.6,
+        )
+        # One training has no error.
         error = None if found.stderr is None else 2 * found.stderr
-        axes.errorbar([place + 0.1], [found.value], error, fmt="_", color=ORANGE, markersize=14)
+        axes.errorbar(
+            [place + 0.1],
+            [found.value],
+            error,
+            fmt="_",
+            color=ORANGE,
+            markersize=14,
+        )
         top = max(top, values.max(), found.value + (error or 0.0))
+    # Both variants are compared with the same test data.
     null = result.quantities[f"{key}-{VARIANTS[0]}"].null
-    axes.axhline(null, color=FAINT, linestyle=":", label="test data")
+    axes.axhline(
+        null,
+        color=FAINT,
+        linestyle=":",
+        label="test data",
+    )
     axes.set_xticks(range(len(VARIANTS)), [TITLES[name] for name in VARIANTS])
-    axes.set(ylabel=ylabel, xlim=(-0.6, len(VARIANTS) - 0.4), ylim=(0, 1.08 * max(top, null) or 1))
+    axes.set(
+        ylabel=ylabel,
+        xlim=(-0.6, len(VARIANTS) - 0.4),
+        ylim=(0, 1.08 * max(top, null) or 1),
+    )
 
 
 def _table(result: penchant.Result) -> Figure:
@@ -70,6 +100,7 @@ def _table(result: penchant.Result) -> Figure:
     rows = []
     for name, (modes, kl) in zip(result.labels["quoted"], result.arrays["quoted"]):
         rows.append([f"{name} (quoted)", f"{modes:g}", f"{kl:g}"])
+    # What was measured stands below what is quoted.
     for name in VARIANTS:
         seen = text(result.quantities[f"modes-seen-{name}"])
         kl = text(result.quantities[f"kl-{name}"])

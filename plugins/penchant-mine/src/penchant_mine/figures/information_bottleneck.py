@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, RED, captioned
+from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, VIOLET, captioned
 
 PUBLISHED = {  # per cent, table 5.3: 60000 samples, 200 epochs
     "baseline": 1.38,
@@ -52,9 +52,24 @@ def _errors(result: penchant.Result) -> Figure:
     found = [result.quantities[f"error-{name}"] for name in names]
     values = [100 * quantity.value for quantity in found]
     errors = [200 * quantity.stderr for quantity in found]
-    axes.errorbar(values, places, xerr=errors, fmt="o", color=BLUE, capsize=3)
+    axes.errorbar(
+        values,
+        places,
+        xerr=errors,
+        fmt="o",
+        color=BLUE,
+        capsize=3,
+    )
+    # Published numbers are for the full scale, and say so.
     published = [PUBLISHED[name] for name in names]
-    axes.plot(published, places, "|", color=ORANGE, markersize=10, label="published (full scale)")
+    axes.plot(
+        published,
+        places,
+        "|",
+        color=ORANGE,
+        markersize=10,
+        label="published (full scale)",
+    )
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     chance = 100 * found[0].null
@@ -69,19 +84,31 @@ def _sweep(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     for name, (label, colour) in BOUNDS.items():
         errors = 2 * result.arrays[f"{name}-stderr"]
-        left.errorbar(betas, result.arrays[name], errors, fmt="o-", color=colour, label=label)
+        left.errorbar(
+            betas,
+            result.arrays[name],
+            errors,
+            fmt="o-",
+            color=colour,
+            label=label,
+        )
     right.errorbar(
         betas,
         100 * result.arrays["error-by-beta"],
         200 * result.arrays["error-by-beta-stderr"],
         fmt="o-",
-        color=RED,
+        color=VIOLET,
     )
+    # Betas grow by factors, and 0 is one of them.
     positive = betas[betas > 0]
     for axes in (left, right):
         axes.set_xscale("symlog", linthresh=float(positive.min()) if len(positive) else 1.0)
         axes.set_xlabel("beta")
-    left.axhline(0, color=FAINT, linewidth=0.8)
+    left.axhline(
+        0,
+        color=FAINT,
+        linewidth=0.8,
+    )
     left.set_ylabel("I(X; Z), nats")
     right.set_ylabel("misclassified, %")
     figure.legend(loc="outside lower center", ncols=3)

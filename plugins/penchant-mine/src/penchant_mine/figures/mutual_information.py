@@ -14,6 +14,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Information along training; where there is one step only, one point an estimator."""
     variables = f"I({result.options['first']}; {result.options['second']})"
     labels = labels_in(result)
+    # A curve needs two steps.
     if len(result.arrays["steps"]) > 1:
         figure = _along_training(result, labels, f"{variables}, nats")
     else:
@@ -27,7 +28,11 @@ def labels_in(result: penchant.Result) -> list[str]:
     return [name.removeprefix("information-") for name in names if not name.endswith("-stderr")]
 
 
-def _along_training(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
+def _along_training(
+    result: penchant.Result,
+    labels: list[str],
+    ylabel: str,
+) -> Figure:
     curves = {}
     for label in labels:
         curves[label] = Curve(
@@ -36,21 +41,54 @@ def _along_training(result: penchant.Result, labels: list[str], ylabel: str) -> 
             null=result.arrays.get(f"null-{label}"),
         )
     steps = result.arrays["steps"]
-    return by_index(steps, curves, xlabel="training step", ylabel=ylabel, level=0, level_label="0")
+    return by_index(
+        steps,
+        curves,
+        xlabel="training step",
+        ylabel=ylabel,
+        level=0,
+        level_label="0",
+    )
 
 
-def _side_by_side(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
+def _side_by_side(
+    result: penchant.Result,
+    labels: list[str],
+    ylabel: str,
+) -> Figure:
     figure = Figure(figsize=(1.4 * len(labels) + 2.2, 3.6))
     axes: Axes = figure.subplots()
     for place, label in enumerate(labels):
         colour = COLOURS[place % len(COLOURS)]
         values = result.arrays[f"information-{label}"]
         errors = 2 * result.arrays[f"information-{label}-stderr"]
-        axes.errorbar([place], values, errors, fmt="o", color=colour, capsize=4)
+        axes.errorbar(
+            [place],
+            values,
+            errors,
+            fmt="o",
+            color=colour,
+            capsize=4,
+        )
+        # Where no pairs were shuffled there is no null.
         null = result.arrays.get(f"null-{label}")
         if null is not None:
-            axes.hlines(null, place - 0.2, place + 0.2, color=colour, linestyle="--")
-    axes.axhline(0, color=FAINT, linewidth=0.8)
+            axes.hlines(
+                null,
+                place - 0.2,
+                place + 0.2,
+                color=colour,
+                linestyle="--",
+            )
+    axes.axhline(
+        0,
+        color=FAINT,
+        linewidth=0.8,
+    )
     axes.set_xticks(range(len(labels)), labels)
-    axes.set(xlabel="estimator", ylabel=ylabel, xlim=(-0.6, len(labels) - 0.4))
+    axes.set(
+        xlabel="estimator",
+        ylabel=ylabel,
+        xlim=(-0.6, len(labels) - 0.4),
+    )
     return figure

@@ -15,17 +15,35 @@ def samples(shown: Mapping[str, np.ndarray]) -> Figure:
     """One panel for each title: points (count, 2), or pictures (count, channels, height, width)."""
     figure = Figure(figsize=(3.1 * len(shown), 3.5))
     panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    # One scale for all panels; a few stray points do not shrink the rest.
     reach = [float(np.quantile(np.abs(values), 0.999)) for values in shown.values()]
     limit = 1.15 * max(reach)
     for number, (axes, (title, values)) in enumerate(zip(panels, shown.items())):
         axes.set_title(title)
         if values.ndim == 4:
-            axes.imshow(sheet(values), cmap="gray", vmin=0, vmax=1)
+            axes.imshow(
+                sheet(values),
+                cmap="gray",
+                vmin=0,
+                vmax=1,
+            )
             axes.axis("off")
             continue
         second = values[:, 1] if values.shape[1] > 1 else np.zeros(len(values))
-        axes.scatter(values[:, 0], second, s=2, color=BLUE, alpha=0.4, linewidths=0)
-        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xlabel="x 1")
+        axes.scatter(
+            values[:, 0],
+            second,
+            s=2,
+            color=BLUE,
+            alpha=0.4,
+            linewidths=0,
+        )
+        axes.set(
+            xlim=(-limit, limit),
+            ylim=(-limit, limit),
+            aspect="equal",
+            xlabel="x 1",
+        )
         if not number:
             axes.set_ylabel("x 2")
     return figure
@@ -33,6 +51,7 @@ def samples(shown: Mapping[str, np.ndarray]) -> Figure:
 
 def sheet(pictures: np.ndarray) -> np.ndarray:
     """Pictures in [-1, 1] (count, channels, height, width) as one, eight a row."""
+    # Pictures that do not fill a row are left out.
     columns = min(A_ROW, len(pictures))
     rows = len(pictures) // columns
     _, channels, height, width = pictures.shape

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
     """Columns are as wide as what they hold."""
+    # Columns are measured in letters.
     letters = []
     for column in zip(head, *rows):
         letters.append(4 + max(map(len, column)))
@@ -17,10 +18,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
     figure = Figure(figsize=(0.085 * total + 0.4, 0.32 * len(rows) + 1.0))
     axes = figure.subplots()
     axes.axis("off")
+    shares = [count / total for count in letters]
     drawn = axes.table(
         cellText=[list(row) for row in rows],
         colLabels=list(head),
-        colWidths=[count / total for count in letters],
+        colWidths=shares,
         loc="center",
         cellLoc="left",
     )

@@ -46,6 +46,7 @@ LATENT = {1: 2, 3: 32}  # components of z by the number of axes of an input
 
 def run(options: BidirectionalReconstruction, context: penchant.Context) -> penchant.Result:
     """Train every variant `trainings` times, one shard each."""
+    # Every variant of a training begins from the same random numbers.
     items = []
     for variant in options.variants:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
@@ -56,6 +57,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
         "samples-data": shown(scaled(test.inputs)),
         "labels": (test.labels if context.data.classes else test.labels.flatten())[:POINTS],
     }
+    # There may be fewer test samples than were asked for.
     judged = min(options.samples, len(test.inputs))
     for number, variant in enumerate(options.variants):
         rows = found[number * options.trainings : (number + 1) * options.trainings]
@@ -68,7 +70,9 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
 
 
 def _quantities(
-    variant: str, rows: list[dict[str, Any]], judged: int
+    variant: str,
+    rows: list[dict[str, Any]],
+    judged: int,
 ) -> dict[str, penchant.Quantity]:
     quantities = {}
     for key, label in KEYS.items():
@@ -76,6 +80,7 @@ def _quantities(
             continue
         values = [row[key] for row in rows]
         null = float(np.mean([row[f"null-{key}"] for row in rows]))
+        # Accuracies share their test samples, so trainings alone say too little.
         if key == "accuracy":
             mean, stderr = accuracy(values, judged)
             quantities[f"{label}-{variant}"] = penchant.Quantity(
@@ -88,7 +93,9 @@ def _quantities(
             )
         else:
             quantities[f"{label}-{variant}"] = penchant.Quantity.of(
-                values, over="trainings", null=null
+                values,
+                over="trainings",
+                null=null,
             )
     return quantities
 
@@ -108,6 +115,7 @@ def _warn_if_nothing_was_learnt(
         label = f"reconstruction-error-{variant}"
         found = quantities[label]
         away = found.null - found.value
+    # Two errors beyond the null is the least that counts as learnt.
     error = math.hypot(found.stderr or 0.0, found.null_spread or 0.0)
     if away <= 2 * error:
         context.warn(
@@ -137,6 +145,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     options: BidirectionalReconstruction = context.options
     variant, training = item["variant"], item["training"]
     data = scaled(context.data.train.inputs)
+    # Images need more components than points in a plane.
     latent = options.latent or LATENT.get(len(context.data.shape), 2)
     recipe = recipe_from(AliRecipe, options, latent=latent)
     generator = context.generator("training", training)
@@ -148,30 +157,56 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     # Draws of the judged model come from a stream of their own.
     judged = context.generator("judged", training)
     test = scaled(context.data.test.inputs)[: options.samples]
-    labels = context.data.test.labels[: options.samples]
     z, again = _reconstructed(model, test, judged, recipe)
-    with torch.no_grad():
-        made = model.decoder(normal(min(len(test), POINTS), latent, judged, data.device))
+    made = _made(model, min(len(test), POINTS), judged, recipe)
     if not (torch.isfinite(again).all() and torch.isfinite(made).all()):
         raise penchant.Error(
             f"{variant}, training {training}: the networks diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
         )
-    classify = _classifier(context)
-    found: dict[str, Any] = _scores(test, again, labels, classify)
-    for key, value in _scores(test, again.roll(1, 0), labels, classify).items():
-        found[f"null-{key}"] = value
+    found = _judged(context, test, again)
     found["samples"] = shown(made)
     found["reconstructions"] = shown(again)
     found["embeddings"] = z[:POINTS, :2]
     return found
 
 
+def _judged(
+    context: penchant.Context,
+    test: Tensor,
+    again: Tensor,
+) -> dict[str, Any]:
+    """Scores of reconstructions, and of the null: each with the sample after its own."""
+    labels = context.data.test.labels[: len(test)]
+    classify = _classifier(context)
+    found: dict[str, Any] = _scores(test, again, labels, classify)
+    others = _scores(test, again.roll(1, 0), labels, classify)
+    for key, value in others.items():
+        found[f"null-{key}"] = value
+    return found
+
+
+@torch.no_grad()
+def _made(
+    model: Model,
+    count: int,
+    generator: torch.Generator,
+    recipe: AliRecipe,
+) -> Tensor:
+    """What the decoder makes of the prior."""
+    device = next(model.decoder.parameters()).device
+    z = normal(count, recipe.latent, generator, device)
+    return model.decoder(z)
+
+
 @torch.no_grad()
 def _reconstructed(
-    model: Model, test: Tensor, generator: torch.Generator, recipe: AliRecipe
+    model: Model,
+    test: Tensor,
+    generator: torch.Generator,
+    recipe: AliRecipe,
 ) -> tuple[Tensor, Tensor]:
-    """Z of the encoder, and the decoder's answer to it."""
+    """What the encoder infers, and the decoder's answer to it."""
     inferred, again = [], []
     for part in test.split(CHUNK):
         inferred.append(model.infer(part, generator, recipe.noise_inputs))
@@ -180,7 +215,10 @@ def _reconstructed(
 
 
 def _scores(
-    test: Tensor, again: Tensor, labels: Tensor, classify: Classify | None
+    test: Tensor,
+    again: Tensor,
+    labels: Tensor,
+    classify: Classify | None,
 ) -> dict[str, float]:
     squares = (again - test).square().flatten(1).sum(1)
     found = {"error": float(squares.mean()), "distance": float(squares.sqrt().mean())}
@@ -192,7 +230,9 @@ def _scores(
 
 
 def _classifier_network(
-    options: BidirectionalReconstruction, shape: tuple[int, ...], classes: int
+    options: BidirectionalReconstruction,
+    shape: tuple[int, ...],
+    classes: int,
 ) -> nn.Module:
     if len(shape) != 3:
         return perceptron([math.prod(shape), 128, 128, classes])
@@ -215,11 +255,22 @@ def _classifier_state(
     network = network.to(inputs.device)
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = torch.randint(len(inputs), (BATCH,), generator=generator, device="cpu")
+        rows = torch.randint(
+            len(inputs),
+            (BATCH,),
+            generator=generator,
+            device="cpu",
+        )
         rows = rows.to(inputs.device)
         return inputs[rows], labels[rows]
 
-    train_classifier(network, batch, steps=options.classifier_steps, learning_rate=LEARNING_RATE)
+    train_classifier(
+        network,
+        batch,
+        steps=options.classifier_steps,
+        learning_rate=LEARNING_RATE,
+    )
+    # How far the judge itself can be trusted stands in the result.
     classify = classify_with(network, chunk=CHUNK)
     right = classify(scaled(data.test.inputs)) == data.test.labels
     context.conventions["accuracy of the classifier on test samples"] = (
@@ -238,7 +289,12 @@ def _classifier(context: penchant.Context) -> Classify | None:
     return classify_with(network.eval(), chunk=CHUNK)
 
 
-def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> Model:
+def _model(
+    context: penchant.Context,
+    variant: str,
+    latent: int,
+    seed: int,
+) -> Model:
     """Networks of a seed, each with its own number, whether or not the variant has it."""
     options: BidirectionalReconstruction = context.options
     shape = context.data.shape
@@ -250,6 +306,7 @@ def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> M
         makers["statistics"] = None
     if variant != "alice-adversarial":
         makers["pair_discriminator"] = None
+    # A network's seed depends on its place in the list, not on the variant.
     made = {}
     for number, (name, make) in enumerate(makers.items()):
         if make is not None:
@@ -260,7 +317,11 @@ def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> M
 Makers = dict[str, Callable[[], nn.Module] | None]
 
 
-def _point_makers(options: BidirectionalReconstruction, size: int, latent: int) -> Makers:
+def _point_makers(
+    options: BidirectionalReconstruction,
+    size: int,
+    latent: int,
+) -> Makers:
     widths, judges = options.generator, options.discriminator
     return {
         "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
@@ -272,13 +333,21 @@ def _point_makers(options: BidirectionalReconstruction, size: int, latent: int) 
 
 
 def _image_makers(
-    options: BidirectionalReconstruction, shape: tuple[int, ...], latent: int
+    options: BidirectionalReconstruction,
+    shape: tuple[int, ...],
+    latent: int,
 ) -> Makers:
     channels, hidden = options.channels, options.hidden
     doubled = (2 * shape[0], *shape[1:])
 
     def encoder() -> nn.Module:
-        return Downwards(shape, channels, latent, maps=options.noise_inputs, hidden=channels[-1])
+        return Downwards(
+            shape,
+            channels,
+            latent,
+            maps=options.noise_inputs,
+            hidden=channels[-1],
+        )
 
     def statistics() -> nn.Module:
         activation = options.statistics_activation
@@ -288,8 +357,19 @@ def _image_makers(
         "encoder": encoder,
         "decoder": lambda: Upwards(latent, shape, channels),
         "discriminator": lambda: Downwards(
-            shape, channels, 1, joined=latent, hidden=hidden, slope=0.2
+            shape,
+            channels,
+            1,
+            joined=latent,
+            hidden=hidden,
+            slope=0.2,
         ),
         "statistics": statistics,
-        "pair_discriminator": lambda: Downwards(doubled, channels, 1, hidden=hidden, slope=0.2),
+        "pair_discriminator": lambda: Downwards(
+            doubled,
+            channels,
+            1,
+            hidden=hidden,
+            slope=0.2,
+        ),
     }

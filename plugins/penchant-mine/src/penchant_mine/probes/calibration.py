@@ -19,7 +19,11 @@ TURNS = 5  # estimates for normal pairs, at most
 
 
 def calibrated_bias(
-    context: penchant.Context, number: int, x: Tensor, z: Tensor, value: float
+    context: penchant.Context,
+    number: int,
+    x: Tensor,
+    z: Tensor,
+    value: float,
 ) -> dict[str, float]:
     """The error of estimator `number` for normal pairs for which it gives about this value.
 
@@ -34,6 +38,7 @@ def calibrated_bias(
         `bias` and `bias-stderr`.
     """
     sizes = [math.prod(each.shape[1:]) for each in (x, z)]
+    # Where the value is beyond what so many pairs can show, calibration ends there.
     most = LARGEST_SHARE * math.log(len(x))
     wanted = min(max(0.0, value), most)
     # Information of normal pairs, and what the estimator makes of it.
@@ -42,11 +47,13 @@ def calibrated_bias(
     for turn in range(TURNS):
         rho = correlation_for(wanted, min(sizes))
         generator = context.generator("calibration", turn)
+        # Pairs of as many samples and dimensions, with known information.
         drawn = correlated(Setting(*sizes), rho, len(x), generator)
         estimator = context.scope("calibration", turn).estimators("mutual-information")[number]
         estimate = estimator(*(each.to(x.device, x.dtype) for each in drawn))
         stderr = estimate.stderr
         known.append((wanted, float(estimate.value)))
+        # The next guess, kept within what makes sense.
         following = min(max(0.0, _secant(known, value)), most)
         if abs(estimate.value - value) <= 2 * estimate.stderr or following == wanted:
             break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -50,6 +49,7 @@ DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a 
 def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     """Train every variant `trainings` times, one shard each."""
     _check(context.data)
+    # Both variants of a training begin from the same random numbers.
     items = []
     for variant in VARIANTS:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
@@ -58,6 +58,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
         "gan": found[: options.trainings],
         "mine": found[options.trainings :],
     }
+    # Numbers of every training, and their means.
     quantities = _quantities(options, context, by_variant)
     arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}
     for name, rows in by_variant.items():
@@ -79,6 +80,7 @@ def _check(data: Data) -> None:
         raise penchant.Error(
             "gan-modes needs classes, or one number a sample as label, to tell modes apart"
         )
+    # Stacked digits: one of ten in every channel.
     if len(data.shape) != 3:
         return
     channels = data.shape[0]
@@ -113,7 +115,9 @@ def _note(options: GanModes, context: penchant.Context) -> None:
 
 
 def _quantities(
-    options: GanModes, context: penchant.Context, by_variant: dict[str, list[dict[str, Any]]]
+    options: GanModes,
+    context: penchant.Context,
+    by_variant: dict[str, list[dict[str, Any]]],
 ) -> dict[str, penchant.Quantity]:
     keys = ["modes", "modes-seen", "kl"]
     if len(context.data.shape) != 3:
@@ -129,11 +133,17 @@ def _quantities(
             else:
                 unit = "nats" if key == "kl" else ""
                 quantities[f"{key}-{name}"] = penchant.Quantity.of(
-                    values, over="trainings", null=null, unit=unit
+                    values,
+                    over="trainings",
+                    null=null,
+                    unit=unit,
                 )
+    # Only one variant has a statistics network.
     information = [row["information"] for row in by_variant["mine"]]
     quantities["information-mine"] = penchant.Quantity.of(
-        information, over="trainings", unit="nats"
+        information,
+        over="trainings",
+        unit="nats",
     )
     for name in by_variant if "quality" in keys else ():
         quality = quantities[f"quality-{name}"].value
@@ -145,13 +155,21 @@ def _quantities(
     return quantities
 
 
-def _count(values: list[float], modes: int, null: float) -> penchant.Quantity:
+def _count(
+    values: list[float],
+    modes: int,
+    null: float,
+) -> penchant.Quantity:
     """A mean count of modes; its error is at least binomial, so that full counts have one."""
     found = penchant.Quantity.of(values, over="trainings, at least binomial over modes")
     binomial = modes * binomial_stderr(found.value / modes, modes * len(values))
     stderr = max(found.stderr or 0.0, binomial)
     return penchant.Quantity(
-        found.value, stderr=stderr, over=found.over, count=found.count, null=null
+        found.value,
+        stderr=stderr,
+        over=found.over,
+        count=found.count,
+        null=null,
     )
 
 
@@ -161,10 +179,9 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     variant, training = item["variant"], item["training"]
     data = context.data
     inputs = scaled(data.train.inputs)
-    labels, modes = _modes_of(data, options)
-    judge = _judge(context, inputs, labels, modes)
     generator = context.generator("training", training)
     recipe = recipe_from(GanRecipe, options)
+    # Networks come from the seed of the training, batches from its stream.
     players = _players(options, data.shape, generator.initial_seed(), variant, inputs.device)
     information = train_gan(players, inputs, recipe, generator)
     samples = generate(
@@ -179,13 +196,23 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             f"{variant}, training {training}: the generator diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
         )
-    share = torch.bincount(labels, minlength=modes).to(torch.float64) / len(labels)
-    count = functools.partial(coverage, share=share, captured=options.captured)
-    fresh = scaled(data.test.inputs)[: options.samples]
-    found: dict[str, Any] = count(judge(samples))
-    for key, value in count(judge(fresh)).items():
-        found[f"null-{key}"] = value
+    found = _covered(context, samples)
     return {**found, "information": information, "samples": shown(samples)}
+
+
+def _covered(context: penchant.Context, samples: Tensor) -> dict[str, Any]:
+    """Modes among the samples, and for the null among as many of the test data."""
+    options, data = context.options, context.data
+    labels, modes = _modes_of(data, options)
+    judge = _judge(context, scaled(data.train.inputs), labels, modes)
+    share = torch.bincount(labels, minlength=modes).to(torch.float64) / len(labels)
+    # As many test data as samples, where there are as many.
+    fresh = scaled(data.test.inputs)[: len(samples)]
+    found: dict[str, Any] = coverage(judge(samples), share, captured=options.captured)
+    null = coverage(judge(fresh), share, captured=options.captured)
+    for key, value in null.items():
+        found[f"null-{key}"] = value
+    return found
 
 
 def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
@@ -193,7 +220,14 @@ def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
     if data.classes:
         return data.train.labels, data.classes
     along = data.train.labels.flatten()
-    places = torch.linspace(0, 1, options.segments + 1, device=along.device, dtype=along.dtype)
+    # Cuts at equal frequency, from at most so many labels.
+    places = torch.linspace(
+        0,
+        1,
+        options.segments + 1,
+        device=along.device,
+        dtype=along.dtype,
+    )
     edges = torch.quantile(along[:100000], places[1:-1])
     return torch.bucketize(along, edges.contiguous()), options.segments
 
@@ -220,7 +254,12 @@ def _classifier(options: GanModes, context: penchant.Context) -> dict[str, Tenso
     return dict(network.state_dict())
 
 
-def _judge(context: penchant.Context, inputs: Tensor, labels: Tensor, modes: int) -> Judge:
+def _judge(
+    context: penchant.Context,
+    inputs: Tensor,
+    labels: Tensor,
+    modes: int,
+) -> Judge:
     if inputs.ndim != 4:
         return normal_judge(inputs, labels, modes)
     channels = context.options.channels[:2]
@@ -230,7 +269,11 @@ def _judge(context: penchant.Context, inputs: Tensor, labels: Tensor, modes: int
 
 
 def _players(
-    options: GanModes, shape: tuple[int, ...], seed: int, variant: str, device: torch.device
+    options: GanModes,
+    shape: tuple[int, ...],
+    seed: int,
+    variant: str,
+    device: torch.device,
 ) -> Players:
     """Networks number 0, 1, 2 of a seed; the third only where information is wanted."""
     makers = _image_makers(options, shape) if len(shape) == 3 else _point_makers(options, shape)

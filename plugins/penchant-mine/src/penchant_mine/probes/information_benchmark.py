@@ -18,22 +18,21 @@ NORMAL_COVERAGE = 0.954  # of two standard errors
 
 def run(options: InformationBenchmark, context: penchant.Context) -> penchant.Result:
     """Every estimator on every value of the grid and every sample, one shard each."""
+    # A dataset says how many samples and dimensions there are.
     options = _fitted_to_dataset(options, context)
     _check(options)
     cells = grid_of(options)
     family = FAMILIES[options.family]
+    # Truth is known for every cell, in closed form or by integration.
     truth = np.array([family.truth(_setting(options, name), value) for name, value in cells])
     labels = [estimator.label for estimator in context.estimators("mutual-information")]
-    items = []
-    for number in range(len(labels)):
-        for place in range(len(cells)):
-            for draw in range(options.repeats):
-                items.append({"estimator": number, "place": place, "draw": draw})
-    found = list(context.map(measure, items))
+    found = list(context.map(measure, _items(len(labels), len(cells), options.repeats)))
     table = _table(found, (len(labels), len(cells), options.repeats))
+    maps = [options.maps.index(name) for name, _ in cells]
+    parameters = [value for _, value in cells]
     arrays: dict[str, Any] = {
-        "parameters": np.array([value for _, value in cells]),
-        "maps": np.array([options.maps.index(name) for name, _ in cells]),
+        "parameters": np.array(parameters),
+        "maps": np.array(maps),
         "truth": truth,
     }
     quantities: dict[str, penchant.Quantity] = {}
@@ -44,6 +43,20 @@ def run(options: InformationBenchmark, context: penchant.Context) -> penchant.Re
     context.conventions["parameter"] = family.parameter
     context.conventions["unit"] = "nats"
     return penchant.Result(quantities, arrays, labels={"maps": options.maps})
+
+
+def _items(
+    estimators: int,
+    cells: int,
+    repeats: int,
+) -> list[dict[str, int]]:
+    """One shard an estimator, cell and draw, in this order."""
+    items = []
+    for number in range(estimators):
+        for place in range(cells):
+            for draw in range(repeats):
+                items.append({"estimator": number, "place": place, "draw": draw})
+    return items
 
 
 def _fitted_to_dataset(
@@ -106,6 +119,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     options = _fitted_to_dataset(context.options, context)
     place, draw = item["place"], item["draw"]
     name, value = grid_of(options)[place]
+    # Samples depend on cell and draw only, so that estimators see the same.
     pairs = FAMILIES[options.family].draw(
         _setting(options, name),
         value,
@@ -134,6 +148,7 @@ def _table(found: list[dict[str, Any]], shape: tuple[int, ...]) -> dict[str, np.
 
 def _arrays(label: str, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     count = rows["value"].shape[1]
+    # Few draws may agree by chance: the stated error is the least.
     stated = np.sqrt((rows["stderr"] ** 2).mean(1) / count)
     mean, spread = mean_and_stderr(rows["value"], axis=1)
     stderr = stated if spread is None else np.maximum(spread, stated)
@@ -147,7 +162,9 @@ def _arrays(label: str, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _quantities(
-    label: str, rows: dict[str, np.ndarray], truth: np.ndarray
+    label: str,
+    rows: dict[str, np.ndarray],
+    truth: np.ndarray,
 ) -> dict[str, penchant.Quantity]:
     error = rows["value"] - truth[:, None]
     covered = (np.abs(error) <= 2 * rows["stderr"]).mean()
@@ -157,7 +174,11 @@ def _quantities(
     _, stderr = mean_and_stderr(error.ravel())
     quantities = {
         f"bias-{label}": penchant.Quantity(
-            error.mean(), stderr=stderr, null=0.0, unit="nats", **over
+            error.mean(),
+            stderr=stderr,
+            null=0.0,
+            unit="nats",
+            **over,
         ),
         f"coverage-{label}": penchant.Quantity(
             covered,
@@ -166,13 +187,19 @@ def _quantities(
             **over,
         ),
         f"warned-{label}": penchant.Quantity(
-            warned, stderr=binomial_stderr(warned, error.size), **over
+            warned,
+            stderr=binomial_stderr(warned, error.size),
+            **over,
         ),
     }
+    # One draw has no spread.
     if repeats > 1:
         spread = error.std(1, ddof=1).mean()
         stderr = spread / math.sqrt(2 * cells * (repeats - 1))
         quantities[f"spread-{label}"] = penchant.Quantity(
-            spread, stderr=stderr, unit="nats", **over
+            spread,
+            stderr=stderr,
+            unit="nats",
+            **over,
         )
     return quantities

@@ -42,6 +42,7 @@ SWEEPS = {
 
 def run(options: InformationBottleneck, context: penchant.Context) -> penchant.Result:
     """Train every row, and the Gaussian encoder for every beta: one shard a training."""
+    # Rows first, then the sweep over beta.
     cells = [{"row": name, "beta": options.beta_mine} for name in options.rows]
     cells += [{"row": SWEPT, "beta": beta} for beta in options.betas or ()]
     items = []
@@ -49,6 +50,7 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
         for training in range(options.trainings):
             items.append({**cell, "cell": number, "training": training})
     found = list(context.map(measure, items))
+    # Trainings of one cell stand together.
     groups = []
     for start in range(0, len(found), options.trainings):
         groups.append(found[start : start + options.trainings])
@@ -95,11 +97,13 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     def statistics() -> NoisyStatistics:
         return NoisyStatistics(size + options.code, options.statistics_width)
 
+    # The statistics network has the next seed, whether or not it is used.
     network = constructed(classifier, seed).to(context.device)
     informant = None
     if row.regulariser == "mine" and item["beta"] > 0:
         informant = constructed(statistics, seed + 1).to(context.device)
     train_row(network, informant, x, data.train.labels, recipe, generator)
+    # Judging has a stream of its own, so that more draws change no training.
     judged = context.generator("judged", training)
     error = error_rate(network, test, data.test.labels, recipe, options.code_draws, judged)
     scope = context.scope("information", item["cell"], training)
@@ -119,12 +123,14 @@ def _information(
         return {}
     with torch.no_grad():
         z, mean, sigma = classifier.encode(test, recipe, generator)
+    # From below: what a fresh statistics network finds.
     estimate = context.estimator("mutual-information")(test, z)
     found = {
         "lower": estimate.value,
         "lower-stderr": estimate.stderr,
         "null": estimate.null,
     }
+    # From above: no statistics network can be fooled here.
     if row.encoder == "gaussian":
         found["upper"], found["upper-stderr"] = information_upper_bound(mean, sigma)
     if row.encoder == "gaussian" and not row.input_noise:
@@ -138,7 +144,9 @@ def _information(
 
 
 def _quantities(
-    name: str, rows: list[dict[str, Any]], labels: Tensor
+    name: str,
+    rows: list[dict[str, Any]],
+    labels: Tensor,
 ) -> dict[str, penchant.Quantity]:
     error, stderr = _misclassified(rows, len(labels))
     commonest = float(labels.bincount().max()) / len(labels)
@@ -159,7 +167,12 @@ def _quantities(
         if key == "lower" and rows[0]["null"] is not None:
             null = float(np.mean([row["null"] for row in rows]))
         quantities[f"{label}-{name}"] = penchant.Quantity(
-            value, stderr=stderr, over="trainings", count=len(rows), unit="nats", null=null
+            value,
+            stderr=stderr,
+            over="trainings",
+            count=len(rows),
+            unit="nats",
+            null=null,
         )
     return quantities
 
@@ -173,12 +186,15 @@ def _with_error(rows: list[dict[str, Any]], key: str) -> tuple[float, float]:
     """Mean over trainings; its error is their spread, at least what each states of itself."""
     mean, spread = mean_and_stderr([row[key] for row in rows])
     stated = [row[INFORMATION[key]] for row in rows]
+    # Few trainings may agree by chance: their own errors are the least.
     own = math.sqrt(np.mean(np.square(stated)) / len(rows))
     return mean, max(spread or 0.0, own)
 
 
 def _sweep(
-    betas: tuple[float, ...], groups: list[list[dict[str, Any]]], tested: int
+    betas: tuple[float, ...],
+    groups: list[list[dict[str, Any]]],
+    tested: int,
 ) -> dict[str, Any]:
     arrays: dict[str, Any] = {"betas": np.array(betas)}
     errors = [_misclassified(rows, tested) for rows in groups]

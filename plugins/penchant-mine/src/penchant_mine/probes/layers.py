@@ -12,15 +12,21 @@ CHUNK = 1024  # samples a forward pass
 
 
 @torch.no_grad()
-def activations(network: nn.Module, layer: str, inputs: Tensor) -> Tensor:
+def activations(
+    network: nn.Module,
+    layer: str,
+    inputs: Tensor,
+) -> Tensor:
     """Outputs (samples, size) of the layer with this name."""
     modules = dict(network.named_modules())
     if layer not in modules:
         known = ", ".join(name for name in modules if name)
         raise penchant.Error(f"the network has no layer {layer!r}; its layers are {known}")
+    # A hook sees what the layer gives, however the network calls it.
     calls: list[Any] = []
     handle = modules[layer].register_forward_hook(lambda module, given, out: calls.append(out))
     kept = []
+    # Samples go through some at a time.
     try:
         for part in inputs.split(CHUNK):
             calls.clear()
@@ -32,7 +38,11 @@ def activations(network: nn.Module, layer: str, inputs: Tensor) -> Tensor:
     return torch.cat(kept)
 
 
-def _rows(out: Any, layer: str, count: int) -> Tensor:
+def _rows(
+    out: Any,
+    layer: str,
+    count: int,
+) -> Tensor:
     """One row a sample."""
     if isinstance(out, Tensor) and out.ndim and len(out) == count:
         return out.reshape(count, -1)

@@ -23,9 +23,11 @@ def run(options: MutualInformation, context: penchant.Context) -> penchant.Resul
     for each in variables:
         if each not in ("input", "label") and not each.startswith(LAYER):
             raise penchant.Error(f"a variable must be input, label or layer:NAME, found {each!r}")
+    # Training happens here, once; shards read its checkpoints.
     steps = _steps(options, context)
     _note(options, context)
     labels = [estimator.label for estimator in context.estimators("mutual-information")]
+    # Estimators one after another, each at every step.
     items = []
     for number in range(len(labels)):
         items += [{"estimator": number, "step": step} for step in steps]
@@ -72,9 +74,11 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     step = item["step"]
     x = variable(context, options.first, step)
     z = variable(context, options.second, step)
+    # Estimates at different steps have different random numbers.
     scope = context.scope("step", step or 0)
     estimator = scope.estimators("mutual-information")[item["estimator"]]
     estimate = estimator(x, z)
+    # What a quantity needs, text included.
     found = {
         "value": estimate.value,
         "training": estimate.training,
@@ -91,21 +95,31 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def variable(context: penchant.Context, name: str, step: int | None) -> Tensor:
+def variable(
+    context: penchant.Context,
+    name: str,
+    step: int | None,
+) -> Tensor:
     """Samples of a variable, rows in the order of the dataset; classes as indicator columns."""
     options: MutualInformation = context.options
     samples = _samples(options, context)
     count = len(samples.inputs)
     if name == "input":
         return samples.inputs.reshape(count, -1)
+    # Classes have no order: an indicator for each.
     if name == "label":
         classes = context.data.classes
         if classes:
             return nn.functional.one_hot(samples.labels, classes).to(context.dtype)
         return samples.labels.reshape(count, -1)
+    # A layer is a function of the input, so declared noise is added to it.
     network = next(network for _, network in context.trained([step]))
     values = activations(network, name.removeprefix(LAYER), samples.inputs)
-    noise = torch.randn(values.shape, generator=context.generator("noise", name), device="cpu")
+    noise = torch.randn(
+        values.shape,
+        generator=context.generator("noise", name),
+        device="cpu",
+    )
     return values + options.noise_std * values.std() * noise.to(values)
 
 
@@ -115,6 +129,7 @@ def _part(options: MutualInformation) -> str:
 
 def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
     data, part = context.data, _part(options)
+    # Training samples come first, so that `samples` takes these before the others.
     if part == "both":
         inputs = torch.cat([data.train.inputs, data.test.inputs])
         labels = torch.cat([data.train.labels, data.test.labels])
@@ -138,15 +153,25 @@ def _result(table: dict[str, list[dict[str, Any]]], steps: list[int | None]) -> 
 
 def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:
     about = {"over": row["over"], "count": row["count"], "unit": "nats"}
+    # Unknown parts of the null are None.
     null = {name: row[name] for name in ("null", "null_spread", "null_stderr")}
     quantities = {
-        label: penchant.Quantity(row["value"], stderr=row["stderr"], **null, **about),
+        label: penchant.Quantity(
+            row["value"],
+            stderr=row["stderr"],
+            **null,
+            **about,
+        ),
         f"{label}-train": penchant.Quantity(
-            row["training"], stderr=row["training-stderr"], **about
+            row["training"],
+            stderr=row["training-stderr"],
+            **about,
         ),
     }
     if "bias" in row:
         quantities[f"{label}-bias"] = penchant.Quantity(
-            row["bias"], stderr=row["bias-stderr"], **about
+            row["bias"],
+            stderr=row["bias-stderr"],
+            **about,
         )
     return quantities

@@ -29,11 +29,18 @@ def adaptively_clipped(
     """
     limit = norm(adversarial)
     length = norm(informative)
+    # A gradient of length 0, or none at all, cannot be scaled.
     usable = torch.isfinite(length) & (length > 0)
     ratio = torch.minimum(limit, length) / torch.where(usable, length, 1.0)
     factor = torch.where(usable, ratio, 0.0)
+    # One factor for all parameters keeps the direction.
     clipped = []
     for gradient in informative:
-        finite = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+        finite = torch.nan_to_num(
+            gradient,
+            nan=0.0,
+            posinf=0.0,
+            neginf=0.0,
+        )
         clipped.append(finite * factor)
     return clipped

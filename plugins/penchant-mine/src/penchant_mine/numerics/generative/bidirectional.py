@@ -56,7 +56,12 @@ class Model:
     statistics: nn.Module | None = None
     pair_discriminator: nn.Module | None = None
 
-    def infer(self, x: Tensor, generator: Generator, noise_inputs: int) -> Tensor:
+    def infer(
+        self,
+        x: Tensor,
+        generator: Generator,
+        noise_inputs: int,
+    ) -> Tensor:
         """A draw of z for each x."""
         noise = normal(len(x), noise_inputs, generator, x.device)
         return self.encoder(x, noise)
@@ -66,9 +71,19 @@ class Model:
         return [network for network in vars(self).values() if network is not None]
 
 
-def normal(count: int, size: int, generator: Generator, device: torch.device) -> Tensor:
+def normal(
+    count: int,
+    size: int,
+    generator: Generator,
+    device: torch.device,
+) -> Tensor:
     """Standard normal rows."""
-    return torch.randn(count, size, generator=generator, device="cpu").to(device)
+    return torch.randn(
+        count,
+        size,
+        generator=generator,
+        device="cpu",
+    ).to(device)
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,11 @@ class Batch:
 
 
 def train_model(
-    model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator
+    model: Model,
+    variant: str,
+    data: Tensor,
+    recipe: AliRecipe,
+    generator: Generator,
 ) -> None:
     """Train in place.
 
@@ -119,14 +138,21 @@ def train_model(
         generator: For batches, noise and prior.
     """
     parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
-    both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=BETAS)
+    both = torch.optim.Adam(
+        parameters,
+        lr=recipe.learning_rate,
+        betas=BETAS,
+    )
     judges = _Judges(model, recipe)
     for _ in range(recipe.steps):
+        # Data and prior, and what the networks make of each.
         x = draw_rows(data, recipe.batch, generator)
         z = normal(recipe.batch, recipe.latent, generator, data.device)
         inferred = model.infer(x, generator, recipe.noise_inputs)
+        # Only variants that learn from reconstructions pay for them.
         again = model.decoder(inferred) if variant in RECONSTRUCTING else None
         made = model.decoder(z)
+        # Judges learn first, from numbers that teach nobody else.
         batch = Batch(x, z, inferred, made, again)
         judges.learn(batch.detached())
         _train_both(model, both, parameters, recipe, batch)
@@ -168,8 +194,10 @@ def _train_both(
     batch: Batch,
 ) -> None:
     """Encoder and decoder: swap the discriminator's answers, plus the term of the variant."""
+    # Encoder and decoder want the opposite of what the discriminator says.
     loss = fake_loss(model.discriminator(batch.x, batch.inferred))
     loss = loss + real_loss(model.discriminator(batch.made, batch.z))
+    # At most one of the terms of ALICE.
     if model.pair_discriminator is not None:
         fooled = real_loss(model.pair_discriminator(batch.reconstructed_pairs()))
         loss = loss + recipe.weight * fooled
@@ -181,6 +209,7 @@ def _train_both(
     if statistics is not None:
         joint, marginal = scores_of(statistics, *batch.informed(recipe.information_of))
         information = DonskerVaradhan(1.0).value(joint, marginal).sum()
+        # One side's information says nothing about the other's parameters.
         informative = _gradients(-information, parameters)
         clipped = adaptively_clipped(gradients, informative)
         gradients = [g + recipe.beta * extra for g, extra in zip(gradients, clipped)]

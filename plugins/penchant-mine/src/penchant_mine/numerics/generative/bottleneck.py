@@ -62,7 +62,11 @@ class BottleneckRecipe:
 
 def noise_like(values: Tensor, generator: Generator) -> Tensor:
     """Standard normal numbers in the shape of these, from a CPU generator."""
-    return torch.randn(values.shape, generator=generator, device="cpu").to(values)
+    return torch.randn(
+        values.shape,
+        generator=generator,
+        device="cpu",
+    ).to(values)
 
 
 class Classifier(nn.Module):
@@ -82,18 +86,25 @@ class Classifier(nn.Module):
         self.row = row
         self.code = code
         self.propagated = propagated if row.encoder == "propagated" else 0
+        # A Gaussian encoder gives a mean and a width for each component.
         numbers = 2 * code if row.encoder == "gaussian" else code
         sizes = [size + self.propagated, *widths, numbers]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
         self.decoder = nn.Linear(code, classes)
 
     def encode(
-        self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False
+        self,
+        x: Tensor,
+        recipe: BottleneckRecipe,
+        generator: Generator,
+        *,
+        training: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """A draw of z, and the mean and standard deviation of a Gaussian encoder.
 
         For other encoders these are z itself and zeros.
         """
+        # Noise on the input, where the row has it, comes before everything else.
         x = self._with_noise(x, recipe, generator)
         drops = training and self.row.regulariser == "dropout"
         last = len(self.layers) - 1
@@ -103,7 +114,11 @@ class Classifier(nn.Module):
                 break
             x = functional.relu(x)
             if drops:
-                chance = torch.rand(x.shape, generator=generator, device="cpu").to(x)
+                chance = torch.rand(
+                    x.shape,
+                    generator=generator,
+                    device="cpu",
+                ).to(x)
                 x = x * (chance >= recipe.dropout) / (1 - recipe.dropout)
         if self.row.encoder != "gaussian":
             return x, x, torch.zeros_like(x)
@@ -111,11 +126,21 @@ class Classifier(nn.Module):
         sigma = functional.softplus(x[:, self.code :] - NARROW) + SMALLEST
         return mean + sigma * noise_like(mean, generator), mean, sigma
 
-    def _with_noise(self, x: Tensor, recipe: BottleneckRecipe, generator: Generator) -> Tensor:
+    def _with_noise(
+        self,
+        x: Tensor,
+        recipe: BottleneckRecipe,
+        generator: Generator,
+    ) -> Tensor:
         if self.row.input_noise:
             x = x + recipe.noise_std * noise_like(x, generator)
         if self.propagated:
-            noise = torch.randn(len(x), self.propagated, generator=generator, device="cpu")
+            noise = torch.randn(
+                len(x),
+                self.propagated,
+                generator=generator,
+                device="cpu",
+            )
             x = torch.cat([x, noise.to(x)], 1)
         return x
 
@@ -129,17 +154,30 @@ class NoisyStatistics(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
         self.deviations = (0.3, 0.5, 0.5)
 
-    def forward(self, x: Tensor, z: Tensor, generator: Generator) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        z: Tensor,
+        generator: Generator,
+    ) -> Tensor:
         """Scores (1, samples)."""
         hidden = torch.cat([x, z], 1)
+        # Noise keeps the statistics network from learning samples by heart.
         for number, (layer, deviation) in enumerate(zip(self.layers, self.deviations)):
             hidden = layer(hidden + deviation * noise_like(hidden, generator))
             hidden = functional.elu(hidden) if number < 2 else hidden
         return hidden.reshape(1, -1)
 
-    def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    def scores(
+        self,
+        x: Tensor,
+        z: Tensor,
+        generator: Generator,
+    ) -> tuple[Tensor, Tensor]:
         """Joint (1, samples) and marginal scores (1, 1, samples)."""
-        return self(x, z, generator), self(x, z.roll(1, 0), generator)[:, None]
+        joint = self(x, z, generator)
+        marginal = self(x, z.roll(1, 0), generator)
+        return joint, marginal[:, None]
 
 
 def train_row(
@@ -161,30 +199,58 @@ def train_row(
         generator: For batches and all noise.
     """
     optimizer = adam(classifier, recipe.learning_rate)
-    judge = None if statistics is None else adam(statistics, recipe.learning_rate)
-    bound = DonskerVaradhan(recipe.ema)
+    informant = None
+    if statistics is not None:
+        informant = _Informant(statistics, recipe, generator)
     for epoch in range(recipe.epochs):
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate * recipe.decay ** (epoch // 2)
+        # Every epoch has an order of its own.
         order = torch.randperm(len(x), generator=generator, device="cpu").to(x.device)
         for rows in order.split(recipe.batch):
             inputs = x[rows]
             z, mean, sigma = classifier.encode(inputs, recipe, generator, training=True)
-            informed = statistics is not None and len(rows) > 1
+            # A single sample has no other to be paired with.
+            informed = informant is not None and len(rows) > 1
             if informed:
-                joint, marginal = statistics.scores(inputs, z.detach(), generator)
-                update(judge, bound.loss(joint, marginal).sum())
+                informant.learn(inputs, z.detach())
             loss = _supervised(classifier.decoder(z), labels[rows], classifier.row, recipe)
             if classifier.row.regulariser == "variational":
                 loss = loss + recipe.beta_variational * _kl_to_standard(mean, sigma)
             if informed:
-                joint, marginal = statistics.scores(inputs, z, generator)
-                information = DonskerVaradhan(1.0).value(joint, marginal).sum()
-                loss = loss + recipe.beta_mine * information
+                loss = loss + recipe.beta_mine * informant.information(inputs, z)
             update(optimizer, loss)
 
 
-def _supervised(logits: Tensor, labels: Tensor, row: Row, recipe: BottleneckRecipe) -> Tensor:
+class _Informant:
+    """The statistics network, which learns from a loss of its own."""
+
+    def __init__(
+        self,
+        network: NoisyStatistics,
+        recipe: BottleneckRecipe,
+        generator: Generator,
+    ) -> None:
+        self._network = network
+        self._optimizer = adam(network, recipe.learning_rate)
+        self._bound = DonskerVaradhan(recipe.ema)
+        self._generator = generator
+
+    def learn(self, x: Tensor, z: Tensor) -> None:
+        joint, marginal = self._network.scores(x, z, self._generator)
+        update(self._optimizer, self._bound.loss(joint, marginal).sum())
+
+    def information(self, x: Tensor, z: Tensor) -> Tensor:
+        joint, marginal = self._network.scores(x, z, self._generator)
+        return DonskerVaradhan(1.0).value(joint, marginal).sum()
+
+
+def _supervised(
+    logits: Tensor,
+    labels: Tensor,
+    row: Row,
+    recipe: BottleneckRecipe,
+) -> Tensor:
     smoothing = recipe.smoothing if row.regulariser == "smoothing" else 0.0
     loss = functional.cross_entropy(logits, labels, label_smoothing=smoothing)
     if row.regulariser == "confidence":
@@ -211,6 +277,7 @@ def error_rate(
 ) -> float:
     """Misclassified share; class probabilities are averaged over draws of the representation."""
     probabilities = 0
+    # A noisy classifier answers with its mean over draws.
     for _ in range(draws):
         z, _, _ = classifier.encode(x, recipe, generator)
         probabilities = probabilities + classifier.decoder(z).softmax(1)
@@ -218,7 +285,11 @@ def error_rate(
 
 
 @torch.no_grad()
-def information_from_density(z: Tensor, mean: Tensor, sigma: Tensor) -> tuple[float, float]:
+def information_from_density(
+    z: Tensor,
+    mean: Tensor,
+    sigma: Tensor,
+) -> tuple[float, float]:
     """I(X; Z) of a Gaussian encoder over these very inputs, and its standard error.
 
     The mean of log p(z|x) - log mean_j p(z|x_j): between 0 and log(samples), exact for X uniform on
@@ -226,6 +297,7 @@ def information_from_density(z: Tensor, mean: Tensor, sigma: Tensor) -> tuple[fl
     that of one draw in all which two inputs share.
     """
     z, mean, sigma = (each.to(torch.float64) for each in (z, mean, sigma))
+    # Densities of all inputs at all draws, from matrix products.
     inverse = 1 / sigma.square()
     constant = -(sigma.log().sum(1)) - 0.5 * (mean.square() * inverse).sum(1)
     # Without what cancels, (draws, inputs).
@@ -251,6 +323,7 @@ def information_upper_bound(mean: Tensor, sigma: Tensor) -> tuple[float, float]:
         The bound and its standard error over samples.
     """
     mean, sigma = mean.to(torch.float64), sigma.to(torch.float64)
+    # Moments of all z together.
     centre = mean.mean(0)
     variance = (mean - centre).square().mean(0) + sigma.square().mean(0)
     ratio = sigma.square() / variance

@@ -22,6 +22,7 @@ def train_classifier(
     """Train in place on batches (inputs, labels), as `batch` gives them; then evaluation mode."""
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
     for _ in range(steps):
+        # The caller draws batches, from its own stream.
         inputs, labels = batch()
         loss = functional.cross_entropy(network(inputs), labels)
         optimizer.zero_grad(set_to_none=True)

@@ -45,19 +45,46 @@ class Players:
 
 
 def draw_prior(
-    count: int, size: int, prior: str, generator: Generator, device: torch.device
+    count: int,
+    size: int,
+    prior: str,
+    generator: Generator,
+    device: torch.device,
 ) -> Tensor:
     """Standard normal, or uniform on [-1, 1]."""
     if prior == "normal":
-        drawn = torch.randn(count, size, generator=generator, device="cpu")
+        drawn = torch.randn(
+            count,
+            size,
+            generator=generator,
+            device="cpu",
+        )
     else:
-        drawn = 2 * torch.rand(count, size, generator=generator, device="cpu") - 1
+        drawn = (
+            2
+            * torch.rand(
+                count,
+                size,
+                generator=generator,
+                device="cpu",
+            )
+            - 1
+        )
     return drawn.to(device)
 
 
-def draw_rows(data: Tensor, count: int, generator: Generator) -> Tensor:
+def draw_rows(
+    data: Tensor,
+    count: int,
+    generator: Generator,
+) -> Tensor:
     """Rows of the data, drawn with replacement."""
-    rows = torch.randint(len(data), (count,), generator=generator, device="cpu")
+    rows = torch.randint(
+        len(data),
+        (count,),
+        generator=generator,
+        device="cpu",
+    )
     return data[rows.to(data.device)]
 
 
@@ -71,7 +98,11 @@ def fake_loss(logits: Tensor) -> Tensor:
     return functional.softplus(logits).mean()
 
 
-def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
+def scores_of(
+    statistics: nn.Module,
+    samples: Tensor,
+    code: Tensor,
+) -> tuple[Tensor, Tensor]:
     """Joint (1, samples) and marginal scores (1, 1, samples).
 
     The batch was drawn at random, so one shift is a derangement.
@@ -83,7 +114,11 @@ def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Ten
 
 def adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
     """The optimiser of every player."""
-    return torch.optim.Adam(network.parameters(), lr=learning_rate, betas=BETAS)
+    return torch.optim.Adam(
+        network.parameters(),
+        lr=learning_rate,
+        betas=BETAS,
+    )
 
 
 def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -93,7 +128,12 @@ def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Generator) -> float:
+def train_gan(
+    players: Players,
+    data: Tensor,
+    recipe: GanRecipe,
+    generator: Generator,
+) -> float:
     """Train in place.
 
     Args:
@@ -113,15 +153,19 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
         informant = _Informant(players.statistics, recipe)
     latent_size = recipe.noise_inputs + recipe.code
     for step in range(recipe.steps):
+        # One batch of data and one of latent vectors serve all players.
         real = draw_rows(data, recipe.batch, generator)
         latent = draw_prior(recipe.batch, latent_size, recipe.prior, generator, data.device)
         fake = players.generator(latent)
         code = latent[:, recipe.noise_inputs :]
+        # The discriminator learns from samples it does not change.
         loss = real_loss(players.discriminator(real))
         loss = loss + fake_loss(players.discriminator(fake.detach()))
         update(of_discriminator, loss)
+        # Then the statistics network, from the same samples.
         if informant is not None:
             informant.learn(fake.detach(), code, seen=step >= LAST * recipe.steps)
+        # The generator last, against players that have just learnt.
         _update_generator(of_generator, players, fake, code, recipe.beta)
     return informant.mean() if informant is not None else 0.0
 
@@ -135,7 +179,13 @@ class _Informant:
         self._bound = DonskerVaradhan(recipe.ema)
         self._seen: list[Tensor] = []
 
-    def learn(self, samples: Tensor, code: Tensor, *, seen: bool) -> None:
+    def learn(
+        self,
+        samples: Tensor,
+        code: Tensor,
+        *,
+        seen: bool,
+    ) -> None:
         joint, marginal = scores_of(self._network, samples, code)
         update(self._optimizer, self._bound.loss(joint, marginal).sum())
         if seen:
@@ -146,7 +196,11 @@ class _Informant:
 
 
 def _update_generator(
-    optimizer: torch.optim.Optimizer, players: Players, fake: Tensor, code: Tensor, beta: float
+    optimizer: torch.optim.Optimizer,
+    players: Players,
+    fake: Tensor,
+    code: Tensor,
+    beta: float,
 ) -> None:
     """Both gradients of the whole generator first, then the clip, then one step."""
     parameters = list(players.generator.parameters())
@@ -156,6 +210,7 @@ def _update_generator(
     if statistics is not None:
         joint, marginal = scores_of(statistics, fake, code)
         information = DonskerVaradhan(1.0).value(joint, marginal).sum()
+        # Raising information is lowering its negative.
         informative = torch.autograd.grad(-information, parameters)
         clipped = adaptively_clipped(gradients, informative)
         gradients = [g + beta * extra for g, extra in zip(gradients, clipped)]
@@ -166,11 +221,16 @@ def _update_generator(
 
 @torch.no_grad()
 def generate(
-    network: nn.Module, count: int, recipe: GanRecipe, generator: Generator, device: torch.device
+    network: nn.Module,
+    count: int,
+    recipe: GanRecipe,
+    generator: Generator,
+    device: torch.device,
 ) -> Tensor:
     """Samples in evaluation mode (running batch-norm statistics)."""
     latent_size = recipe.noise_inputs + recipe.code
     latent = draw_prior(count, latent_size, recipe.prior, generator, device)
+    # Running statistics: a sample does not depend on its neighbours.
     network.eval()
     samples = outputs(network, latent, chunk=CHUNK)
     network.train()

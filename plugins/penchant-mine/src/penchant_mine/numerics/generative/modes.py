@@ -26,14 +26,23 @@ CHUNK = 500  # images judged at once
 Judge = Callable[[Tensor], Tensor]  # samples -> mode of each, -1 for none
 
 
-def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
+def normal_judge(
+    inputs: Tensor,
+    labels: Tensor,
+    modes: int,
+) -> Judge:
     """For points: within four standard deviations of the likeliest mode, a point belongs to it."""
     flat = inputs.flatten(1).to(torch.float64)
     size = flat.shape[1]
-    identity = torch.eye(size, device=flat.device, dtype=flat.dtype)
+    identity = torch.eye(
+        size,
+        device=flat.device,
+        dtype=flat.dtype,
+    )
     means, roots, log_dets = [], [], []
     for mode in range(modes):
         own = flat[labels == mode]
+        # Nearly flat modes are given a little width.
         covariance = torch.cov(own.T).reshape(size, size) + 1e-9 * identity
         factor = torch.linalg.cholesky(covariance)
         means.append(own.mean(0))
@@ -46,6 +55,7 @@ def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     def judge(samples: Tensor) -> Tensor:
         away = samples.flatten(1).to(torch.float64)[:, None] - mean  # (samples, modes, size)
         squared = torch.einsum("mij,smj->smi", root, away).square().sum(2)
+        # The likeliest mode is not always the nearest one.
         nearest = (squared / 2 + log_det).argmin(1)
         inside = squared.gather(1, nearest[:, None])[:, 0] <= FARTHEST**2
         return torch.where(inside, nearest, -1)
@@ -81,18 +91,31 @@ def train_digit_network(
     count, depth = inputs.shape[:2]
     places = [DIGITS ** (depth - 1 - place) for place in range(depth)]
     digits = torch.stack([labels // place % DIGITS for place in places], 1)  # (samples, channels)
+    # A tenth of the samples is kept from training, to say how good it is.
     kept = max(1, count // 10)
+    # The seed of the stream makes the weights, the stream itself the batches.
     network = constructed(
         lambda: digit_network(inputs.shape[2:], channels), generator.initial_seed()
     )
     network = network.to(inputs.device)
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = torch.randint(kept, count, (BATCH,), generator=generator, device="cpu")
+        rows = torch.randint(
+            kept,
+            count,
+            (BATCH,),
+            generator=generator,
+            device="cpu",
+        )
         rows = rows.to(inputs.device)
         return _single_channels(inputs[rows]), digits[rows].flatten()
 
-    train_classifier(network, batch, steps=steps, learning_rate=LEARNING_RATE)
+    train_classifier(
+        network,
+        batch,
+        steps=steps,
+        learning_rate=LEARNING_RATE,
+    )
     right = digit_judge(network)(inputs[:kept]) == labels[:kept]
     return network, float(right.double().mean())
 
@@ -117,7 +140,12 @@ def digit_judge(network: nn.Module) -> Judge:
     return judge
 
 
-def coverage(found: Tensor, share: Tensor, *, captured: float) -> dict[str, float]:
+def coverage(
+    found: Tensor,
+    share: Tensor,
+    *,
+    captured: float,
+) -> dict[str, float]:
     """How samples are spread over the modes of the data.
 
     Args:
@@ -133,11 +161,13 @@ def coverage(found: Tensor, share: Tensor, *, captured: float) -> dict[str, floa
     """
     counts = torch.bincount(found[found >= 0], minlength=len(share)).to(torch.float64)
     total = float(counts.sum())
+    # Modes that the data lack would make the KL infinite.
     known = share.clamp(min=float(share[share > 0].min()) / 2)
     if not total:
         rarest = -math.log(float(known.min()))
         return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0}
     p = counts / total
+    # All samples count, not only those near a mode: a cloud has few near each.
     due = captured * share * len(found)
     has_its_share = (counts > 0) & (counts >= due)
     return {

@@ -23,7 +23,12 @@ def scales_for(side: int) -> int:
     return sum(side // 2**scale >= WINDOW for scale in range(len(WEIGHTS)))
 
 
-def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]:
+def ms_ssim(
+    first: Tensor,
+    second: Tensor,
+    *,
+    span: float,
+) -> tuple[Tensor, int]:
     """Similarity of images, one by one.
 
     Args:
@@ -40,11 +45,21 @@ def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]
         raise ValueError(
             f"expected images of at least {WINDOW} x {WINDOW}, found {height} x {width}"
         )
-    weights = torch.tensor(WEIGHTS[:scales], device=first.device, dtype=first.dtype)
+    weights = torch.tensor(
+        WEIGHTS[:scales],
+        device=first.device,
+        dtype=first.dtype,
+    )
+    # Weights of the scales that fit, made to sum to 1.
     weights = weights / weights.sum()
-    result = torch.ones(len(first), device=first.device, dtype=first.dtype)
+    result = torch.ones(
+        len(first),
+        device=first.device,
+        dtype=first.dtype,
+    )
     for scale in range(scales):
         luminance, structure = _ssim_parts(first, second, span)
+        # Luminance is compared at the coarsest scale only.
         part = luminance * structure if scale == scales - 1 else structure
         similarity = part.flatten(1).mean(1).clamp(min=0)
         result = result * similarity ** weights[scale]
@@ -53,7 +68,12 @@ def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]
     return result, scales
 
 
-def _ssim_parts(a: Tensor, b: Tensor, span: float) -> tuple[Tensor, Tensor]:
+def _ssim_parts(
+    a: Tensor,
+    b: Tensor,
+    span: float,
+) -> tuple[Tensor, Tensor]:
+    # Constants that keep flat windows from dividing by 0.
     c1 = (0.01 * span) ** 2
     c2 = (0.03 * span) ** 2
     mean_a, mean_b = _blurred(a), _blurred(b)
@@ -68,7 +88,14 @@ def _ssim_parts(a: Tensor, b: Tensor, span: float) -> tuple[Tensor, Tensor]:
 def _blurred(images: Tensor) -> Tensor:
     """Gaussian windows that lie inside the image, channel by channel."""
     channels = images.shape[1]
-    offsets = torch.arange(WINDOW, device=images.device, dtype=images.dtype) - (WINDOW - 1) / 2
+    offsets = (
+        torch.arange(
+            WINDOW,
+            device=images.device,
+            dtype=images.dtype,
+        )
+        - (WINDOW - 1) / 2
+    )
     line = torch.exp(-offsets.square() / (2 * SIGMA**2))
     window = line[:, None] * line / line.sum() ** 2
     kernel = window.expand(channels, 1, -1, -1)

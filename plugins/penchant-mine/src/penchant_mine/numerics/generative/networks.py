@@ -17,12 +17,16 @@ Shape = tuple[int, ...]
 
 
 def perceptron(
-    sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2
+    sizes: Sequence[int],
+    *,
+    batch_norm: bool = False,
+    slope: float = 0.2,
 ) -> nn.Sequential:
     """Linear layers with leaky ReLU between them, batch-normalised where asked for."""
     layers: list[nn.Module] = []
     for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
         layers.append(nn.Linear(a, b))
+        # The last layer gives numbers as they are.
         if number == len(sizes) - 2:
             break
         if batch_norm:
@@ -45,11 +49,17 @@ class Upwards(nn.Module):
     tanh at the end (tables C.1, C.5, C.9).
     """
 
-    def __init__(self, latent: int, shape: Shape, channels: Sequence[int]) -> None:
+    def __init__(
+        self,
+        latent: int,
+        shape: Shape,
+        channels: Sequence[int],
+    ) -> None:
         super().__init__()
         times = len(channels)
         heights = halved(shape[1], times)[::-1]
         widths = halved(shape[2], times)[::-1]
+        # From the smallest map to the image.
         wide = [*channels[::-1], shape[0]]  # channels are listed as a discriminator meets them
         self.start = (wide[0], heights[0], widths[0])
         self.project = nn.Sequential(nn.Linear(latent, math.prod(self.start)), nn.ReLU())
@@ -60,7 +70,16 @@ class Upwards(nn.Module):
                 heights[number + 1] - 2 * heights[number] + 1,
                 widths[number + 1] - 2 * widths[number] + 1,
             )
-            layers.append(nn.ConvTranspose2d(a, b, 5, stride=2, padding=2, output_padding=more))
+            layers.append(
+                nn.ConvTranspose2d(
+                    a,
+                    b,
+                    5,
+                    stride=2,
+                    padding=2,
+                    output_padding=more,
+                )
+            )
             if number == times - 1:
                 layers.append(nn.Tanh())
             else:
@@ -94,11 +113,20 @@ class Downwards(nn.Module):
         sizes = [shape[0] + maps, *channels]
         layers: list[nn.Module] = []
         for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
-            layers.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
+            layers.append(
+                nn.Conv2d(
+                    a,
+                    b,
+                    5,
+                    stride=2,
+                    padding=2,
+                )
+            )
             if number:
                 layers.append(nn.BatchNorm2d(b))
             layers.append(nn.LeakyReLU(slope))
         self.layers = nn.Sequential(*layers)
+        # Maps shrink by half, rounded up, with every layer.
         smallest = [halved(side, len(channels))[-1] for side in shape[1:]]
         flat = sizes[-1] * math.prod(smallest) + joined
         head: list[nn.Module] = []
@@ -112,6 +140,7 @@ class Downwards(nn.Module):
         """Numbers (samples, outputs), with another vector of each sample where one is taken."""
         if self.maps:
             assert other is not None
+            # A vector becomes maps that are constant over the image.
             constant = other[:, :, None, None].expand(-1, -1, *x.shape[2:])
             x = torch.cat([x, constant], 1)
         features = self.layers(x).flatten(1)
@@ -148,7 +177,11 @@ class ConditionedScores(nn.Module):
     ) -> None:
         super().__init__()
         self.network = ConditionedConvolutions(
-            shape, condition, channels=channels, hidden=hidden, activation=activation
+            shape,
+            condition,
+            channels=channels,
+            hidden=hidden,
+            activation=activation,
         )
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:

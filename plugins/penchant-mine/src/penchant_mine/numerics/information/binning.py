@@ -12,7 +12,11 @@ def cells(values: Tensor, bins: int) -> Tensor:
     Columns with at most `bins` different values keep them.
     """
     numbers = torch.stack([_column(column, bins) for column in values.T], 1)
-    _, inverse = torch.unique(numbers, dim=0, return_inverse=True)
+    _, inverse = torch.unique(
+        numbers,
+        dim=0,
+        return_inverse=True,
+    )
     return inverse
 
 
@@ -21,7 +25,14 @@ def _column(column: Tensor, bins: int) -> Tensor:
     if len(different) <= bins:
         return inverse
     exact = column.to(torch.float64)
-    places = torch.linspace(0, 1, bins + 1, device=column.device, dtype=torch.float64)
+    places = torch.linspace(
+        0,
+        1,
+        bins + 1,
+        device=column.device,
+        dtype=torch.float64,
+    )
+    # Equal frequency: the same number of samples in every bin.
     edges = torch.quantile(exact, places[1:-1])
     return torch.bucketize(exact, edges.contiguous())
 
@@ -39,9 +50,15 @@ def binned_information(x: Tensor, z: Tensor) -> tuple[Tensor, float, int]:
         Contributions (samples,), the correction of their mean, and the number of joint cells.
     """
     pairs = torch.stack([x, z], 1)
-    joint, inverse, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
+    joint, inverse, counts = torch.unique(
+        pairs,
+        dim=0,
+        return_inverse=True,
+        return_counts=True,
+    )
     in_x = torch.bincount(x).to(torch.float64)
     in_z = torch.bincount(z).to(torch.float64)
+    # Counts that independent variables would have, but for a factor.
     alone = in_x[joint[:, 0]] * in_z[joint[:, 1]]
     ratio = torch.log(counts.to(torch.float64) * len(x) / alone)
     correction = (len(joint) - len(in_x) - len(in_z) + 1) / (2 * len(x))

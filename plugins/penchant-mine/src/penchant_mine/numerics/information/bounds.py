@@ -35,7 +35,12 @@ class Bound(Protocol):
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The bound (networks,), in nats."""
 
-    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
+    def contributions(
+        self,
+        joint: Tensor,
+        marginal: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """What each sample adds to the value (networks, samples), to first order."""
 
 
@@ -55,6 +60,7 @@ def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
     Returns:
         The sums (networks, samples).
     """
+    # Sample i is the second part of the pair that begins `shift` before it.
     as_second = []
     for number, shift in enumerate(shifts):
         as_second.append(weights[:, number].roll(shift, 1))
@@ -75,6 +81,7 @@ class DonskerVaradhan:
 
     def log_denominator(self, log_mean: Tensor) -> Tensor:
         """Log of the moving average after this batch's E e^T has entered it."""
+        # The first batch is its own average.
         if self._log_average is None or self.ema == 1:
             self._log_average = log_mean
         else:
@@ -93,7 +100,12 @@ class DonskerVaradhan:
         """The bound (networks,)."""
         return joint.mean(1) - log_mean_exp(marginal)
 
-    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
+    def contributions(
+        self,
+        joint: Tensor,
+        marginal: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         log_mean = log_mean_exp(marginal)[:, None, None]
         return joint - both_roles(torch.exp(marginal - log_mean), shifts)
@@ -108,6 +120,7 @@ class FDivergence:
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """What training minimises (networks,)."""
         exponent = log_mean_exp(marginal) - 1
+        # The exponential, continued by its tangent.
         inside = exponent.clamp(max=LARGEST_EXPONENT)
         return torch.exp(inside) * (1 + exponent - inside) - joint.mean(1)
 
@@ -115,7 +128,12 @@ class FDivergence:
         """The bound (networks,)."""
         return joint.mean(1) - torch.exp(log_mean_exp(marginal) - 1)
 
-    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
+    def contributions(
+        self,
+        joint: Tensor,
+        marginal: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return joint - both_roles(torch.exp(marginal - 1), shifts)
 
@@ -134,7 +152,12 @@ class InfoNce:
         """The bound (networks,)."""
         return self._pointwise(joint, marginal).mean(1)
 
-    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
+    def contributions(
+        self,
+        joint: Tensor,
+        marginal: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return self._pointwise(joint, marginal)
 
@@ -163,7 +186,12 @@ class Smile:
         """The estimate (networks,)."""
         return joint.mean(1) - log_mean_exp(self._clipped(marginal))
 
-    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
+    def contributions(
+        self,
+        joint: Tensor,
+        marginal: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return DonskerVaradhan().contributions(joint, self._clipped(marginal), shifts)
 

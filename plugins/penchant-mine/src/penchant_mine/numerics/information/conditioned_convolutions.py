@@ -38,14 +38,24 @@ class ConditionedConvolutions(nn.Module):
         sizes = [image[0], *channels]
         convolutions = []
         for a, b in zip(sizes, sizes[1:]):
-            convolutions.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
+            convolutions.append(
+                nn.Conv2d(
+                    a,
+                    b,
+                    5,
+                    stride=2,
+                    padding=2,
+                )
+            )
         self.convolutions = nn.ModuleList(convolutions)
         self.conditions = nn.ModuleList(nn.Linear(condition, width) for width in channels)
         self.activation = ACTIVATIONS[activation]()
+        # Sides are halved, rounded up, by every layer.
         height, width = image[1], image[2]
         for _ in channels:
             height, width = (height + 1) // 2, (width + 1) // 2
         features = sizes[-1] * height * width
+        # Scores from the last feature maps.
         head: list[nn.Module] = []
         if hidden:
             head.append(nn.Linear(features, hidden))  # no activation after it, as published
@@ -62,6 +72,7 @@ class ConditionedConvolutions(nn.Module):
     def scores(self, x: Tensor, z: Tensor) -> Tensor:
         """Scores (samples, outputs) of images x with z."""
         for convolution, condition in zip(self.convolutions, self.conditions):
+            # One number a feature map, the same all over the image.
             added = condition(z)[:, :, None, None]
             x = self.activation(convolution(x) + added)
         return self.head(torch.flatten(x, 1))

@@ -44,41 +44,86 @@ class Family:
     truth: Callable[[Setting, float], float]
 
 
-def normal(samples: int, size: int, generator: Generator) -> Tensor:
+def normal(
+    samples: int,
+    size: int,
+    generator: Generator,
+) -> Tensor:
     """Independent standard normal rows."""
-    return torch.randn(samples, size, generator=generator, device="cpu")
+    return torch.randn(
+        samples,
+        size,
+        generator=generator,
+        device="cpu",
+    )
 
 
-def correlated(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
+def correlated(
+    setting: Setting,
+    rho: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
     """Normal x and z; their first min(sizes) components have correlation rho, one with one."""
     x = normal(samples, setting.x_size, generator)
     noise = normal(samples, setting.z_size, generator)
+    # Components that have no partner are independent noise.
     shared = min(setting.x_size, setting.z_size)
     z = noise.clone()
     z[:, :shared] = rho * x[:, :shared] + math.sqrt(1 - rho**2) * noise[:, :shared]
     return x, z
 
 
-def noisy_map(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
-    """X uniform on [-1, 1]^d, z = f(x) + sigma e."""
-    x = 2 * torch.rand(samples, setting.x_size, generator=generator, device="cpu") - 1
+def noisy_map(
+    setting: Setting,
+    sigma: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
+    """Uniform x on [-1, 1]^d, and z = f(x) + sigma e."""
+    x = (
+        2
+        * torch.rand(
+            samples,
+            setting.x_size,
+            generator=generator,
+            device="cpu",
+        )
+        - 1
+    )
     noise = normal(samples, setting.x_size, generator)
     return x, MAPS[setting.map](x) + sigma * noise
 
 
-def student(setting: Setting, freedom: float, samples: int, generator: Generator) -> Pair:
+def student(
+    setting: Setting,
+    freedom: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
     """Halves of a Student t vector.
 
     Correlated normals over one common root of chi-squared / freedom.
     """
     x, z = correlated(setting, setting.rho, samples, generator)
-    shape = torch.full((samples, 1), freedom / 2, device="cpu", dtype=torch.float64)
+    shape = torch.full(
+        (samples, 1),
+        freedom / 2,
+        device="cpu",
+        dtype=torch.float64,
+    )
+    # A gamma variable of half the degrees of freedom, doubled.
     chi_squared = 2 * torch._standard_gamma(shape, generator=generator)
     scale = torch.sqrt(freedom / chi_squared).to(x.dtype)
     return x * scale, z * scale
 
 
-def shared_sign(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
+def shared_sign(
+    setting: Setting,
+    sigma: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
     """One sign, two noises: a mixture of two normal pairs in every component."""
     sign = _signs(samples, setting.x_size, generator)
     x = sign + sigma * normal(samples, setting.x_size, generator)
@@ -86,23 +131,47 @@ def shared_sign(setting: Setting, sigma: float, samples: int, generator: Generat
     return x, z
 
 
-def sign_plus_noise(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
+def sign_plus_noise(
+    setting: Setting,
+    sigma: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
     """Discrete x = +-1, continuous z = x + sigma e, in every component."""
     sign = _signs(samples, setting.x_size, generator)
     return sign, sign + sigma * normal(samples, setting.x_size, generator)
 
 
-def _signs(samples: int, size: int, generator: Generator) -> Tensor:
-    return 2.0 * torch.randint(2, (samples, size), generator=generator, device="cpu") - 1
+def _signs(
+    samples: int,
+    size: int,
+    generator: Generator,
+) -> Tensor:
+    return (
+        2.0
+        * torch.randint(
+            2,
+            (samples, size),
+            generator=generator,
+            device="cpu",
+        )
+        - 1
+    )
 
 
-def spiral(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
+def spiral(
+    setting: Setting,
+    rho: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
     """Correlated normals, the first two components of x turned by an angle.
 
     It grows with their length, so the map is invertible.
     """
     x, z = correlated(setting, rho, samples, generator)
     first, second = x[:, 0], x[:, 1]
+    # The angle depends on the length, which a turn does not change.
     angle = setting.turns * math.pi * x[:, :2].norm(dim=1)
     cosine, sine = angle.cos(), angle.sin()
     turned = torch.stack([cosine * first - sine * second, sine * first + cosine * second], 1)

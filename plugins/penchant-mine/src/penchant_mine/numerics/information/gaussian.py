@@ -46,6 +46,7 @@ def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
             f"expected more pairs than both dimensions together ({p} + {q}) plus one, found "
             f"{samples}"
         )
+    # Information depends on canonical correlations only.
     correlations = canonical_correlations(x, z)
     squares = correlations.square().clamp(max=1 - 1e-15)
     bias = 0.5 * (_digammas(samples, p) + _digammas(samples, q) - _digammas(samples, p + q))
@@ -60,7 +61,12 @@ def _rank(values: Tensor) -> int:
 
 
 def _digammas(samples: int, dimensions: int) -> float:
-    numbers = torch.arange(1, dimensions + 1, device="cpu", dtype=torch.float64)
+    numbers = torch.arange(
+        1,
+        dimensions + 1,
+        device="cpu",
+        dtype=torch.float64,
+    )
     return float(torch.special.digamma((samples - numbers) / 2).sum())
 
 
@@ -76,11 +82,17 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     samples, size = columns.shape
     if not size or samples < max(FEWEST, 2 * size):
         return False
+    # Moments of each column in units of what normal samples would scatter.
     standard = (columns - columns.mean(0)) / columns.std(0)
     skewness = standard.pow(3).mean(0) * math.sqrt(samples / 6)
     kurtosis = (standard.pow(4).mean(0) - 3) * math.sqrt(samples / 24)
     together = _mardia(columns)
-    level = torch.tensor(0.01 / (4 * size + 2), device="cpu", dtype=torch.float64)
+    # Two-sided, for two moments a column and one of all together.
+    level = torch.tensor(
+        0.01 / (4 * size + 2),
+        device="cpu",
+        dtype=torch.float64,
+    )
     limit = -float(torch.special.ndtri(level))
     scores = torch.cat([skewness, kurtosis, together[None]])
     return bool((scores.abs() > max(limit, 5.0)).any())

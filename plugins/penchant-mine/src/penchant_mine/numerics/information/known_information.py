@@ -13,10 +13,21 @@ NODES = 400  # of a Gauss-Legendre rule on every panel
 SMALLEST = 1e-300  # density whose logarithm is taken
 
 
-def legendre(low: float, high: float, panels: int = 1, nodes: int = NODES) -> tuple[Tensor, Tensor]:
+def legendre(
+    low: float,
+    high: float,
+    panels: int = 1,
+    nodes: int = NODES,
+) -> tuple[Tensor, Tensor]:
     """Nodes and weights on [low, high] in float64, on the CPU."""
     points, weights = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(nodes))
-    edges = torch.linspace(low, high, panels + 1, device="cpu", dtype=torch.float64)
+    edges = torch.linspace(
+        low,
+        high,
+        panels + 1,
+        device="cpu",
+        dtype=torch.float64,
+    )
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
     places = middle[:, None] + half[:, None] * points
@@ -43,11 +54,13 @@ def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
 
     Entropy of the sum minus that of the noise.
     """
+    # Narrow noise needs narrow panels.
     panels = min(64, max(4, math.ceil(1 / sigma)))
     x, x_weights = legendre(-1, 1, panels, 64)
     y, y_weights = legendre(-1 - 10 * sigma, 1 + 10 * sigma, 4 * panels, 64)
     density = torch.zeros_like(y)
     normaliser = 2 * math.sqrt(2 * math.pi) * sigma
+    # Some rows at a time, to bound the memory.
     for rows in torch.arange(len(y), device="cpu").split(1024):
         kernel = torch.exp(-((y[rows, None] - function(x)) ** 2) / (2 * sigma**2))
         density[rows] = kernel @ x_weights / normaliser
@@ -55,13 +68,18 @@ def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
     return entropy - gaussian_entropy(sigma)
 
 
-def _bump(y: Tensor, centre: float, sigma: float) -> Tensor:
+def _bump(
+    y: Tensor,
+    centre: float,
+    sigma: float,
+) -> Tensor:
     return torch.exp(-((y - centre) ** 2) / (2 * sigma**2))
 
 
 def sign_plus_noise(sigma: float) -> float:
     """I(S; S + sigma e) for S = +-1, equally likely. sigma^2 = 0.2 gives 0.6587 nats."""
     y, weights = legendre(-1 - 12 * sigma, 1 + 12 * sigma, 8)
+    # The density of the sum is two bumps, one for each sign.
     bumps = _bump(y, 1, sigma) + _bump(y, -1, sigma)
     density = bumps / (2 * math.sqrt(2 * math.pi) * sigma)
     entropy = -float((weights * torch.xlogy(density, density)).sum())
@@ -77,13 +95,18 @@ def shared_sign(sigma: float) -> float:
     normaliser = math.sqrt(2 * math.pi) * sigma
     above = _bump(y, 1, sigma) / normaliser
     below = _bump(y, -1, sigma) / normaliser
+    # Both signs are equally likely, and shared by x and z.
     joint = 0.5 * (above[:, None] * above + below[:, None] * below)
     alone = torch.log((0.5 * (above + below)).clamp(min=SMALLEST))
     ratio = torch.log(joint.clamp(min=SMALLEST)) - alone[:, None] - alone
     return float((weights[:, None] * weights * joint * ratio).sum())
 
 
-def student(dimension: int, rho: float, freedom: float) -> float:
+def student(
+    dimension: int,
+    rho: float,
+    freedom: float,
+) -> float:
     """Both halves of a Student t vector of 2d components.
 
     The normal value, and what the shared scale adds even at rho = 0.
@@ -98,7 +121,11 @@ def _student_entropy(freedom: float, dimension: int) -> float:
     """Entropy of a standard Student t vector."""
     half = freedom / 2
     more = (freedom + dimension) / 2
-    arguments = torch.tensor([more, half], device="cpu", dtype=torch.float64)
+    arguments = torch.tensor(
+        [more, half],
+        device="cpu",
+        dtype=torch.float64,
+    )
     digamma = torch.special.digamma(arguments)
     normaliser = dimension / 2 * math.log(freedom * math.pi) + math.lgamma(half) - math.lgamma(more)
     return normaliser + more * float(digamma[0] - digamma[1])

@@ -20,22 +20,36 @@ TREES_UP_TO = 6  # dimensions of a pair: below it trees are faster than blocks (
 BLOCK_VALUES = 2**22  # distances held at once
 
 
-def kraskov(x: Tensor, z: Tensor, neighbours: int) -> Tensor:
+def kraskov(
+    x: Tensor,
+    z: Tensor,
+    neighbours: int,
+) -> Tensor:
     """Every sample's contribution (samples,) to the information; its mean is the estimate."""
     if len(x) <= neighbours:
         raise ValueError(
             f"expected more than {neighbours} pairs for {neighbours} neighbours, found {len(x)}"
         )
     x, z = x.to(torch.float64), z.to(torch.float64)
+    # Trees lose to plain distances in many dimensions.
     small = x.shape[1] + z.shape[1] <= TREES_UP_TO
     count = counts_by_trees if small else counts_by_blocks
     in_x, in_z = count(x, z, neighbours)
+    # The fewer neighbours alone within the joint distance, the more information.
     digammas = torch.special.digamma(in_x + 1.0) + torch.special.digamma(in_z + 1.0)
-    whole = torch.tensor([float(neighbours), float(len(x))], device=x.device, dtype=torch.float64)
+    whole = torch.tensor(
+        [float(neighbours), float(len(x))],
+        device=x.device,
+        dtype=torch.float64,
+    )
     return torch.special.digamma(whole).sum() - digammas
 
 
-def counts_by_blocks(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
+def counts_by_blocks(
+    x: Tensor,
+    z: Tensor,
+    neighbours: int,
+) -> tuple[Tensor, Tensor]:
     """Samples strictly nearer than the k-th neighbour, in x and in z, from blocks of distances."""
     rows = max(1, BLOCK_VALUES // len(x))
     in_x, in_z = [], []
@@ -46,21 +60,33 @@ def counts_by_blocks(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Ten
     return torch.cat(in_x), torch.cat(in_z)
 
 
-def _block(x: Tensor, z: Tensor, start: int, rows: int, neighbours: int) -> tuple[Tensor, Tensor]:
+def _block(
+    x: Tensor,
+    z: Tensor,
+    start: int,
+    rows: int,
+    neighbours: int,
+) -> tuple[Tensor, Tensor]:
     in_x = torch.cdist(x[start : start + rows], x, p=math.inf)
     in_z = torch.cdist(z[start : start + rows], z, p=math.inf)
     own = torch.arange(len(in_x), device=x.device)
     joint = torch.maximum(in_x, in_z)
     joint[own, own + start] = math.inf
+    # The k-th nearest other sample sets the scale.
     radius = joint.topk(neighbours, 1, largest=False).values[:, -1:]
     # A sample is at distance 0 from itself.
     itself = (radius[:, 0] > 0).to(torch.int64)
     return (in_x < radius).sum(1) - itself, (in_z < radius).sum(1) - itself
 
 
-def counts_by_trees(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
+def counts_by_trees(
+    x: Tensor,
+    z: Tensor,
+    neighbours: int,
+) -> tuple[Tensor, Tensor]:
     """The same counts from k-d trees, on the host."""
     points_x, points_z = x.cpu().numpy(), z.cpu().numpy()
+    # The maximum norm of the pair is the larger of both distances.
     joint = np.concatenate([points_x, points_z], 1)
     distances, _ = cKDTree(joint).query(joint, neighbours + 1, p=np.inf)
     radius = distances[:, -1]
@@ -68,7 +94,12 @@ def counts_by_trees(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tens
     for points in (points_x, points_z):
         inside = np.nextafter(radius, 0)  # strictly nearer
         tree = cKDTree(points)
-        found = tree.query_ball_point(points, inside, p=np.inf, return_length=True)
+        found = tree.query_ball_point(
+            points,
+            inside,
+            p=np.inf,
+            return_length=True,
+        )
         # Of copies of one pair nothing is strictly nearer.
         near = np.where(radius == 0, 0, found - 1)
         counts.append(torch.from_numpy(near).to(x.device))

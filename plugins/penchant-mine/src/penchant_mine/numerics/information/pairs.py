@@ -33,7 +33,13 @@ class Pairs:
         return not (self.x.any() and self.z.any())
 
 
-def prepare(x: Tensor, z: Tensor, *, scaling: str | None = "standard", at_least: int = 2) -> Pairs:
+def prepare(
+    x: Tensor,
+    z: Tensor,
+    *,
+    scaling: str | None = "standard",
+    at_least: int = 2,
+) -> Pairs:
     """Refuse what is no sample of pairs, and scale the rest.
 
     Args:
@@ -47,6 +53,7 @@ def prepare(x: Tensor, z: Tensor, *, scaling: str | None = "standard", at_least:
     Returns:
         The pairs, with warnings and with a convention where None chose `rank`.
     """
+    # Rows are pairs, whatever the shape of a sample.
     x, z = _flat(x), _flat(z)
     if len(x) != len(z):
         raise ValueError(f"x has {len(x)} samples and z has {len(z)}, expected pairs")
@@ -59,6 +66,7 @@ def prepare(x: Tensor, z: Tensor, *, scaling: str | None = "standard", at_least:
         values = values if values.is_floating_point() else values.to(torch.float32)
         if bad := int((~torch.isfinite(values)).sum()):
             raise ValueError(f"{name} has {bad} of {values.numel()} values that are not finite")
+        # Heavy tails give a network few samples that matter, and these far away.
         heavy = scaling != "rank" and has_heavy_tails(values)
         if heavy and scaling is None:
             conventions[f"scaling of {name}"] = "normal scores, because its tails are heavy"
@@ -81,6 +89,7 @@ def _flat(values: Tensor) -> Tensor:
 
 def _scaled(values: Tensor, scaling: str) -> tuple[Tensor, int]:
     exact = values.to(torch.float64)
+    # A column that varies by rounding only is constant.
     varies = exact.std(0) > 1e-12 * exact.abs().amax(0)
     centred = torch.where(varies, exact - exact.mean(0), 0.0)
     if scaling == "rank":
@@ -98,8 +107,13 @@ def normal_scores(values: Tensor) -> Tensor:
     """Every column's ranks (equal values: their mean rank) as quantiles of a standard normal."""
     columns = []
     for column in values.T:
-        _, inverse, counts = torch.unique(column, return_inverse=True, return_counts=True)
+        _, inverse, counts = torch.unique(
+            column,
+            return_inverse=True,
+            return_counts=True,
+        )
         counts = counts.to(values.dtype)
+        # Equal values share their mean rank, so that nothing is made up.
         mean_rank = counts.cumsum(0) - (counts - 1) / 2  # from 1
         columns.append(torch.special.ndtri((mean_rank[inverse] - 0.5) / len(column)))
     return torch.stack(columns, 1) if columns else values
@@ -109,6 +123,7 @@ def has_heavy_tails(values: Tensor) -> bool:
     """Has a continuous column (most of its values differ) much more kurtosis than a normal one?"""
     exact = values.to(torch.float64)
     standard = (exact - exact.mean(0)) / exact.std(0)
+    # Kurtosis beyond that of a normal column; not a number for constant ones.
     excess = standard.pow(4).mean(0) - 3
     for column in torch.nonzero(excess > HEAVY)[:, 0]:
         different = torch.unique(exact[:, column])
@@ -136,6 +151,7 @@ def looks_deterministic(x: Tensor, z: Tensor) -> bool:
     z = z[:NEIGHBOURS_OF].to(torch.float64)
     if x.shape[1] + 1 < len(x) // 2 and _linear_rest(x, z) < 1e-6:
         return True
+    # With a quarter of the samples neighbours are farther apart.
     dense = _neighbour_difference(x, z)
     sparse = _neighbour_difference(x[::4], z[::4])
     return dense < 0.1 and dense < 0.6 * sparse

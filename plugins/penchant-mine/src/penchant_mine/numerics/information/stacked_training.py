@@ -82,7 +82,12 @@ class Split:
     training: Tensor
 
 
-def split(samples: int, networks: int, recipe: Recipe, order: Tensor) -> Split:
+def split(
+    samples: int,
+    networks: int,
+    recipe: Recipe,
+    order: Tensor,
+) -> Split:
     """Blocks of one random order, a network's moved on from the one before.
 
     So test blocks are disjoint where they fit.
@@ -90,6 +95,7 @@ def split(samples: int, networks: int, recipe: Recipe, order: Tensor) -> Split:
     test = max(2, round(recipe.held_out * samples))
     stopping = max(2, round(recipe.stopping * samples))
     step = samples // max(1, networks)
+    # Network r begins r-th parts further along the same order.
     rows = torch.stack([order.roll(-number * step) for number in range(networks)])
     return Split(
         test=rows[:, :test],
@@ -119,9 +125,11 @@ def train(
     Returns:
         What was found when no network gained any more, or the steps were used up.
     """
+    # State, batches and checks are apart, so that each can be read alone.
     weights = _Weights(stack, recipe)
     batches = _Batches(rows.training, recipe.batch, generator)
     loop = _Loop(stack, bound, recipe, pairing, rows, weights)
+    # An untrained network is the first candidate: nothing may be there to learn.
     checks = [loop.check(0)]
     step = 0
     while step < recipe.steps and loop.since_best < recipe.patience:
@@ -135,7 +143,12 @@ def train(
 class _Batches:
     """Rows of the training part: every network walks through its own order, pass after pass."""
 
-    def __init__(self, rows: Tensor, batch: int, generator: Generator) -> None:
+    def __init__(
+        self,
+        rows: Tensor,
+        batch: int,
+        generator: Generator,
+    ) -> None:
         self._rows = rows
         self._generator = generator
         self.size = min(batch, rows.shape[1])
@@ -145,7 +158,12 @@ class _Batches:
     def following(self) -> Tensor:
         """Rows (networks, batch) of the next batch."""
         if self._order is None or self._position + self.size > self._order.shape[1]:
-            keys = torch.rand(self._rows.shape, generator=self._generator, device="cpu")
+            # A new pass has a new order for every network.
+            keys = torch.rand(
+                self._rows.shape,
+                generator=self._generator,
+                device="cpu",
+            )
             order = keys.to(self._rows.device).argsort(1)
             self._order = self._rows.gather(1, order)
             self._position = 0
@@ -170,9 +188,14 @@ class _Weights:
             self.learning[name] = tensor.clone().requires_grad_()
             self.averaged[name] = tensor.clone()
             self.best[name] = tensor.clone()
+        # One optimiser: Adam treats every number by itself, so networks stay apart.
         parameters = list(self.learning.values())
         fused = parameters[0].device.type in ("cpu", "cuda")
-        self._optimizer = torch.optim.Adam(parameters, lr=recipe.learning_rate, fused=fused)
+        self._optimizer = torch.optim.Adam(
+            parameters,
+            lr=recipe.learning_rate,
+            fused=fused,
+        )
         self._average = recipe.average
         self._averages = 0
 
@@ -191,6 +214,7 @@ class _Weights:
     def keep(self, better: Tensor) -> None:
         """The averages of these networks (networks,) are the best so far."""
         for name, kept in self.best.items():
+            # Networks keep their best states one by one.
             kept[better] = self.averaged[name][better]
 
 
@@ -214,9 +238,22 @@ class _Loop:
         self.weights = weights
         device = pairing.x.device
         count = len(stack)
-        self.best_value = torch.full((count,), -math.inf, device=device, dtype=torch.float64)
-        self.best_step = torch.zeros(count, device=device, dtype=torch.int64)
-        self.diverged = torch.zeros(count, device=device, dtype=torch.bool)
+        self.best_value = torch.full(
+            (count,),
+            -math.inf,
+            device=device,
+            dtype=torch.float64,
+        )
+        self.best_step = torch.zeros(
+            count,
+            device=device,
+            dtype=torch.int64,
+        )
+        self.diverged = torch.zeros(
+            count,
+            device=device,
+            dtype=torch.bool,
+        )
         self.since_best = 0
         self._recent: list[Tensor] = []
 
@@ -227,11 +264,13 @@ class _Loop:
         state = {**self.weights.buffers, **self.weights.learning}
         scores = self.stack.scores(x, z, shifts, state=state)
         loss = self.bound.loss(scores[:, 0], scores[:, 1:])
+        # A network that diverges must not take the others along.
         finite = torch.where(torch.isfinite(loss), loss, 0.0)
         self.weights.update(finite.sum())
 
     def check(self, step: int) -> Tensor:
         """Judge the averaged weights on the stopping block and keep those that are better."""
+        # Checks are frequent, so they look at fewer marginal pairs.
         marginals = min(STOPPING_MARGINALS, self.recipe.marginals)
         shifts = shifts_for(self.rows.stopping.shape[1], marginals)
         scores = self._scores(self.weights.averaged, self.rows.stopping, shifts)
@@ -247,7 +286,12 @@ class _Loop:
         self.since_best = 0 if bool(better.any()) else self.since_best + 1
         return value
 
-    def _scores(self, state: State, rows: Tensor, shifts: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def _scores(
+        self,
+        state: State,
+        rows: Tensor,
+        shifts: Sequence[int],
+    ) -> tuple[Tensor, Tensor]:
         x, z = self.pairing.pick(rows)
         return held_out_scores(self.stack, {**self.weights.buffers, **state}, x, z, shifts)
 
@@ -262,6 +306,7 @@ class _Loop:
     def finish(self, steps: int, curve: Tensor) -> Trained:
         """Values and errors of the kept states, on held-out and as many training samples."""
         count = self.rows.test.shape[1]
+        # As many training samples as held-out ones, so that both are as noisy.
         held_out, sampling_error = self._judged(self.rows.test)
         training, training_error = self._judged(self.rows.training[:, :count])
         return Trained(

@@ -43,7 +43,12 @@ class StatisticsStack:
         return len(next(iter(self.state.values())))
 
     def scores(
-        self, x: Tensor, z: Tensor, shifts: Sequence[int] = (), *, state: State | None = None
+        self,
+        x: Tensor,
+        z: Tensor,
+        shifts: Sequence[int] = (),
+        *,
+        state: State | None = None,
     ) -> Tensor:
         """Scores of x with z as it is and moved on by each shift.
 
@@ -57,8 +62,10 @@ class StatisticsStack:
             Scores (networks, 1 + shifts, samples).
         """
         state = self.state if state is None else state
+        # The fast path, for what most estimates use.
         if self._layers is not None:
             return self._perceptrons(state, x, z, shifts)
+        # Any other module sees every pair as one long row.
         moved = torch.stack([z, *(z.roll(-shift, 1) for shift in shifts)], 1)
         repeated = x[:, None].expand(-1, moved.shape[1], -1, -1)
         pairs = torch.cat([repeated, moved], -1)
@@ -70,12 +77,19 @@ class StatisticsStack:
 
         return torch.vmap(one, randomness="error")(state, pairs)
 
-    def _perceptrons(self, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]) -> Tensor:
+    def _perceptrons(
+        self,
+        state: State,
+        x: Tensor,
+        z: Tensor,
+        shifts: Sequence[int],
+    ) -> Tensor:
         """A few shifts at a time, so that activations stay in the caches."""
         assert self._layers is not None
         first, _ = self._layers[0]
         weight = state[f"{first}.weight"].transpose(1, 2)  # (networks, sizes of x and z, width)
         samples, size = x.shape[1:]
+        # The part of the first layer that all shifts share.
         from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
         moved = (0, *shifts)
         together = max(1, ROWS_TOGETHER // samples)
@@ -85,6 +99,7 @@ class StatisticsStack:
             rows = z
             if chosen != (0,):
                 rows = torch.cat([z.roll(-shift, 1) for shift in chosen], 1)
+            # Several shifts are one product.
             added = from_x if len(chosen) == 1 else from_x.repeat(1, len(chosen), 1)
             hidden = torch.baddbmm(added, rows, weight[:, size:])
             scores = self._after_first(state, hidden)
@@ -115,6 +130,7 @@ def plain_layers(module: nn.Module) -> Layers | None:
             layers.append((name, None))
         elif isinstance(part, ELEMENTWISE) and layers and layers[-1][1] is None:
             layers[-1] = (layers[-1][0], part)
+        # A flattening layer before the first linear one changes nothing here.
         elif not (isinstance(part, nn.Flatten) and not layers):
             return None
     return layers or None
@@ -122,7 +138,11 @@ def plain_layers(module: nn.Module) -> Layers | None:
 
 @torch.no_grad()
 def held_out_scores(
-    stack: StatisticsStack, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]
+    stack: StatisticsStack,
+    state: State,
+    x: Tensor,
+    z: Tensor,
+    shifts: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
     """Scores in float64, in pieces of a fixed size.
 
@@ -139,6 +159,7 @@ def held_out_scores(
     rows = max(1, ROWS_SCORED // len(x))
     scored = []
     for shift in (0, *shifts):
+        # Whole rows are moved first: pieces would pair only with their own.
         moved = z.roll(-shift, 1) if shift else z
         pieces = []
         for start in range(0, x.shape[1], rows):
