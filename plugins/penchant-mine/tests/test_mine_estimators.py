@@ -115,8 +115,8 @@ def test_sign_plus_noise_has_the_known_information():
 
 
 def test_nothing_is_found_where_there_is_nothing():
-    for seed in range(3):
-        found = estimate("mine", *gaussians(4000, 1, 0.0, seed), seed=seed, **SMALL)
+    for seed in range(2):
+        found = estimate("mine", *gaussians(3000, 1, 0.0, seed), seed=seed, **SMALL)
         assert abs(found.value) < 2 * found.stderr and found.stderr < 0.02
 
 
@@ -152,14 +152,20 @@ def test_doubtful_estimates_warn():
     x, z = gaussians(400, 20, 0.9)
     cut_short = estimate("mine", x, z, **{**SMALL, "steps": 100})
     assert any("still rising" in text for text in cut_short.warnings)
-    wide = {**SMALL, "steps": 400, "network": "statistics-perceptron:widths=[256]"}
+    wide = {
+        **SMALL,
+        "steps": 200,
+        "trainings": 2,
+        "null_trainings": 0,
+        "network": "statistics-perceptron:widths=[256]",
+    }
     by_heart = estimate(
         "mine", *gaussians(400, 20, 0.5), **wide
     )  # 280 training pairs, 10497 weights
     assert by_heart.training > 1.2 * by_heart.value and any(
         "by heart" in text for text in by_heart.warnings
     )
-    enough = estimate("mine", *gaussians(4000, 1, 0.5), **wide)
+    enough = estimate("mine", *gaussians(2000, 1, 0.5), **wide)
     assert not any("by heart" in text for text in enough.warnings)
     crowded = estimate(
         "info-nce",
@@ -318,7 +324,7 @@ HARD = [
 ]
 
 
-def hard_pairs(family, parameter, size, samples=2000):
+def hard_pairs(family, parameter, size, samples=1500):
     if family == "sparse":
         return *sparse(samples, size, parameter, seed=11), correlated_gaussians(1, parameter)
     setting = Setting(size, size)
@@ -345,8 +351,8 @@ def test_no_classical_estimate_misses_silently(name):
 
 @pytest.mark.parametrize("name", ["mine", "info-nce"])
 def test_no_neural_estimate_misses_heavy_tails_or_many_dimensions_silently(name):
-    cases = [case for case in HARD if case[0] in ("student", "sparse")]
-    assert not silent_misses(name, cases, **{**small(name), "steps": 300})
+    cases = [("student", 2.0, 1), ("gaussian", 0.5, 20)]
+    assert not silent_misses(name, cases, **{**small(name), "trainings": 2})
 
 
 @pytest.mark.slow
@@ -371,15 +377,15 @@ def test_heavy_tails_are_ranked_and_said():
 
 def test_two_stated_errors_of_nearest_neighbours_and_bins_cover_the_truth():
     covered = {"ksg": 0, "binned": 0}
-    draws = 40
+    draws = 30
     for seed in range(draws):
-        x, z = gaussians(1000, 3, 0.7, seed)
+        x, z = gaussians(600, 3, 0.7, seed)
         found = estimate("ksg", x, z, seed=seed, shuffles=0)
         covered["ksg"] += abs(found.value - correlated_gaussians(3, 0.7)) < 2 * found.stderr
         found = estimate("binned", x[:, :1], z[:, :1], seed=seed, shuffles=0)
         covered["binned"] += abs(found.value - correlated_gaussians(1, 0.7)) < 2 * found.stderr
-    # 0.85 is three binomial errors below 0.95; before, ksg covered 0.35 and bins 0.05 at 0.9
-    assert covered["ksg"] / draws >= 0.85 and covered["binned"] / draws >= 0.85
+    # 25 of 30 is three binomial errors below 0.95; without their bias ksg covered a third
+    assert min(covered.values()) >= 25
 
 
 def test_a_null_that_was_not_measured_is_none():

@@ -27,6 +27,9 @@ from penchant_mine.numerics.information.statistics_stack import StatisticsStack
 from penchant_mine.numerics.recipes import recipe_from
 
 FEWEST = 50  # pairs: fewer leave no room for three parts
+SAMPLES_MARGIN = 3.0  # nats below the log of the held-out count: e^3 = 20 samples for each e^value
+BATCH_MARGIN = 1.0  # nats below what a batch, or its contrasts, can teach
+EXPONENTIAL = ("mine", "mine-f", "nwj")  # learn from the mean of e^T over a batch
 OVER = (
     "independent networks, each on its own held-out samples, the distance of the null from 0, and "
     "half of what training samples give more than held-out ones"
@@ -212,11 +215,11 @@ def _doubts(
             f"the value was still rising when training stopped after {trained.steps} steps: more "
             "steps would give more"
         )
-    # A gap that is larger than errors and than a tenth of the value.
-    if training - value > max(0.05, 0.1 * abs(value), 3 * stderr):
+    # A gap that is larger than errors and than a twentieth of the value.
+    if training - value > max(0.05, 0.05 * abs(value), 3 * stderr):
         found.append(
             f"training samples give {training:.3g}, held-out samples {value:.3g}: the networks "
-            "learnt samples by heart, and the truth lies between"
+            "learnt samples by heart, and the value is too low"
         )
     if trained.diverged:
         found.append(
@@ -233,21 +236,27 @@ def _ceilings(
     trained: Trained,
     value: float,
 ) -> list[str]:
-    """Is the value within 1 of what samples, or contrasts, can show at most?"""
+    """Is the value near what samples, batches or contrasts can show at most?"""
     found = []
-    # A lower bound from n samples cannot be trusted much beyond log n.
+    # The error of log E e^T grows with e^value over the number of samples.
     count = trained.held_out_count
     ceiling = math.log(count)
-    if value > ceiling - 1:
+    if value > ceiling - SAMPLES_MARGIN:
         found.append(
             f"the value is near log({count}) = {ceiling:.3g} or above: more than held-out samples "
             "can vouch for"
         )
+    # The same holds for the batches that networks learn from.
+    pairs = options.batch * options.shifts
+    if options.name in EXPONENTIAL and value > math.log(pairs) - BATCH_MARGIN:
+        found.append(
+            f"the value is near log({pairs}) = {math.log(pairs):.3g}, of the marginal pairs a "
+            "step: a larger batch or more shifts may give more"
+        )
     if options.name == "info-nce":
         contrasts = min(options.marginals, count - 1)
         most = math.log(1 + contrasts)
-        if value > most - 1:
-            found.append(
-                f"the value is near its largest possible, log({1 + contrasts}) = {most:.3g}"
-            )
+        if value > most - BATCH_MARGIN:
+            text = f"the value is near its largest possible, log({1 + contrasts}) = {most:.3g}"
+            found.append(text)
     return found

@@ -104,11 +104,8 @@ def _sweep(result: penchant.Result) -> Figure:
     for axes in (left, right):
         axes.set_xscale("symlog", linthresh=float(positive.min()) if len(positive) else 1.0)
         axes.set_xlabel("beta")
-    left.axhline(
-        0,
-        color=FAINT,
-        linewidth=0.8,
-    )
+    # The upper bound may be a hundred times the lower one, which may be 0 or below.
+    left.set_yscale("symlog", linthresh=1.0)
     left.set_ylabel("I(X; Z), nats")
     right.set_ylabel("misclassified, %")
     figure.legend(loc="outside lower center", ncols=3)
