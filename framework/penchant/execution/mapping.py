@@ -104,7 +104,7 @@ def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]
     context = outer._for_shard(shard.scope)
     for name, array in setup.shared.items():
         # A copy each: a shard that writes to it changes no other's numbers.
-        tensor = torch.as_tensor(array).to(outer.device, copy=True)
+        tensor = torch.as_tensor(array, device="cpu").to(outer.device, copy=True)
         context.shared = {**context.shared, name: tensor}
     with policy(str(outer.device), context.warn):
         answer = shard.function(context, shard.item)

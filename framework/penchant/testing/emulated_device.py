@@ -310,12 +310,19 @@ def _register() -> None:
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
     _setup_privateuseone_for_python_backend(NAME)
+    module = torch.get_device_module(NAME)
+    # Its random numbers are the host's, which torch seeds by itself.
+    module._is_in_bad_fork = lambda: False
+    module.manual_seed_all = module.manual_seed = lambda seed: None
+
+
+# At once: autograd does not know a device that comes after its first backward pass.
+_register()
 
 
 @contextlib.contextmanager
 def emulated_device() -> Iterator[Counts]:
     """A device called "emulated" for what runs inside; yields what is counted there."""
-    _register()
     put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
     before = torch.__future__.get_overwrite_module_params_on_conversion()
     counts = Counts()
