@@ -83,6 +83,7 @@ class Context:
     @functools.cached_property
     def options(self) -> Any:
         """Options of the component whose code runs, arrays read."""
+        # Without an owner the code that runs is the probe's.
         owner = self._scope.owner
         if owner is None:
             return with_arrays(self._job.probe.component)
@@ -138,6 +139,7 @@ class Context:
         """This context in another scope; what depends on the scope is made anew."""
         other = copy.copy(self)
         other._scope = scope
+        # Both are cached properties: the copy must not inherit what was made for the old scope.
         for name in ("architecture", "options"):
             other.__dict__.pop(name, None)
         return other
@@ -146,6 +148,7 @@ class Context:
         """The context of a shard: data and networks are shared with others, warnings are not."""
         context = self._in(scope)
         context._inside = True
+        # Shards inside a shard are done where it runs: workers start no workers.
         context._pool = pools.SerialPool()
         context._counts = {"shards": 0}
         context.warnings = []
@@ -155,7 +158,8 @@ class Context:
 
     def _used_architecture(self, text: str) -> Any:
         entry = parse_component(text)
-        offer = self._used("architecture", entry.pop("name"))
+        name = entry.pop("name")
+        offer = self._used("architecture", name)
         return offer.component.bind(entry, f"context.scope({text!r})")
 
     def _used(self, kind: str, name: str) -> Any:
@@ -187,8 +191,15 @@ class Context:
 
     def _load(self, choice: Choice) -> Any:
         name = choice.component.name
+        # Of the seed and the name alone: every probe of a run sees the same samples.
         generator = self._generator("dataset", name)
-        data = loaded(choice, generator, seed=self.seed, device=self.device, dtype=self.dtype)
+        data = loaded(
+            choice,
+            generator,
+            seed=self.seed,
+            device=self.device,
+            dtype=self.dtype,
+        )
         for convention, text in data.conventions.items():
             self.conventions[f"{name}: {convention}"] = text
         for warning in data.warnings:
@@ -202,6 +213,7 @@ class Context:
         component = self._scope.architecture or (choice and choice.component)
         if component is None:
             raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
+        # What the scope does not replace comes from the dataset, else from the settings.
         shape, outputs = self._scope.shape, self._scope.outputs
         if shape is None:
             shape = self.data.shape if self._job.dataset else self._job.settings.shape
@@ -223,7 +235,9 @@ class Context:
         architecture = self.architecture
         if outputs is not None:
             architecture = architecture.with_outputs(outputs)
-        return architecture(index).to(self.device, self.dtype).eval()
+        # Drawn on the host and moved then: the same numbers on every device.
+        network = architecture(index)
+        return network.to(self.device, self.dtype).eval()
 
     def _given(self) -> Any:
         """The network that training begins with: number 0, or the user's own."""
@@ -243,6 +257,7 @@ class Context:
         training of its own.
         """
         choice = self._job.architecture
+        # A network of the user's own is measured as it is, unless this probe asks for training.
         if choice is not None and choice.is_one_network:
             if not self._job.probe.trains_further:
                 self.conventions["network"] = "the user's own, as it is: not trained"
@@ -266,6 +281,7 @@ class Context:
         return self._best_rate(self.training, self._finished)
 
     def _checkpoints(self, training: Training) -> Checkpoints:
+        # Neither name nor seed depend on the probe: jobs that share a training share its network.
         name = training_name(self._job.network_key, training)
         return Checkpoints(
             self._folder / "networks" / name,
@@ -277,7 +293,8 @@ class Context:
 
     def _finished(self, training: Training) -> tuple[Any, Any]:
         """The network at the end of the job's training, and the samples it is judged on."""
-        *_, (_, network) = self._checkpoints(training).states(self._given, None)
+        states = self._checkpoints(training).states(self._given, None)
+        *_, (_, network) = states
         return network, self.data.test
 
     def _best_rate(self, training: Training, finished: Finished) -> Training:
@@ -327,6 +344,7 @@ class Context:
         from penchant_numerics.trainer import Trainer
 
         def finished(training: Training) -> tuple[Any, Any]:
+            # A copy for every rate: all of them begin with the same weights.
             other = copy.deepcopy(network)
             Trainer(other, samples, training, seed=seed).run()
             return other, test
@@ -335,6 +353,7 @@ class Context:
 
     def _warn_if_at_chance(self, network: Any, samples: Any) -> None:
         """Say so where a training learnt nothing."""
+        # Nothing was to be learnt in zero steps.
         if self.training is not None and self.training.steps != 0:
             text = learnt_nothing(network, samples)
             if text:
@@ -358,8 +377,10 @@ class Context:
         several = len(chosen[role]) > 1
         found = []
         for number, choice in enumerate(chosen[role]):
+            # Its own scope: `context.options` are the estimator's while its code runs.
             scope = attrs.evolve(self._scope, owner=(role, number))
-            found.append(BoundEstimator(choice, self._in(scope), several=several))
+            context = self._in(scope)
+            found.append(BoundEstimator(choice, context, several=several))
         return tuple(found)
 
     # Shards.
@@ -394,14 +415,17 @@ class Context:
         if networks is not None:
             items = ranges(networks, a_shard)
         assert items is not None
+        # Refused here, before a worker fails to find it.
         if self._pool.workers > 1:
             check_sendable(function)
         arrays, digest = shared_arrays(shared)
         shards = []
         for item in items:
+            # Numbered through all maps of the job: the number names the shard's file.
             number = self._counts["shards"]
             self._counts["shards"] += 1
-            shards.append(Shard(number, function, json_like(item, function), self._scope))
+            sent = json_like(item, function)
+            shards.append(Shard(number, function, sent, self._scope))
         return mapped(self, shards, arrays, digest)
 
     # Random numbers, progress, warnings.
@@ -417,21 +441,28 @@ class Context:
     def _generator(self, *keys: Any) -> Any:
         import torch
 
-        return torch.Generator(device="cpu").manual_seed(derive(self.seed, *keys))
+        seed = derive(self.seed, *keys)
+        return torch.Generator(device="cpu").manual_seed(seed)
 
     def progress(self, total: int, what: str) -> Callable[[int], None]:
         """Report progress: call what this returns with how many are done."""
-        return lambda done: self._tell(what, done, total)
+
+        def tell(done: int) -> None:
+            self._tell(what, done, total)
+
+        return tell
 
     def _tell(self, what: str, done: int, total: int) -> None:
         """Tell how far the job is, from wherever it runs, a few times a second."""
         now = time.monotonic()
+        # The last report of a count is always told, so that it ends at its total.
         if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
             return
         self._told = now
         message = {"job": self._job.id, "what": what, "done": done, "total": total}
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
+        # In this process the listeners are at hand; a worker tells its parent.
         if self._notify is not None:
             self._notify("penchant_progress", **message)
         else:

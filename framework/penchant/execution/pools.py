@@ -60,6 +60,7 @@ class SerialPool:
     workers = 1
 
     def __init__(self, options: Any = None, workers: int = 1, threads: int = 1) -> None:
+        # Called like every executor; in one process there is nothing to choose.
         self.listener: Callable[[Any], None] | None = None
 
     def map(self, function: Callable[..., Any], setup: Any, items: Sequence[Any]) -> Iterator[Any]:
@@ -73,7 +74,8 @@ class SerialPool:
         Yields:
             What the function returned.
         """
-        return (function(setup, item, 0) for item in items)
+        for item in items:
+            yield function(setup, item, 0)
 
     def unordered(
         self, function: Callable[..., Any], setup: Any, items: Sequence[Any]
@@ -117,6 +119,7 @@ class ProcessPool:
         Yields:
             What the function returned.
         """
+        # Answers that came before their turn wait here.
         waiting: dict[int, Any] = {}
         following = 0
         for position, answer in self.unordered(function, setup, items):
@@ -138,6 +141,7 @@ class ProcessPool:
         Yields:
             The position of an item, and what the function returned.
         """
+        # Pickled once: every worker is sent the same bytes, and knows them again.
         mapped = _Map(function, pickle.dumps(setup), list(items))
         try:
             while mapped.left:
@@ -162,6 +166,7 @@ class ProcessPool:
 
     def _collect(self, mapped: _Map) -> None:
         """Wait until a worker answers; an answer goes to the map that asked for it."""
+        # Another map of this pool may have taken this one's answers already.
         if mapped.failure is None and not mapped.answers:
             busy = {}
             for worker in self._workers.values():
@@ -178,7 +183,8 @@ class ProcessPool:
     def _bury(self, workers: Iterable[_Worker]) -> None:
         """Notice workers that died while a child of theirs holds their pipe open."""
         for worker in workers:
-            if worker.process.exitcode is not None and worker.mapped is not None:
+            dead = worker.process.exitcode is not None
+            if dead and worker.mapped is not None:
                 self._replace(worker, worker.mapped, worker.item)
 
     def _hear(self, worker: _Worker) -> None:
@@ -190,6 +196,7 @@ class ProcessPool:
         except (EOFError, OSError):
             self._replace(worker, mapped, item)
             return
+        # A report on the way: the worker is still busy.
         if outcome == "told":
             if self.listener is not None:
                 self.listener(answer[0])
@@ -199,6 +206,7 @@ class ProcessPool:
             text, details, expected = answer
             mapped.failure = Error(text) if expected else RemoteError(text, details)
             return
+        # An item that answers is not the one that kills; what died before it did so by chance.
         mapped.strikes[item] = 0
         mapped.answers.append((item, pickle.loads(answer[0])))
 
@@ -211,13 +219,16 @@ class ProcessPool:
             mapped.waiting.appendleft(item)
             return
         how = f"exit code {code}"
+        # A negative exit code is the number of the signal that ended the process.
         if code is not None and code < 0:
             how = f"signal {signal.Signals(-code).name}"
-        text = f"shard {item} killed {STRIKES} workers in a row (last: {how})"
-        mapped.failure = WorkersDiedError(f"{text}; out of memory? try fewer workers", item)
+        found = f"shard {item} killed {STRIKES} workers in a row (last: {how})"
+        text = f"{found}; out of memory? try fewer workers"
+        mapped.failure = WorkersDiedError(text, item)
 
     def _abandon(self, mapped: _Map) -> None:
         """Stop workers that are busy with a map whose answers nobody waits for any more."""
+        # There is no way to take an item back: only the end of its process stops it.
         for index, worker in list(self._workers.items()):
             if worker.mapped is mapped:
                 worker.stop(patience=0.0)
@@ -241,7 +252,8 @@ class _Map:
         self.setup = setup
         self.items = items
         self.left = len(items)
-        self.waiting = collections.deque(range(len(items)))
+        numbers = range(self.left)
+        self.waiting = collections.deque(numbers)
         self.answers: collections.deque[tuple[int, Any]] = collections.deque()
         self.strikes: collections.Counter[int] = collections.Counter()
         self.failure: Exception | None = None
@@ -255,11 +267,15 @@ class _Worker:
         self.item = 0
         self.mapped: _Map | None = None
         self.setup: bytes | None = None
+        # Spawned, not forked: threads of torch and CUDA do not survive a fork.
         context = multiprocessing.get_context("spawn")
         self.connection, child = context.Pipe()
         self.process = context.Process(
-            target=serve, args=(child, index, threads), name=f"penchant-{index}"
+            target=serve,
+            args=(child, index, threads),
+            name=f"penchant-{index}",
         )
+        # Libraries read their number of threads when they are loaded.
         count = str(threads)
         with _plain_main(), _environment(OMP_NUM_THREADS=count, OPENBLAS_NUM_THREADS=count):
             self.process.start()
@@ -271,12 +287,14 @@ class _Worker:
         self.mapped = mapped
         self.item = item
         self.setup = mapped.setup
+        task = (mapped.function, mapped.items[item])
         # A worker that died in the meantime is noticed when its answer is awaited.
         with contextlib.suppress(OSError):
-            self.connection.send((setup, pickle.dumps((mapped.function, mapped.items[item]))))
+            self.connection.send((setup, pickle.dumps(task)))
 
     def stop(self, patience: float = 1.0) -> int | None:
         """End the process, by force where it does not leave by itself; returns its exit code."""
+        # A worker leaves when its pipe closes.
         self.connection.close()
         self.process.join(patience)
         if self.process.exitcode is None:
@@ -353,8 +371,11 @@ def _answer(task: bytes, setup: Any, index: int) -> tuple[Any, ...]:
 
 
 def _failure(error: BaseException) -> tuple[Any, ...]:
+    # Sent as text: an exception of the user's own need not survive pickling.
     expected = isinstance(error, Error)
-    text = str(error) if expected else f"{type(error).__name__}: {error}"
+    text = str(error)
+    if not expected:
+        text = f"{type(error).__name__}: {error}"
     return ("failed", text, traceback.format_exc(), expected)
 
 

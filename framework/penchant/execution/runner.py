@@ -79,7 +79,9 @@ def run_experiment(
 def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     """The executor that was asked for; without one, processes where every job can be sent."""
     settings = experiment.settings
-    reason = next((text for text in map(serial_reason, jobs) if text), "")
+    # One job that cannot be sent keeps the whole run in this process.
+    reasons = map(serial_reason, jobs)
+    reason = next(filter(None, reasons), "")
     workers = settings.workers or os.cpu_count() or 1
     name = settings.executor
     if name is None:
@@ -88,7 +90,9 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     if reason and name != "serial":
         raise Error(f"{reason}, or use the executor serial")
     start = resolve(executor.target, f"executor {name!r}")
-    return start(executor(), 1 if name == "serial" else workers, settings.threads)
+    if name == "serial":
+        workers = 1
+    return start(executor(), workers, settings.threads)
 
 
 def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any) -> Run:
@@ -100,7 +104,9 @@ def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job]
             reason = serial_reason(job)
             if reason:
                 notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
-    run = _begun(experiment, folder, jobs, {job.id for job in waiting})
+    unfinished = {job.id for job in waiting}
+    run = _begun(experiment, folder, jobs, unfinished)
+    # Listeners hear what workers report as well as what happens here.
     notify = _notifier(plugins)
     pool.listener = lambda message: notify("penchant_progress", **message)
     notify("penchant_run_started", run=run)
@@ -108,6 +114,7 @@ def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job]
         for job, result in _results(waiting, notes, run, pool, notify):
             run.mark(job.id, result.status)
             notify("penchant_job_finished", run=run, job=job, result=result)
+        # Also of jobs that were done before: a run may have been stopped while it drew.
         if experiment.settings.figures:
             for job in jobs:
                 draw_missing(run.place(job.id))
@@ -125,7 +132,12 @@ def _begun(experiment: Experiment, folder: Path, jobs: list[Job], waiting: set[s
     entries = []
     for job in jobs:
         status = "pending" if job.id in waiting else "done"
-        entry = {"id": job.id, "status": status, "labels": job.labels, "path": f"jobs/{job.id}"}
+        entry = {
+            "id": job.id,
+            "status": status,
+            "labels": job.labels,
+            "path": f"jobs/{job.id}",
+        }
         entries.append(entry)
     settings = experiment.settings
     record = {
@@ -167,7 +179,8 @@ def _results(
     A job that killed its workers before is always given to a worker: it would kill this process.
     """
     dangerous = [job for job in waiting if job.record.get("killed_workers")]
-    if pool.workers > 1 and (len(waiting) >= pool.workers or dangerous):
+    enough = len(waiting) >= pool.workers
+    if pool.workers > 1 and (enough or dangerous):
         yield from _spread(waiting, notes, run, pool)
         return
     for job in waiting:
@@ -183,13 +196,16 @@ def _spread(
     left = list(waiting)
     for job in left:
         run.mark(job.id, "running")
+    # A death ends the pool's map; what is left goes into another one.
     while left:
         batch = list(left)
         setup = JobSetup(batch, run.folder, notes)
         try:
             for number, _ in pool.unordered(run_spread_job, setup, range(len(batch))):
-                left.remove(batch[number])
-                yield batch[number], run.result(batch[number].id, arrays=False)
+                job = batch[number]
+                left.remove(job)
+                # The worker wrote the result; its arrays are nobody's concern here.
+                yield job, run.result(job.id, arrays=False)
         except WorkersDiedError as error:
             job = batch[error.item]
             left.remove(job)
@@ -221,10 +237,12 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
         How it ended.
     """
     job = setup.jobs[number]
-    if not still_to_do(setup.folder, [job])[0]:
+    waiting, _ = still_to_do(setup.folder, [job])
+    if not waiting:
         return "done"  # before another job killed its workers
     note = setup.notes.get(job.id, "")
-    return run_job(job, setup.folder, worker=worker, note=note).status
+    result = run_job(job, setup.folder, worker=worker, note=note)
+    return result.status
 
 
 def run_job(
@@ -255,7 +273,7 @@ def run_job(
         attempt.measure(job, folder, pool, notify, worker)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     except (Error, TypeError, ValueError, MemoryError) as problem:
-        # What cannot be stored is a failure of this job, not of the run.
+        # What cannot be stored is a failure of this job, not of the run; a full disk is not.
         if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
             raise
         attempt.failed(problem)
@@ -268,7 +286,8 @@ def run_job(
 def _finish(job: Job, place_of_job: Path, result: Result) -> None:
     """What comes after a result is safe: figures, and shards that are not needed any more."""
     target = type(job.probe.component).figures
-    if target and job.settings.figures and not is_drawn(place_of_job):
+    wanted = target and job.settings.figures
+    if wanted and not is_drawn(place_of_job):
         problem = draw(place_of_job, target, result)
         if problem:
             keep_warning(place_of_job, result, problem)
@@ -300,11 +319,13 @@ class _Attempt:
             ):
                 context = Context(job, folder, pool=pool, notify=notify, worker=worker)
                 self.found = _measure(job, context)
+                # Read while the policy is in force: outside it the flags are the caller's.
                 self.extra = {**_inputs(context), "policy": flags()}
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # not even sys.exit in a probe ends the run
             self.failed(problem)
+        # What was warned of before a failure may well explain it.
         if context is not None:
             texts.extend(context.warnings)
             self.conventions = context.conventions
@@ -314,17 +335,21 @@ class _Attempt:
         self.found = Result()
         self.error = f"{type(problem).__name__}: {problem}"
         self.details = "".join(traceback.format_exception(problem))
+        # What a user can mend needs no traceback; a worker's error brings its own.
         if isinstance(problem, (Error, TimeLimitError)):
-            self.error, self.details = str(problem), None
+            self.error = str(problem)
+            self.details = None
         elif isinstance(problem, RemoteError):
-            self.error, self.details = str(problem), problem.details
+            self.error = str(problem)
+            self.details = problem.details
 
     def keep(self, job: Job, folder: Path, seconds: float) -> Result:
         """Write what came out."""
         texts = [*self.texts, *self.found.warnings]
+        once = dict.fromkeys(texts)  # in the order in which they came
         found = attrs.evolve(
             self.found,
-            warnings=tuple(dict.fromkeys(texts)),
+            warnings=tuple(once),
             conventions={**self.conventions, **self.found.conventions},
         )
         return _keep(
@@ -361,6 +386,7 @@ def _keep(
         "traceback": details,
         "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
     }
+    # The mark is of this attempt: a job that has ended since is not dangerous any more.
     record.pop("killed_workers", None)
     if killed:
         record["killed_workers"] = True
@@ -372,8 +398,10 @@ def _keep(
         (place_of_job / "failure.json").unlink(missing_ok=True)
         return result
     # A good result of before is kept: this failure stands beside it.
-    good = (place_of_job / "result.json").is_file() and not _has_failed(place_of_job)
-    return write_result(place_of_job, found, "failure.json" if good else "result.json")
+    stored = (place_of_job / "result.json").is_file()
+    good = stored and not _has_failed(place_of_job)
+    name = "failure.json" if good else "result.json"
+    return write_result(place_of_job, found, name)
 
 
 def _has_failed(place_of_job: Path) -> bool:
@@ -386,13 +414,15 @@ def _has_failed(place_of_job: Path) -> bool:
 @contextlib.contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
     """Raise in the middle of whatever runs when the time is over."""
+    # Signals reach the main thread only, and not every system has timers.
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if seconds is None or not able:
         yield
         return
 
     def over(signum: int, frame: Any) -> None:
-        raise TimeLimitError(f"the job took longer than its time_limit of {seconds:g} seconds")
+        limit = f"time_limit of {seconds:g} seconds"
+        raise TimeLimitError(f"the job took longer than its {limit}")
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -406,13 +436,16 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
     what = f"probe {job.probe.component.name!r}"
+    component = job.probe.component
     if job.architecture is not None:
         context.architecture.check()
-    _check_needs(type(job.probe.component).needs, context, what)
-    result = resolve(job.probe.component.target, what)(context.options, context)
+    _check_needs(type(component).needs, context, what)
+    measure = resolve(component.target, what)
+    result = measure(context.options, context)
     if not isinstance(result, Result):
         raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
     result.check()
+    # Advice that only what happened can give: a job with several shards spreads by itself.
     cores = os.cpu_count() or 1
     if context._counts["shards"] == 1 and cores > job.settings.threads:
         context.warn(f"the job has a single shard: --threads {cores} would use more cores")
@@ -427,13 +460,16 @@ def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
-        shape = context.architecture.shape if context.has("architecture") else context.data.shape
+        source: Any = context.architecture if context.has("architecture") else context.data
+        shape = source.shape
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
-    if "scalar-output" in needs and context.architecture.outputs > 2:
-        found = f"found {context.architecture.outputs} outputs"
-        raise Error(f"{what} needs one output or two logits, {found}; set outputs = 1")
+    if "scalar-output" in needs:
+        outputs = context.architecture.outputs
+        if outputs > 2:
+            found = f"found {outputs} outputs"
+            raise Error(f"{what} needs one output or two logits, {found}; set outputs = 1")
 
 
 def _inputs(context: Context) -> dict[str, Any]:

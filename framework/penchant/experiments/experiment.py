@@ -37,17 +37,23 @@ class Experiment:
         jobs: list[Job] = []
         for probe in self.probes:
             jobs.extend(self._jobs(probe, device_type))
-        names = [job.labels.get("dataset", "") for job in jobs]
-        order = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        jobs.sort(key=lambda job: order[job.labels.get("dataset", "")])
-        if len({job.id for job in jobs}) < len(jobs):
+        # Datasets in the order in which they are first met; the sort keeps the order of the rest.
+        order: dict[str, int] = {}
+        for job in jobs:
+            order.setdefault(_dataset_label(job), len(order))
+        jobs.sort(key=lambda job: order[_dataset_label(job)])
+        names = {job.id for job in jobs}
+        if len(names) < len(jobs):
             cure = "give one of them other options or a label"
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
     def _jobs(self, probe: ProbeChoice, device_type: str) -> Iterator[Job]:
+        # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
-            probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
+            probe.axes["architecture"],
+            probe.axes["dataset"],
+            self.settings.seeds,
         )
         for architecture, dataset, seed in grid:
             yield make_job(
@@ -58,6 +64,11 @@ class Experiment:
                 seed=seed,
                 device_type=device_type,
             )
+
+
+def _dataset_label(job: Job) -> str:
+    label: str = job.labels.get("dataset", "")
+    return label
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -101,24 +112,31 @@ class _Builder:
         """Everything, in the order in which a reader would check it."""
         settings = self.settings()
         known = {axis: self.choices(axis) for axis in AXES}
+        # Also where no probe trains: a mistake in it is told before anything runs.
         Training.bind(self._training(), f"{self.where}, training")
         entries = self.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
         probes = []
         for index, entry in enumerate(entries):
-            probes.append(self.probe(entry, known, f"{self.where}, probes[{index}]"))
+            place = f"{self.where}, probes[{index}]"
+            probes.append(self.probe(entry, known, place))
         self.check_used(known, probes)
         return Experiment(settings, tuple(probes), self.raw)
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
-        known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
-        for key in self.raw:
+        fields = {field.name for field in attrs.fields(Settings)}
+        known = fields | set(_TABLES)
+        own = {}
+        for key, value in self.raw.items():
             if key not in known:
-                raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
-        own = {key: value for key, value in self.raw.items() if key not in _TABLES}
+                near = suggestion(key, known)
+                raise Error(f"unknown key {key!r}{near} ({self.where})")
+            if key not in _TABLES:
+                own[key] = value
         settings: Settings = Settings.bind(own, self.where)
+        # What no single option's bounds can say.
         seeds = list(settings.seeds)
         if not seeds:
             raise Error(f"expected at least one seed, found none ({self.where}, seeds)")
@@ -137,15 +155,15 @@ class _Builder:
                 if label in taken:
                     continue
                 able = [probe.label for probe in probes if type(probe.component).takes(axis)]
-                cure = (
-                    f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
-                    if able
-                    else (f"none of the probes takes a {axis}")
-                )
+                cure = f"none of the probes takes a {axis}"
+                if able:
+                    selected = f"{axis}s = [{label!r}]"
+                    cure = f"{able[0]} takes it only when selected: {selected}"
                 raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
 
     def _training(self) -> Mapping[str, Any]:
-        return self.table(self.raw.get("training", {}), f"{self.where}, training")
+        given = self.raw.get("training", {})
+        return self.table(given, f"{self.where}, training")
 
     def table(self, value: Any, where: str) -> Mapping[str, Any]:
         """A table, or an Error."""
@@ -162,15 +180,17 @@ class _Builder:
             raise Error(f"{key} must be a list of tables ([[{key}]]), found {kind} {place}")
         found = []
         for index, each in enumerate(value):
-            found.append(self.table(each, f"{self.where}, {key}[{index}]"))
+            place = f"{self.where}, {key}[{index}]"
+            found.append(self.table(each, place))
         return found
 
     def offer(self, kind: str, entry: Mapping[str, Any], where: str) -> Offer:
         """The component that an entry names."""
         name = entry.get("name")
+        place = f"{where}.name"
         if not isinstance(name, str):
-            raise Error(f"expected a name of an installed {kind}, found {name!r} ({where}.name)")
-        return self.plugins.find(kind, name, f"{where}.name")
+            raise Error(f"expected a name of an installed {kind}, found {name!r} ({place})")
+        return self.plugins.find(kind, name, place)
 
     def choices(self, kind: str) -> dict[str, Choice]:
         """The architectures or datasets of the experiment, by label."""
@@ -179,15 +199,18 @@ class _Builder:
         for index, entry in enumerate(self.tables(f"{kind}s")):
             where = f"{self.where}, {kind}s[{index}]"
             offer = self.offer(kind, entry, where)
-            label = _text(entry.get("label", offer.component.name), f"{where}.label")
+            given = entry.get("label", offer.component.name)
+            label = _text(given, f"{where}.label")
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
             weights = entry.get("weights") if kind == "architecture" else None
             if weights is not None:
                 weights = _existing_file(weights, f"{where}.weights")
+            # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
-            found[label] = Choice(offer.component.bind(options, where), offer, label, weights)
+            component = offer.component.bind(options, where)
+            found[label] = Choice(component, offer, label, weights)
         return found
 
     def probe(
@@ -197,44 +220,48 @@ class _Builder:
         offer = self.offer("probe", entry, where)
         cls: Any = offer.component
         preset = self.preset(cls, entry, where)
-        options = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
-        for name, value in preset.items():
-            if name not in ("estimators", "training"):
-                options.setdefault(name, value)
+        # What it is measured on, and how networks are trained for it.
         axes = {kind: self.axis(cls, kind, entry, known[kind], where) for kind in AXES}
         own_training = self.table(entry.get("training", {}), f"{where}.training")
         self.check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         estimators = self.estimators(cls, preset.get("estimators", {}), entry, where)
-        component = cls.bind(options, where)
+        component = cls.bind(_options(entry, preset), where)
+        label = _text(entry.get("label", cls.name), f"{where}.label")
+        preset_name = _text(entry.get("preset", "quick"), f"{where}.preset")
+        training = self.training(cls, preset, own_training, where)
+        used = self.used([component, *_components(estimators)], where)
         return ProbeChoice(
             component,
             offer,
-            _text(entry.get("label", cls.name), f"{where}.label"),
-            preset=_text(entry.get("preset", "quick"), f"{where}.preset"),
+            label,
+            preset=preset_name,
             estimators=estimators,
-            training=self.training(cls, preset, own_training, where),
+            training=training,
             trains_further=bool(own_training),
-            used=self.used([component, *_components(estimators)], where),
+            used=used,
             axes=axes,
         )
 
     def preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """The preset that an entry names; `quick` where it names none."""
-        name = _text(entry.get("preset", "quick"), f"{where}.preset")
+        place = f"{where}.preset"
+        name = _text(entry.get("preset", "quick"), place)
         if name in cls.presets:
             return cls.presets[name]
+        # A class of the user's own need not declare any.
         if name == "quick" and not cls.presets:
             return {}
         near = suggestion(name, cls.presets)
-        raise Error(f"{cls.name} has no preset {name!r}{near} ({where}.preset)")
+        raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
     def check_training(self, cls: type[Probe], given: Mapping[str, Any], where: str) -> None:
         """A training given to a probe that does not train was meant for something."""
         if given and not cls.trains():
             listed = ", ".join(given)
-            raise Error(f"{cls.name} does not train, found training ({listed}) ({where}.training)")
+            found = f"found training ({listed})"
+            raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
     def training(
         self,
@@ -257,8 +284,9 @@ class _Builder:
         found = {}
         for component in components:
             for name in _used_names(component):
-                kinds = [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]
-                for kind in kinds:
+                kinds = [kind for kind in AXES if self.plugins.has(kind, name)]
+                # An unknown name is looked for among datasets, so that the message lists them.
+                for kind in kinds or ["dataset"]:
                     place = f"{where}: {component.name} uses it"
                     found[kind, name] = self.plugins.find(kind, name, place)
         return found
@@ -278,6 +306,7 @@ class _Builder:
             if labels:
                 raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({where}.{key})")
             return (None,)
+        # Without a selection a probe gets everything it needs, and nothing it merely accepts.
         if labels is None:
             if kind not in cls.needs:
                 return (None,)
@@ -297,23 +326,28 @@ class _Builder:
         self, cls: type[Probe], preset: Mapping[str, Any], entry: Mapping[str, Any], where: str
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
-        given = self.table(entry.get("estimators", {}), f"{where}.estimators")
+        where = f"{where}.estimators"
+        given = self.table(entry.get("estimators", {}), where)
         for role in given:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
-                raise Error(f"{cls.name} has no role {role!r}{near} ({where}.estimators)")
+                raise Error(f"{cls.name} has no role {role!r}{near} ({where})")
         chosen = {}
         for role, default in cls.roles.items():
+            place = f"{where}.{role}"
+            # A default that is a list says that the probe takes several.
             several = isinstance(default, (list, tuple))
-            value = given.get(role, preset.get(role, default))
-            if isinstance(value, (list, tuple)) and not several:
-                found = f"found {len(value)} ({where}.estimators.{role})"
+            preferred = preset.get(role, default)
+            value = given.get(role, preferred)
+            is_list = isinstance(value, (list, tuple))
+            if is_list and not several:
+                found = f"found {len(value)} ({place})"
                 raise Error(f"{cls.name} takes one estimator for {role}, {found}")
-            entries = value if isinstance(value, (list, tuple)) else [value]
+            entries = value if is_list else [value]
+            # A table without a name sets options of the default.
             fallback = None if several else default
-            place = f"{where}.estimators.{role}"
-            offers = [self.estimator(role, each, fallback, place) for each in entries]
-            chosen[role] = _with_labels(offers)
+            choices = [self.estimator(role, each, fallback, place) for each in entries]
+            chosen[role] = _with_labels(choices)
         return chosen
 
     def estimator(self, role: str, entry: Any, default: str | None, where: str) -> Choice:
@@ -323,12 +357,15 @@ class _Builder:
         named = {"name": default} if default else {}
         entry = {**named, **self.table(entry, where)}
         offer = self.offer("estimator", entry, where)
+        name = offer.component.name
         found = role_of(offer.component)
         if found is None or found.name != role:
-            has = f"{offer.component.name!r} has the role {found and found.name}"
-            raise Error(f"{has}, expected {role}: {', '.join(self._fitting(role))} ({where})")
+            has = f"{name!r} has the role {found and found.name}"
+            fitting = ", ".join(self._fitting(role))
+            raise Error(f"{has}, expected {role}: {fitting} ({where})")
         options = {key: value for key, value in entry.items() if key != "name"}
-        return Choice(offer.component.bind(options, where), offer, offer.component.name)
+        component = offer.component.bind(options, where)
+        return Choice(component, offer, name)
 
     def _fitting(self, role: str) -> list[str]:
         names = []
@@ -339,14 +376,27 @@ class _Builder:
         return names
 
 
+def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+    """A probe's options: the entry's own, and where it gives none the preset's."""
+    options = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
+    for name, value in preset.items():
+        if name not in ("estimators", "training"):
+            options.setdefault(name, value)
+    return options
+
+
 def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
-    return [choice.component for choice in itertools.chain(*estimators.values())]
+    found: list[Any] = []
+    for chosen in estimators.values():
+        found.extend(choice.component for choice in chosen)
+    return found
 
 
 def _used_names(component: Any) -> list[str]:
     """What a component says it uses; an option in braces is the name that it holds."""
     names = []
     for name in type(component).uses:
+        # "{network}": the option `network` holds text such as "mlp:widths=[64]".
         if name.startswith("{"):
             value = getattr(component, name.strip("{}"))
             name = parse_component(value)["name"] if value else ""
@@ -371,6 +421,7 @@ def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> N
     """A probe over fresh networks has no use for one definite network."""
     if choice is None or not choice.is_one_network or cls.one_network:
         return
+    # Silently drawing others instead would answer another question.
     if choice.weights is not None:
         found = f"the weights {choice.weights!r} would not be used"
         raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
@@ -399,6 +450,7 @@ def _length(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]
     other = {"epochs": "steps", "steps": "epochs"}
     found = dict(given)
     for key in given:
+        # Both would be refused, although only one of them is the user's.
         replaced = other.get(key, "")
         if replaced in base and replaced not in given:
             found[replaced] = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -52,7 +51,9 @@ class Choice:
             "plugin": self.offer.distribution,
             "version": self.offer.version,
         }
-        return {**record, "weights": self.weights} if self.weights else record
+        if self.weights:
+            record["weights"] = self.weights
+        return record
 
     @functools.cached_property
     def content(self) -> dict[str, str]:
@@ -61,39 +62,50 @@ class Choice:
         What cannot be identified is given a hash that nothing else has.
         """
         found: dict[str, str] = {}
-        for name, metadata, value in _options(self.component):
-            place = f"{self.component.name}.{name}"
+        component = self.component
+        # Options that hold the user's own objects and arrays.
+        for name, metadata, value in _options(component):
+            place = f"{component.name}.{name}"
             if metadata["target"]:
                 found[place] = _object_hash(value, name)
             elif metadata["array"] and value is not None:
                 array = read_array(value, place) if isinstance(value, str) else value
                 found[place] = content_hash(array)[:32]
+        # Files, which change without anybody changing a name.
         if self.weights:
             found[f"{self.label}.weights"] = _file_hash(Path(self.weights))
-        if isinstance(self.component, Dataset):
-            for path in self.component.files():
-                found[f"file {Path(path).name}"] = _file_hash(Path(path))
-        target = type(self.component).target
+        if isinstance(component, Dataset):
+            for text in component.files():
+                path = Path(text)
+                found[f"file {path.name}"] = _file_hash(path)
+        # Code of a class written in a script; what a plugin names by text has its version.
+        target = type(component).target
         if not isinstance(target, str):
-            found[f"{self.component.name}.target"] = _object_hash(target, self.component.name)
+            found[f"{component.name}.target"] = _object_hash(target, component.name)
         return found
 
     @property
     def unidentified(self) -> list[str]:
         """Options whose value cannot be told apart from another."""
-        return [place for place, text in self.content.items() if text.startswith("unknown")]
+        found = []
+        for place, text in self.content.items():
+            if text.startswith("unknown"):
+                found.append(place)
+        return found
 
     @property
     def is_one_network(self) -> bool:
         """Is it one definite network, of the user's: a module itself, or weights for one?"""
         source = getattr(self.component, "factory", None)
+        # A module class has the method as well, but makes a fresh network at every call.
         is_module = hasattr(source, "state_dict") and not isinstance(source, type)
         return is_module or self.weights is not None
 
 
 def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     for field in attrs.fields(type(component)):
-        yield field.name, field.metadata, getattr(component, field.name)
+        value = getattr(component, field.name)
+        yield field.name, field.metadata, value
 
 
 def _object_hash(value: Any, name: str) -> str:
@@ -101,6 +113,7 @@ def _object_hash(value: Any, name: str) -> str:
     try:
         return content_hash(source)[:32]
     except UnidentifiableError as error:
+        # Never the same twice: a result that may be of another object is not taken for this one's.
         return f"unknown {error} {secrets.token_hex(8)}"
 
 
@@ -108,13 +121,15 @@ def _file_hash(path: Path) -> str:
     """A hash of a file's content, or "none" where there is no such file."""
     if not path.is_file():
         return "none"
+    # A file that has the size and time it had is not read again: datasets are large.
     facts = path.stat()
     return _known_file_hash(str(path), facts.st_size, facts.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4096)
 def _known_file_hash(path: str, size: int, changed: int) -> str:
-    return checksum(Path(path))[:32]
+    digest = checksum(Path(path))
+    return digest[:32]
 
 
 @attrs.frozen(eq=False)
@@ -135,7 +150,10 @@ class ProbeChoice(Choice):
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
         """Labels of the chosen estimators of every role."""
-        return {role: [each.label for each in found] for role, found in self.estimators.items()}
+        labels = {}
+        for role, chosen in self.estimators.items():
+            labels[role] = [choice.label for choice in chosen]
+        return labels
 
 
 @attrs.frozen(eq=False)
@@ -165,7 +183,10 @@ class Job:
 
 def _chosen(probe: ProbeChoice, *axes: Choice | None) -> list[Choice]:
     given = [choice for choice in axes if choice is not None]
-    return [probe, *given, *itertools.chain(*probe.estimators.values())]
+    found = [probe, *given]
+    for estimators in probe.estimators.values():
+        found.extend(estimators)
+    return found
 
 
 def make_job(
@@ -192,10 +213,12 @@ def make_job(
     """
     described = _described(settings, probe, architecture, dataset)
     described |= {"seed": seed, "device": device_type}
+    # What was asked names the folder: an upgraded plugin finds its old result there.
     asked = _without_versions(described)
     if dataset is None:
         asked |= {"shape": list(settings.shape), "outputs": settings.outputs}
     labels = _labels(probe, architecture, dataset, seed)
+    # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
     offers = [choice.offer for choice in chosen]
     found = {
@@ -211,14 +234,14 @@ def make_job(
         **_declared(probe),
     }
     return Job(
-        _folder_name(labels, asked),
-        long_hash([asked, found]),
-        settings,
-        probe,
-        architecture,
-        dataset,
-        seed,
-        record,
+        id=_folder_name(labels, asked),
+        key=long_hash([asked, found]),
+        settings=settings,
+        probe=probe,
+        architecture=architecture,
+        dataset=dataset,
+        seed=seed,
+        record=record,
         network_key=_network_key(asked, architecture, dataset),
     )
 
@@ -246,6 +269,7 @@ def _declared(probe: ProbeChoice) -> dict[str, Any]:
     """What the probe says of its numbers and pictures, with names filled in."""
     options = probe.component.options()
     labels = probe.estimator_labels
+    # A function without a name cannot be found again; its figures are drawn at once or never.
     target = type(probe.component).figures
     return {
         "about": filled(probe.component.arrays, options, labels),
@@ -268,7 +292,10 @@ def _labels(
 def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
     parts = [str(labels[axis]) for axis in _LABELS[:-1] if axis in labels]
-    text = "-".join([*parts, f"s{labels['seed']}", short_hash(asked)])
+    parts.append(f"s{labels['seed']}")
+    parts.append(short_hash(asked))
+    text = "-".join(parts)
+    # Labels are the user's words; a folder's name takes few of their signs.
     name = re.sub(r"[^\w.-]+", "-", text)
     length = len(name.encode())
     if length > LONGEST_NAME:
@@ -290,16 +317,23 @@ def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Ch
     """What a trained network depends on besides its training: neither probe nor its options."""
     names = ("architecture", "dataset", "seed", "dtype", "device", "threads")
     parts = {name: asked[name] for name in names}
-    chosen = [choice for choice in (architecture, dataset) if choice is not None]
+    chosen = []
+    for choice in (architecture, dataset):
+        if choice is not None:
+            chosen.append(choice)
     offers = [choice.offer for choice in chosen]
-    return long_hash([parts, versions(offers), _contents(chosen)])
+    code = versions(offers)
+    return long_hash([parts, code, _contents(chosen)])
 
 
 def _without_versions(value: Any) -> Any:
     """What was asked for; upgrading a plugin asks for nothing else."""
     if isinstance(value, dict):
-        kept = {key: part for key, part in value.items() if key not in ("plugin", "version")}
-        return {key: _without_versions(part) for key, part in kept.items()}
+        kept = {}
+        for key, part in value.items():
+            if key not in ("plugin", "version"):
+                kept[key] = _without_versions(part)
+        return kept
     if isinstance(value, list):
         return [_without_versions(part) for part in value]
     return value
@@ -307,22 +341,25 @@ def _without_versions(value: Any) -> Any:
 
 def training_name(network_key: str, training: Training) -> str:
     """The name of a training's folder: long enough that no two are the same by chance."""
-    text = long_hash([network_key, plain(training.options())])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    recipe = plain(training.options())
+    text = long_hash([network_key, recipe])
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:32]
 
 
 def serial_reason(job: Job) -> str:
     """Why this job can only run in this process; empty if it can be sent to others."""
+    cure = "which other processes cannot import; put it in a module"
     for choice in job.choices:
         cls = type(choice.component)
         what = f"{cls.kind} {choice.label!r}"
-        values = [cls.target, *(value for _, _, value in _options(choice.component))]
+        # Functions and classes are sent by their names.
+        values = [cls.target]
+        values.extend(value for _, _, value in _options(choice.component))
         for value in values:
             if callable(value) and not sendable(value):
                 name = getattr(value, "__qualname__", type(value).__name__)
-                cure = "which other processes cannot import; put it in a module"
                 return f"{what} is made by {name}, {cure}"
         if cls.__module__ == "__main__":
-            cure = "which other processes cannot import; put it in a module"
             return f"{what} is declared in a script, {cure}"
     return ""

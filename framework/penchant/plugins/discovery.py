@@ -21,6 +21,7 @@ from penchant.plugins.requirements import base_version, normalised, unfit
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @attrs.frozen
@@ -63,7 +64,9 @@ class Plugins:
         for plugin in self.plugins:
             for component in plugin.components:
                 offer = Offer(component, plugin.distribution, plugin.version)
-                self._offers.setdefault((component.kind, component.name), []).append(offer)
+                # Two distributions may offer the same name; then neither takes it from the other.
+                key = (component.kind, component.name)
+                self._offers.setdefault(key, []).append(offer)
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name."""
@@ -78,12 +81,14 @@ class Plugins:
         offers = self._offers[component.kind, component.name]
         if len(offers) < 2:
             return ""
-        return " and ".join(offer.distribution for offer in offers)
+        names = [offer.distribution for offer in offers]
+        return " and ".join(names)
 
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
         name = offer.component.name
-        if offer.distribution == KERNEL or not self.clash(offer.component):
+        own = offer.distribution == KERNEL
+        if own or not self.clash(offer.component):
             return name
         return f"{offer.distribution}/{name}"
 
@@ -107,21 +112,26 @@ class Plugins:
             wanted = normalised(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
-        offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
+        kernel = [offer for offer in offers if offer.distribution == KERNEL]
+        offers = kernel or offers
         place = f" ({where})" if where else ""
         if len(offers) > 1:
-            both = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
-            addresses = " or ".join(f"'{offer.distribution}/{short}'" for offer in offers)
-            raise Error(f"the {kind} {name!r} is offered by {both}; write {addresses}{place}")
+            versions = [f"{offer.distribution} {offer.version}" for offer in offers]
+            addresses = [f"'{offer.distribution}/{short}'" for offer in offers]
+            found = f"is offered by {' and '.join(versions)}"
+            cure = f"write {' or '.join(addresses)}"
+            raise Error(f"the {kind} {name!r} {found}; {cure}{place}")
         if not offers:
             known = [self.address(offer) for offer in self.offers(kind)]
             near = suggestion(name, known)
-            raise Error(f"unknown {kind} {name!r}{near}{place}{self._set_aside()}")
+            aside = self._set_aside()
+            raise Error(f"unknown {kind} {name!r}{near}{place}{aside}")
         return offers[0]
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
-        return (kind, name.rpartition("/")[2]) in self._offers
+        _, _, short = name.rpartition("/")
+        return (kind, short) in self._offers
 
     def _set_aside(self) -> str:
         """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
@@ -138,7 +148,8 @@ class Plugins:
             if plugin.manager is None:
                 continue
             try:
-                getattr(plugin.manager.hook, hook)(**arguments)
+                call = getattr(plugin.manager.hook, hook)
+                call(**arguments)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # not even sys.exit in a tracker ends a measurement
@@ -155,7 +166,8 @@ class Plugins:
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        return Plugins([*self.plugins, Plugin("own", "own", "0", components=(component,))])
+        own = Plugin("own", "own", "0", components=(component,))
+        return Plugins([*self.plugins, own])
 
 
 def _place(offer: Offer) -> tuple[str, str, str]:
@@ -180,6 +192,7 @@ class _Source:
 
     @classmethod
     def of(cls, point: importlib.metadata.EntryPoint) -> _Source:
+        # Entry points made by hand, as tests do, belong to no distribution.
         if point.dist is None:
             return cls(point, point.name, "0")
         try:
@@ -199,6 +212,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     """
     listed = os.environ.get("PENCHANT_PLUGINS", "").split(",")
     only = {name.strip() for name in listed if name.strip()}
+    # Metadata only: nothing is imported before it is clear what is wanted.
     sources: dict[tuple[str, str], _Source] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
@@ -207,16 +221,22 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
-            raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
-    kernel = Plugin(
-        KERNEL, KERNEL, kernel_version(), components=tuple(_components(builtin, _manager()))
-    )
-    plugins = [kernel]
+            near = suggestion(name, names)
+            raise Error(f"unknown plugin {name!r}{near}")
+    # The kernel's own components are never left out: without an executor nothing runs.
+    plugins = [_kernel()]
     for source in sorted(sources.values(), key=lambda source: source.point.name):
         name = source.point.name
-        if name not in without and (not only or name in only):
+        wanted = name in only if only else True
+        if wanted and name not in without:
             plugins.append(_try(source))
     return Plugins(plugins)
+
+
+def _kernel() -> Plugin:
+    """What the kernel itself offers, as a plugin like all others."""
+    components = tuple(_components(builtin, _manager()))
+    return Plugin(KERNEL, KERNEL, kernel_version(), components=components)
 
 
 def _manager() -> pluggy.PluginManager:
@@ -242,8 +262,11 @@ def _try(source: _Source) -> Plugin:
 
 
 def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())  # pluggy's own messages have many lines
-    return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
+    words = str(error).split()
+    text = " ".join(words)  # pluggy's own messages have many lines
+    if isinstance(error, Error):
+        return text
+    return f"{type(error).__name__}: {text}"
 
 
 def _check_metadata(source: _Source) -> None:
@@ -260,6 +283,7 @@ def _check_metadata(source: _Source) -> None:
 def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
     """What a module offers through its component hooks, each declaration checked."""
     manager.register(module)
+    # A hook that is misspelt would otherwise offer nothing, and nobody would know.
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")
@@ -267,9 +291,10 @@ def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Com
     for hook, base in hookspecs.COMPONENT_HOOKS.items():
         for component in _offered(manager, hook):
             check_declaration(component, base)
-            if (base.kind, component.name) in seen:
+            key = (base.kind, component.name)
+            if key in seen:
                 raise Error(f"it offers the {base.kind} {component.name!r} twice")
-            seen.add((base.kind, component.name))
+            seen.add(key)
             yield component
 
 
@@ -290,12 +315,15 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if not (isinstance(component, type) and issubclass(component, base)):
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", component.name or ""):
+    name = component.name or ""
+    if not _NAME.fullmatch(name):
         found = f"found {component.name!r}"
         raise Error(f"the name of {what} must be lower-case words joined by hyphens, {found}")
-    if not component.__dict__.get("__doc__"):
+    # Of the class itself: a docstring or fields of its base say nothing about it.
+    own = component.__dict__
+    if not own.get("__doc__"):
         raise Error(f"{what} needs a docstring: it is the help text")
-    if component.__dict__.get("__annotations__") and "__attrs_attrs__" not in component.__dict__:
+    if own.get("__annotations__") and "__attrs_attrs__" not in own:
         raise Error(f"{what} must be decorated with @attrs.frozen")
     for field in attrs.fields(component):
         _check_field(field, what)
@@ -309,21 +337,26 @@ def check_declaration(component: Any, base: type[Component]) -> None:
 
 
 def _check_field(field: Any, what: str) -> None:
+    place = f"{what}.{field.name}"
     if "help" not in field.metadata:
-        raise Error(f"{what}.{field.name} must be made with penchant.option()")
+        raise Error(f"{place} must be made with penchant.option()")
+    # The experiment or the command line would take the value for itself.
     if field.name in RESERVED:
-        raise Error(f"{what}.{field.name} has a reserved name")
+        raise Error(f"{place} has a reserved name")
 
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:
     """A preset that sets what a probe has not is a mistake that no user could mend."""
-    known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
+    options = {field.name for field in attrs.fields(probe)}
+    known = options | {"estimators", "training"}
     for name, preset in probe.presets.items():
+        place = f"preset {name!r} of {what}"
         unknown = preset.keys() - known
         if unknown:
             listed = ", ".join(sorted(unknown))
-            raise Error(f"preset {name!r} of {what} sets unknown options: {listed}")
-        roles = preset.get("estimators", {}).keys() - probe.roles.keys()
+            raise Error(f"{place} sets unknown options: {listed}")
+        estimators = preset.get("estimators", {})
+        roles = estimators.keys() - probe.roles.keys()
         if roles:
             listed = ", ".join(sorted(roles))
-            raise Error(f"preset {name!r} of {what} sets estimators of roles it has not: {listed}")
+            raise Error(f"{place} sets estimators of roles it has not: {listed}")
