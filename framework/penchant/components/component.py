@@ -41,7 +41,9 @@ class Component:
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring."""
-        return (inspect.getdoc(cls) or "").partition("\n")[0]
+        text = inspect.getdoc(cls) or ""
+        first, _, _ = text.partition("\n")
+        return first
 
     @classmethod
     def bind(cls, values: Mapping[str, Any], where: str = "") -> Any:
@@ -49,6 +51,7 @@ class Component:
 
         Every mistake names the option, what was found and what is allowed, and the place `where`.
         """
+        # All names are checked before any value: a misspelt option is not told as a missing one.
         fields = {field.name: field for field in attrs.fields(cls)}
         for key in values:
             if key not in fields:
@@ -66,11 +69,17 @@ class Component:
 
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+        found = {}
+        for field in attrs.fields(type(self)):
+            found[field.name] = getattr(self, field.name)
+        return found
 
 
 def _represented(self: Component) -> str:
-    options = ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+    parts = []
+    for name, value in self.options().items():
+        parts.append(f"{name}={value!r}")
+    options = ", ".join(parts)
     return f"{type(self).__name__}({options})"
 
 
@@ -81,7 +90,8 @@ def _equal(self: Component, other: object) -> bool:
 
 
 def _hashed(self: Component) -> int:
-    return hash((type(self), *self.options().values()))
+    values = self.options().values()
+    return hash((type(self), *values))
 
 
 _METHODS = {
@@ -166,7 +176,9 @@ class Probe(Component):
     @classmethod
     def trains(cls) -> bool:
         """Does a job of this probe have a training?"""
-        return cls.takes("training") or all(cls.takes(axis) for axis in AXES)
+        # Whoever has networks and data may ask for trained ones.
+        both = all(cls.takes(axis) for axis in AXES)
+        return both or cls.takes("training")
 
 
 class Executor(Component):

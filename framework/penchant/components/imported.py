@@ -40,6 +40,7 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
     try:
         return factory(**wanted)
     except TypeError as error:
+        # Its own mistakes are raised as they are; only what it lacks is told otherwise.
         needed = _unfilled(parameters, wanted)
         if not needed:
             raise
@@ -56,8 +57,9 @@ def _unfilled(parameters: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = []
     for name, parameter in parameters.items():
-        required = parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
-        if required and name not in given:
+        if parameter.kind in variadic or name in given:
+            continue
+        if parameter.default is inspect.Parameter.empty:
             names.append(name)
     return names
 
@@ -68,7 +70,8 @@ def load(options: ImportedDataset, generator: Any) -> Any:
 
     source = options.factory
     if isinstance(source, str) or _is_factory(source):
-        source = _call(resolve(source, "the dataset 'import'"), generator=generator)
+        factory = resolve(source, "the dataset 'import'")
+        source = _call(factory, generator=generator)
     if isinstance(source, Data):
         return source
     conventions: dict[str, str] = {}
@@ -76,29 +79,36 @@ def load(options: ImportedDataset, generator: Any) -> Any:
         train, test = (_tensors(part, conventions) for part in source)
     else:
         train, test = _split(_tensors(source, conventions), generator, conventions)
+    classes = _classes(train[1], test[1])
     return Data(
         Samples(*train),
         Samples(*test),
-        _classes(train[1], test[1]),
+        classes,
         conventions=conventions,
     )
 
 
 def _is_factory(source: Any) -> bool:
+    # A torch dataset may be callable as well; it is data, not a factory.
     return callable(source) and not hasattr(source, "__getitem__")
 
 
 def _has_two_parts(value: Any) -> bool:
     """Is it (train, test), rather than (inputs, labels)?"""
-    pair = isinstance(value, (tuple, list)) and len(value) == 2
-    return pair and not all(hasattr(part, "dtype") for part in value)
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    # Two arrays are inputs and labels; the parts of a dataset are pairs or datasets.
+    arrays = all(hasattr(part, "dtype") for part in value)
+    return not arrays
 
 
 def _classes(*labels: Any) -> int:
     """How many classes there are; 0 where labels are numbers."""
-    if any(each.is_floating_point() or each.ndim != 1 for each in labels):
-        return 0
-    return max(int(each.max()) for each in labels) + 1
+    for each in labels:
+        if each.is_floating_point() or each.ndim != 1:
+            return 0
+    largest = [int(each.max()) for each in labels]
+    return max(largest) + 1
 
 
 def _tensors(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
@@ -117,10 +127,13 @@ def _tensors(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     if len(inputs) != len(labels):
         found = f"{len(inputs)} inputs and {len(labels)} labels"
         raise Error(f"the data have {found}, expected as many")
+    # Bytes are pixels; other whole numbers keep their values.
     if inputs.dtype == torch.uint8:
         inputs = inputs.float() / 255
         conventions["inputs"] = "bytes divided by 255"
-    return (inputs if inputs.is_floating_point() else inputs.float()), labels
+    if not inputs.is_floating_point():
+        inputs = inputs.float()
+    return inputs, labels
 
 
 def _stacked(dataset: Any) -> tuple[Any, Any]:
@@ -148,7 +161,10 @@ def _split(
     inputs, labels = pair
     if len(inputs) < 2:
         raise Error(f"expected at least two samples, found {len(inputs)}")
-    order = torch.randperm(len(inputs), generator=generator, device="cpu").to(labels.device)
+    # Drawn on the host: the same samples on every device.
+    order = torch.randperm(len(inputs), generator=generator, device="cpu")
+    order = order.to(labels.device)
+    # Numbers are one group, classes one each.
     whole = labels.ndim == 1 and not labels.is_floating_point()
     groups = labels[order].unique() if whole else [None]
     chosen = torch.zeros(len(inputs), dtype=torch.bool, device=labels.device)
@@ -157,8 +173,11 @@ def _split(
         # A class of a single sample stays in the training part.
         count = len(members) // TEST_SHARE or int(len(members) > 1)
         chosen[members[:count]] = True
+    # Every class has a single sample: one of them is tested with all the same.
     if not chosen.any():
         chosen[order[0]] = True
     how = "of every class, " if whole else ""
     conventions["test part"] = f"one in {TEST_SHARE} samples {how}drawn with the seed"
-    return (inputs[~chosen], labels[~chosen]), (inputs[chosen], labels[chosen])
+    train = (inputs[~chosen], labels[~chosen])
+    test = (inputs[chosen], labels[chosen])
+    return train, test

@@ -32,6 +32,7 @@ def filled(
     """
     found: dict[str, str] = {}
     for name, meaning in declared.items():
+        # A name may stand in braces twice; it is filled the same way both times.
         keys = list(dict.fromkeys(_BRACES.findall(name)))
         choices = [_choices(key, options, roles) for key in keys]
         for chosen in itertools.product(*choices):
@@ -52,8 +53,17 @@ def _choices(
         return roles[key]
     value = options[key]
     several = value if isinstance(value, (tuple, list)) else [value]
-    return [f"{each:g}" if isinstance(each, float) else str(each) for each in several]
+    texts = []
+    for each in several:
+        # 0.5 and 5e-1 are the same name.
+        text = f"{each:g}" if isinstance(each, float) else str(each)
+        texts.append(text)
+    return texts
 
 
 def _put(text: str, values: Mapping[str, str]) -> str:
-    return _BRACES.sub(lambda match: values.get(match[1], match[0]), text)
+    def value(match: re.Match[str]) -> str:
+        # Braces that nothing was chosen for stay as they are.
+        return values.get(match[1], match[0])
+
+    return _BRACES.sub(value, text)

@@ -42,16 +42,17 @@ class Limits:
         if value is None:
             return
         if self.choices is not None and value not in self.choices:
-            raise Error(
-                f"{name} must be one of {self._allowed()}, found {value!r}{self._near(value)}"
-            )
+            near = self._near(value)
+            raise Error(f"{name} must be one of {self._allowed()}, found {value!r}{near}")
         for bound, holds in _BOUNDS.items():
             limit = getattr(self, bound)
             if limit is not None and not holds(value, limit):
-                raise Error(f"{name} must be {bound.replace('_', ' ')} {limit}, found {value}")
+                words = bound.replace("_", " ")
+                raise Error(f"{name} must be {words} {limit}, found {value}")
 
     def _allowed(self) -> str:
-        return ", ".join(map(str, self.choices or ()))
+        choices = map(str, self.choices or ())
+        return ", ".join(choices)
 
     def _near(self, value: Any) -> str:
         """A name that is close; without one the list of choices says enough."""
@@ -110,6 +111,7 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
     try:
         return conform(type(instance), field, value)
     except Error as error:
+        # For whoever binds the component: only it knows the place in the experiment.
         error.option = field.name
         raise
 
@@ -125,9 +127,11 @@ def hints(cls: Any) -> dict[str, Any]:
     Each class of the line is read once: typing.get_type_hints reads them all every time.
     """
     found: dict[str, Any] = {}
+    # Bases first, so that a class has the last word on its own options.
     for base in reversed(cls.__bases__):
         found.update(hints(base))
-    found.update(inspect.get_annotations(cls, eval_str=True))
+    own = inspect.get_annotations(cls, eval_str=True)
+    found.update(own)
     return found
 
 
@@ -144,6 +148,7 @@ def conform(cls: type, field: Any, value: Any) -> Any:
     except (TypeError, OverflowError):
         found = f"found {_shown(value)} ({type(value).__name__})"
         raise Error(f"{field.name} must be {describe_type(hint)}, {found}") from None
+    # Every entry of a list must be within the limits.
     parts = value if isinstance(value, tuple) else (value,)
     for part in parts:
         metadata["limits"].check(field.name, part)
@@ -197,11 +202,14 @@ def _typed(value: Any, hint: Any) -> Any:
 def _typed_or_none(value: Any, arguments: tuple[Any, ...]) -> Any:
     if value is None and type(None) in arguments:
         return None
-    (hint,) = (each for each in arguments if each is not type(None))
+    # Options are of one type or nothing; other unions are not declared.
+    kinds = [each for each in arguments if each is not type(None)]
+    (hint,) = kinds
     return _typed(value, hint)
 
 
 def _typed_float(value: Any) -> float:
+    # True is an int of Python's, but nobody means 1 by it.
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError
     number = float(value)
@@ -213,11 +221,15 @@ def _typed_float(value: Any) -> float:
 def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
+    # tuple[int, ...] takes any length.
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         raise TypeError
-    return tuple(_typed(part, hint) for part, hint in zip(value, arguments))
+    typed = []
+    for part, hint in zip(value, arguments):
+        typed.append(_typed(part, hint))
+    return tuple(typed)
 
 
 def describe_type(hint: Any) -> str:
@@ -226,7 +238,8 @@ def describe_type(hint: Any) -> str:
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         inner = [describe_type(each) for each in arguments if each is not type(None)]
-        return " or ".join(inner) + " or nothing"
+        inner.append("nothing")
+        return " or ".join(inner)
     if origin is tuple:
         each = describe_type(arguments[0])
         if len(arguments) == 2 and arguments[1] is Ellipsis:

@@ -25,7 +25,8 @@ class Role:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__.replace("_", "-")
-        self.parameters = tuple(inspect.signature(function).parameters)
+        signature = inspect.signature(function)
+        self.parameters = tuple(signature.parameters)
         self.__doc__ = function.__doc__
 
     def load(self, estimator: type[Component] | Component) -> Callable[..., Any]:
@@ -71,4 +72,6 @@ SHARED: Mapping[str, Role] = {role.name: role for role in _ROLES}
 def role_of(estimator: type[Component] | Component) -> Role | None:
     """The role of an estimator: a shared one by name, or the plugin's own `Role`."""
     role = getattr(estimator, "role", None)
-    return role if isinstance(role, Role) else SHARED.get(role or "")
+    if isinstance(role, Role):
+        return role
+    return SHARED.get(role or "")

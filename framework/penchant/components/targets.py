@@ -19,6 +19,7 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
         target = target.__func__
     if callable(target):
         return cast("Callable[..., Any]", target)
+    # Checked before it is imported: the message is about the text, not about a module.
     text = str(target)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
@@ -49,10 +50,13 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
         expected: Names of the parameters it must take, in their order.
         what: The component, for the message.
     """
-    found = tuple(inspect.signature(function).parameters)
-    if found[: len(expected)] != expected:
+    signature = inspect.signature(function)
+    names = tuple(signature.parameters)
+    # More parameters are its own affair, as long as they have defaults.
+    if names[: len(expected)] != expected:
         wanted = ", ".join(expected)
-        raise Error(f"the target of {what} must take ({wanted}), found ({', '.join(found)})")
+        found = ", ".join(names)
+        raise Error(f"the target of {what} must take ({wanted}), found ({found})")
 
 
 def sendable(value: Any) -> bool:
@@ -63,6 +67,7 @@ def sendable(value: Any) -> bool:
         # An object without a name of its own is sent by pickle, unless a script made its class.
         return not name and type(value).__module__ != "__main__"
     try:
+        # A decorated function may have the name of what it replaced, which is another object.
         return resolve(f"{module}:{name}", name) is value
     except Error:
         return False

@@ -57,4 +57,7 @@ class Training(Component):
 
     def steps_per_epoch(self, samples: int) -> int:
         """Optimiser steps in a pass over this many samples; the last batch may be smaller."""
-        return 1 if self.batch == 0 else max(1, math.ceil(samples / self.batch))
+        if self.batch == 0:
+            return 1
+        steps = math.ceil(samples / self.batch)
+        return max(1, steps)

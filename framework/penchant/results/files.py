@@ -19,6 +19,7 @@ from typing import Any
 from penchant.errors import Error
 
 SCHEMA = 1
+_NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _ADVICE = {
     errno.ENOSPC: "; make room and run again: finished jobs are kept",
     errno.EACCES: "; choose another folder with --out",
@@ -36,6 +37,7 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
 
     On failure nothing is left behind. `durable` waits until the disk has it.
     """
+    # A name of its own for every writer: two processes never share a temporary file.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "w+b") as file:
@@ -55,13 +57,16 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
     advice = _ADVICE.get(error.errno or 0, "")
-    return Error(f"cannot write {path}: {error.strerror or error}{advice}")
+    problem = error.strerror or error
+    return Error(f"cannot write {path}: {problem}{advice}")
 
 
 def set_aside(path: Path) -> None:
     """Move a damaged file out of the way, so that what it held is made again."""
+    aside = path.with_name(f"{path.name}.damaged")
+    # Where the disk refuses, the file is simply written over.
     with contextlib.suppress(OSError):
-        path.replace(path.with_name(f"{path.name}.damaged"))
+        path.replace(aside)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -80,13 +85,16 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict) or not isinstance(value.get("schema"), int):
+    schema = value.get("schema") if isinstance(value, dict) else None
+    if not isinstance(schema, int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
-    if value["schema"] > SCHEMA:
-        found = f"{path} has schema {value['schema']}"
+    # Older files are read; of newer ones nobody here knows what they mean.
+    if schema > SCHEMA:
+        found = f"{path} has schema {schema}"
         advice = f"this version reads up to {SCHEMA}: upgrade penchant"
         raise NewerSchemaError(f"{found}, {advice}")
-    return value
+    record: dict[str, Any] = value
+    return record
 
 
 def checksum(path: Path) -> str:
@@ -97,8 +105,9 @@ def checksum(path: Path) -> str:
 
 def check_name(name: Any, what: str) -> None:
     """Refuse a name that a file of arrays, or a file system, does not give back."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][\w.+-]*", name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Error(f"the name of a {what} must be letters, digits and hyphens, found {name!r}")
+    # numpy takes the ending off when it reads an archive.
     if name.endswith(".npy"):
         raise Error(f"the name of a {what} must not end in .npy, found {name!r}")
 
@@ -121,8 +130,10 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
             for name, value in arrays.items():
                 # A fixed date: the same arrays give the same file.
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+                array = np.asanyarray(value)
                 with archive.open(member, "w", force_zip64=True) as part:
-                    np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
+                    np.lib.format.write_array(part, array, allow_pickle=False)
+        # What is hashed is what the disk was given.
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 

@@ -87,8 +87,16 @@ class Quantity:
 
         array = _flat(values)
         mean, stderr = mean_and_stderr(array)
+        # A null that was measured brings its spread and error along.
         nothing = dict(null) if isinstance(null, Mapping) else {"null": null}
-        return cls(mean, stderr=stderr, over=over, count=len(array), unit=unit, **nothing)
+        return cls(
+            mean,
+            stderr=stderr,
+            over=over,
+            count=len(array),
+            unit=unit,
+            **nothing,
+        )
 
     @property
     def missing(self) -> bool:
@@ -98,9 +106,12 @@ class Quantity:
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers it has, by name."""
-        names = ("value", "stderr", "null", "null_spread", "null_stderr")
-        known = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in known.items() if value is not None}
+        found = {}
+        for name in ("value", "stderr", "null", "null_spread", "null_stderr"):
+            number = getattr(self, name)
+            if number is not None:
+                found[name] = number
+        return found
 
     def __str__(self) -> str:
         if self.missing:
@@ -109,11 +120,14 @@ class Quantity:
         if self.stderr is not None:
             text += f" ± {short_error(self.stderr)}"
         if self.null is not None:
-            text += f" (null {rounded(self.null, self.null_spread)}{self._spread()})"
+            null = rounded(self.null, self.null_spread)
+            text += f" (null {null}{self._spread()})"
         return f"{text} {self.unit}".rstrip()
 
     def _spread(self) -> str:
-        return "" if self.null_spread is None else f" ± {short_error(self.null_spread)}"
+        if self.null_spread is None:
+            return ""
+        return f" ± {short_error(self.null_spread)}"
 
 
 def _flat(values: Any) -> Any:
@@ -134,11 +148,16 @@ def rounded(value: float | None, error: float | None = None) -> str:
         return "missing"
     if not error or not math.isfinite(error):
         return f"{value:.6g}"
+    # Digits behind the point, down to the error's second.
     digits = 1 - math.floor(math.log10(error))
     if -3 <= digits <= 12 and abs(value) < 1e6:
-        return f"{value:.{max(digits, 0)}f}"
-    places = math.floor(math.log10(abs(value) or error)) + digits + 1
-    return f"{value:.{min(max(places, 2), 12)}g}"
+        behind = max(digits, 0)
+        return f"{value:.{behind}f}"
+    # Very large and very small numbers: the same digits, counted from the first.
+    size = abs(value) or error
+    places = math.floor(math.log10(size)) + digits + 1
+    places = min(max(places, 2), 12)
+    return f"{value:.{places}g}"
 
 
 def short_error(error: float) -> str:
@@ -149,6 +168,7 @@ def short_error(error: float) -> str:
     """
     if error == 0 or not math.isfinite(error):
         return f"{error:g}"
+    # Digits behind the point; what has too many or too few is written with an exponent.
     digits = 1 - math.floor(math.log10(abs(error)))
     if 0 <= digits <= 12:
         return f"{error:.{digits}f}"

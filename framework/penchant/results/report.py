@@ -23,8 +23,11 @@ def write_report(run: Run) -> Path:
     import jinja2
 
     template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    # Labels, warnings and tracebacks may hold anything, also what a browser would run.
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
     text = environment.from_string(template).render(**_page(run))
     path = run.folder / "report.html"
@@ -36,9 +39,11 @@ def write_report(run: Run) -> Path:
 def _page(run: Run) -> dict[str, Any]:
     jobs = [_job(run, entry) for entry in run.jobs]
     counts = collections.Counter(job["status"] for job in jobs)
-    listed = ", ".join(f"{count} {status}" for status, count in counts.items())
+    parts = [f"{count} {status}" for status, count in counts.items()]
+    listed = ", ".join(parts)
     plural = "" if len(jobs) == 1 else "s"
     toml = run.folder / "experiment.toml"
+    # Runs of before some of these were kept are shown without them.
     return {
         "title": run.title,
         "counts": f"{len(jobs)} job{plural}: {listed}",
@@ -52,7 +57,13 @@ def _page(run: Run) -> dict[str, Any]:
 
 def _job(run: Run, entry: dict[str, Any]) -> dict[str, Any]:
     labels = {"architecture": "", "dataset": "", "seed": "", **entry["labels"]}
-    names = (labels["probe"], labels["architecture"], labels["dataset"], f"seed {labels['seed']}")
+    names = (
+        labels["probe"],
+        labels["architecture"],
+        labels["dataset"],
+        f"seed {labels['seed']}",
+    )
+    # What a job shows that was not computed, or cannot be read.
     page: dict[str, Any] = {
         **entry,
         "labels": labels,
@@ -74,6 +85,7 @@ def _job(run: Run, entry: dict[str, Any]) -> dict[str, Any]:
         result = run.result(entry["id"], arrays=False)
         return {**page, **_measured(result, run.place(entry["id"]))}
     except (Error, KeyError, TypeError, AttributeError) as error:
+        # One damaged result must not cost the page of all others.
         return {**page, "status": "failed", "summary": "", "error": str(error)}
 
 
@@ -83,8 +95,10 @@ def _measured(result: Result, place: Path) -> dict[str, Any]:
     shape = " x ".join(map(str, result.shape)) if result.shape else ""
     inputs = f", inputs {shape}, {result.outputs} outputs" if shape else ""
     quantities = []
+    meanings = result.meanings
     for name, quantity in result.quantities.items():
-        quantities.append(_row(name, quantity, result.meanings.get(name, "")))
+        row = _row(name, quantity, meanings.get(name, ""))
+        quantities.append(row)
     return {
         "status": result.status,
         "summary": f"{record.get('summary', '')} {settings}, {record.get('device')}{inputs}.",
@@ -107,7 +121,8 @@ def _row(name: str, quantity: Quantity, about: str) -> dict[str, str]:
     unit = f" {quantity.unit}" if quantity.unit else ""
     null = _NOTHING
     if quantity.null is not None:
-        null = rounded(quantity.null, quantity.null_spread or quantity.null_stderr)
+        uncertain = quantity.null_spread or quantity.null_stderr
+        null = rounded(quantity.null, uncertain)
         if quantity.null_spread is not None:
             null += f" ± {short_error(quantity.null_spread)}"
     error = _NOTHING if quantity.stderr is None else short_error(quantity.stderr)
@@ -124,12 +139,15 @@ def _row(name: str, quantity: Quantity, about: str) -> dict[str, str]:
 def _figures(place: Path) -> list[dict[str, str]]:
     """Pictures in the order in which they were drawn, with their captions."""
     captions: dict[str, str] = {}
-    if (place / "figures.json").is_file():
+    path = place / "figures.json"
+    if path.is_file():
         try:
-            captions = dict(read_json(place / "figures.json")["captions"])
+            captions = dict(read_json(path)["captions"])
         except (Error, KeyError, TypeError, ValueError):
             captions = {}
-    known = list(captions) or sorted(path.stem for path in place.glob("*.png"))
+    # Runs of before captions have pictures only.
+    pictures = [path.stem for path in place.glob("*.png")]
+    known = list(captions) or sorted(pictures)
     found = []
     for name in known:
         path = place / f"{name}.png"
@@ -143,9 +161,16 @@ def _figures(place: Path) -> list[dict[str, str]]:
 
 def _arrays(place: Path) -> dict[str, Any]:
     path = place / "result.json"
-    return dict(read_json(path).get("arrays", {})) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    record = read_json(path)
+    return dict(record.get("arrays", {}))
 
 
 def _components(record: dict[str, Any]) -> list[tuple[str, str]]:
-    named = [(kind, record.get(kind)) for kind in _COMPONENTS]
-    return [(kind, json.dumps(value, indent=1)) for kind, value in named if value]
+    found = []
+    for kind in _COMPONENTS:
+        value = record.get(kind)
+        if value:
+            found.append((kind, json.dumps(value, indent=1)))
+    return found

@@ -25,7 +25,10 @@ _KEPT = ("quantities", "arrays", "conventions", "warnings", "missing", "axes")
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays as numpy holds them, tensors included."""
-    return {name: host_array(value) for name, value in values.items()}
+    found = {}
+    for name, value in values.items():
+        found[name] = host_array(value)
+    return found
 
 
 def host_array(value: Any) -> Any:
@@ -38,7 +41,10 @@ def host_array(value: Any) -> Any:
 
 
 def _names(values: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    return {axis: tuple(names) for axis, names in values.items()}
+    found = {}
+    for axis, names in values.items():
+        found[axis] = tuple(names)
+    return found
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
@@ -68,12 +74,17 @@ class Result:
     record: dict[str, Any] = attrs.field(factory=dict)
 
     def __repr__(self) -> str:
-        lines = [f"{name}: {quantity}" for name, quantity in self.quantities.items()]
-        shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
-        lines += [f"arrays: {', '.join(shapes)}"] if shapes else []
-        lines += [f"warning: {text}" for text in self.warnings]
         title = self.record.get("id", self.status)
-        return "\n  ".join([f"Result {title}", *lines])
+        lines = [f"Result {title}"]
+        for name, quantity in self.quantities.items():
+            lines.append(f"{name}: {quantity}")
+        # Of arrays only their shapes: nobody wants a million numbers in a notebook.
+        shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
+        if shapes:
+            lines.append(f"arrays: {', '.join(shapes)}")
+        for text in self.warnings:
+            lines.append(f"warning: {text}")
+        return "\n  ".join(lines)
 
     @property
     def status(self) -> str:
@@ -93,18 +104,22 @@ class Result:
     @property
     def cost(self) -> dict[str, Any]:
         """Seconds and the largest memory."""
-        return dict(self.record.get("cost", {}))
+        cost = self.record.get("cost", {})
+        return dict(cost)
 
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        return dict(self.record.get("probe", {}).get("options", {}))
+        probe = self.record.get("probe", {})
+        return dict(probe.get("options", {}))
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape of one input, where the probe had inputs."""
         shape = self.record.get("shape")
-        return None if shape is None else tuple(shape)
+        if shape is None:
+            return None
+        return tuple(shape)
 
     @property
     def outputs(self) -> int | None:
@@ -114,14 +129,18 @@ class Result:
     @property
     def meanings(self) -> dict[str, str]:
         """What each quantity means, in one line."""
-        return dict(self.record.get("meanings", {}))
+        meanings = self.record.get("meanings", {})
+        return dict(meanings)
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""
         for name, quantity in self.quantities.items():
-            _check_quantity(name, quantity, allowed=name in self.missing)
+            allowed = name in self.missing
+            _check_quantity(name, quantity, allowed=allowed)
         for name, array in self.arrays.items():
-            _check_array(name, array, allowed=name in self.missing)
+            allowed = name in self.missing
+            _check_array(name, array, allowed=allowed)
+        # Texts end up in JSON and in a page, where a number would be taken for something else.
         _check_texts("convention", self.conventions.items())
         _check_texts("warning", enumerate(self.warnings))
         for axis, names in self.labels.items():
@@ -159,7 +178,9 @@ def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
 
 def _nullable(number: Any) -> Any:
     """In JSON a missing number is null."""
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+    if isinstance(number, float) and not math.isfinite(number):
+        return None
+    return number
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -173,6 +194,7 @@ def to_json(result: Result) -> dict[str, Any]:
     for name, array in result.arrays.items():
         described = {"shape": list(array.shape), "dtype": str(array.dtype)}
         arrays[name] = {**described, "about": about.get(name, "")}
+    # What an array is about stands beside it, not a second time in the record.
     record = {key: value for key, value in result.record.items() if key != "about"}
     return {
         "schema": SCHEMA,
@@ -192,6 +214,7 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     quantities = {}
     for name, value in record.get("quantities", {}).items():
         known = {key: part for key, part in value.items() if key in names}
+        # A missing number is null in JSON.
         if known.get("value") is None:
             known["value"] = math.nan
         quantities[name] = Quantity(**known)
@@ -223,7 +246,9 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
         written = write_arrays(folder / "arrays.npz", result.arrays)
-        result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
+        # The JSON names the content it belongs to: other arrays beside it are noticed.
+        record = {**result.record, "arrays_sha256": written}
+        result = attrs.evolve(result, record=record)
     write_json(folder / name, to_json(result))
     return result
 
@@ -248,12 +273,14 @@ def result_path(folder: Path) -> Path:
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     if not record.get("arrays"):
         return {}
-    arrays = read_arrays(folder / "arrays.npz")
+    path = folder / "arrays.npz"
+    arrays = read_arrays(path)
     lacking = set(record["arrays"]) - set(arrays)
     if lacking:
-        raise Error(f"{folder / 'arrays.npz'} lacks the arrays {', '.join(sorted(lacking))}")
+        listed = ", ".join(sorted(lacking))
+        raise Error(f"{path} lacks the arrays {listed}")
     if not are_whole(folder, record):
-        raise Error(f"{folder / 'arrays.npz'} is damaged: its checksum is not the result's")
+        raise Error(f"{path} is damaged: its checksum is not the result's")
     return arrays
 
 

@@ -31,16 +31,19 @@ class Run:
         self.folder = folder
         self.record = record
         self._written = 0.0
+        # The entries themselves, not copies: what `mark` notes is what `write` writes.
         self._entries = {job["id"]: job for job in record["jobs"]}
 
     def __repr__(self) -> str:
-        done = sum(job["status"] == "done" for job in self.jobs)
-        return f"Run {self.title!r} in {self.folder}: {done} of {len(self.jobs)} jobs done"
+        statuses = [job["status"] for job in self.jobs]
+        done = statuses.count("done")
+        return f"Run {self.title!r} in {self.folder}: {done} of {len(statuses)} jobs done"
 
     @property
     def title(self) -> str:
         """What the run is about."""
-        return str(self.record.get("title") or self.folder.name)
+        title = self.record.get("title")
+        return str(title or self.folder.name)
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
@@ -55,12 +58,15 @@ class Run:
     def mark(self, job: str, status: str) -> None:
         """Note a job's status; `run.json` is written at most every few seconds."""
         self._entries[job]["status"] = status
-        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
+        # Results are the truth: what is not written here yet is read from them.
+        since = time.monotonic() - self._written
+        if since > SECONDS_BETWEEN_WRITES:
             self.write()
 
     def write(self) -> None:
         """Write `run.json`."""
-        write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record})
+        record = {"schema": SCHEMA, **self.record}
+        write_json(self.folder / "run.json", record)
         self._written = time.monotonic()
 
     def place(self, job: str) -> Path:
@@ -84,8 +90,10 @@ class Run:
 
     def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for job in self.jobs:
-            ended = job["status"] in ("done", "failed")
-            if ended and all(job["labels"].get(key) == value for key, value in labels.items()):
+            if job["status"] not in ("done", "failed"):
+                continue
+            own = job["labels"]
+            if all(own.get(key) == value for key, value in labels.items()):
                 yield job
 
     def table(self) -> list[dict[str, Any]]:
@@ -95,7 +103,8 @@ class Run:
             found = self.result(job["id"], arrays=False)
             for name, quantity in found.quantities.items():
                 row = {"job": job["id"], **job["labels"], "quantity": name}
-                rows.append({**row, **attrs.asdict(quantity)})
+                row.update(attrs.asdict(quantity))
+                rows.append(row)
         return rows
 
 
@@ -109,7 +118,8 @@ def read(folder: str | Path) -> Run:
     if record is None:
         raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
     for job in record["jobs"]:
-        job["status"] = status_of(folder / "jobs" / job["id"])
+        place = folder / "jobs" / job["id"]
+        job["status"] = status_of(place)
     return Run(folder, record)
 
 
@@ -131,9 +141,11 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
     """An entry whose path cannot lead out of the folder, whoever wrote it."""
-    if Path(job["id"]).name != job["id"]:
-        raise KeyError(job["id"])
-    return {**job, "path": f"jobs/{job['id']}"}
+    name = job["id"]
+    # Told like a damaged file, so that the results are read instead.
+    if Path(name).name != name:
+        raise KeyError(name)
+    return {**job, "path": f"jobs/{name}"}
 
 
 def _rebuilt(folder: Path) -> dict[str, Any] | None:
@@ -147,7 +159,12 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
         except (Error, KeyError, TypeError):
             continue
         name = path.parent.name
-        entry = {"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"}
+        entry = {
+            "id": name,
+            "status": status,
+            "labels": labels,
+            "path": f"jobs/{name}",
+        }
         entries.append(entry)
     if not entries:
         return None
