@@ -56,7 +56,8 @@ def run(
         raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
     folder = Path(out) if out else Path("runs") / stem
-    found = run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh)
+    built = build(raw, plugins, where)
+    found = run_experiment(built, plugins, folder, fresh=fresh)
     write_report(found)
     return found
 
@@ -97,17 +98,21 @@ def measure(
     """
     plugins = discovery.load()
     if not isinstance(probe, str):
-        plugins, probe = plugins.with_component(probe, Probe), probe.name
+        plugins = plugins.with_component(probe, Probe)
+        probe = probe.name
+    # Settings of the experiment and options of the probe come in one breath.
+    settings = {name: value for name, value in options.items() if name in _SETTINGS}
+    own = {name: value for name, value in options.items() if name not in _SETTINGS}
     raw = one_probe(
         probe,
-        {name: value for name, value in options.items() if name not in _SETTINGS},
+        own,
         architectures=[] if architecture is None else [_component(architecture)],
         datasets=[] if dataset is None else [_component(dataset)],
         preset=preset,
         estimators=dict(estimators or {}),
         training=dict(training or {}),
     )
-    raw.update({name: value for name, value in options.items() if name in _SETTINGS})
+    raw.update(settings)
     raw["seeds"] = [seed]
     if weights is not None:
         if architecture is None:
@@ -128,9 +133,11 @@ def _measured(
         found = run_experiment(experiment, plugins, Path(out or temporary))
         if out:
             write_report(found)
+        # Read before the temporary folder is gone.
         (job,) = found.jobs
         result = found.result(job["id"])
     if result.status != "done":
+        # One sentence for whoever reads the last line, the traceback for whoever reads on.
         details = result.record.get("traceback")
         error = Error(f"{probe} failed: {result.error}")
         if details:
@@ -162,6 +169,7 @@ def one_probe(
     entry: dict[str, Any] = {"name": probe, **options}
     entry.update({name: value for name, value in parts.items() if value})
     raw: dict[str, Any] = {"probes": [entry]}
+    # The label that selects each table for the probe: it is given all of them.
     for key, tables in (("architectures", architectures), ("datasets", datasets)):
         if tables:
             raw[key] = _with_labels(tables)
@@ -174,16 +182,19 @@ def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = [table.get("name") for table in tables]
     found = []
     for index, table in enumerate(tables):
-        if names.count(table.get("name")) > 1 and "label" not in table:
-            table = {**table, "label": f"{table['name']}-{index}"}
+        name = table.get("name")
+        if names.count(name) > 1 and "label" not in table:
+            table = {**table, "label": f"{name}-{index}"}
         found.append(table)
     return found
 
 
 def _label(table: Mapping[str, Any]) -> Any:
     name = table.get("name")
-    short = name.rpartition("/")[2] if isinstance(name, str) else name
-    return table.get("label", short)
+    # Without a label a component goes by its name, not by its distribution's.
+    if isinstance(name, str):
+        _, _, name = name.rpartition("/")
+    return table.get("label", name)
 
 
 def _component(given: Any) -> dict[str, Any]:
@@ -195,4 +206,5 @@ def _component(given: Any) -> dict[str, Any]:
             listed = ", ".join(map(repr, given))
             raise Error(f"expected a dict with a name and options, found one with {listed}")
         return dict(given)
+    # An object of the user's own: `import` takes it as it is.
     return {"name": "import", "factory": given}

@@ -26,6 +26,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             kept = "finished work is kept, run the same command to go on"
             _complain(f"\npenchant: interrupted; {kept}")
+            # The exit code that shells use for Ctrl-C.
             sys.exit(130)
 
 
@@ -37,7 +38,9 @@ def _complain(text: str) -> None:
 
 def _say(text: str) -> None:
     """A line on stdout; what a plugin or a stranger wrote cannot move the cursor."""
-    click.echo(printable(text).encode(errors="backslashreplace"))
+    # Bytes, so that a terminal of another encoding shows what it can instead of failing.
+    data = printable(text).encode(errors="backslashreplace")
+    click.echo(data)
 
 
 @click.group(cls=_Commands)
@@ -73,6 +76,7 @@ _RUN_OPTIONS = [
 
 def _run_options(command: Any) -> Any:
     """The options that `run` and `probe` share."""
+    # Decorators are applied from the last to the first; help lists them in the order above.
     for option in reversed(_RUN_OPTIONS):
         command = option(command)
     return command
@@ -87,7 +91,8 @@ def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
     from penchant.experiments.experiment import read_toml
 
     raw = read_toml(file)
-    _execute(raw, file.name, Path("runs") / file.stem, without, **options)
+    folder = Path("runs") / file.stem
+    _execute(raw, file.name, folder, without, **options)
 
 
 @main.command()
@@ -124,14 +129,13 @@ def probe(
 ) -> None:
     """Run one probe without a file."""
     from penchant.api import one_probe
-    from penchant.experiments.identity import short_hash
-    from penchant.experiments.typed_text import parse_component, parse_options
+    from penchant.experiments.typed_text import parse_options
 
     raw = one_probe(
         name,
         parse_options(",".join(options_)),
-        architectures=[parse_component(text) for text in architectures],
-        datasets=[parse_component(text) for text in datasets],
+        architectures=_parsed(architectures),
+        datasets=_parsed(datasets),
         preset=preset,
         estimators=_estimators(estimators),
     )
@@ -141,9 +145,22 @@ def probe(
         raw["shape"] = parse_options(f"shape=[{shape}]")["shape"]
     if outputs is not None:
         raw["outputs"] = outputs
-    short = name.rpartition("/")[2]
-    folder = Path("runs") / f"{short}-{short_hash([raw, *options['sets']])}"
+    folder = _folder_of(name, [raw, *options["sets"]])
     _execute(raw, "command line", folder, without, **options)
+
+
+def _folder_of(probe: str, asked: list[Any]) -> Path:
+    """The run folder of what was typed: the same command finds it again, another takes another."""
+    from penchant.experiments.identity import short_hash
+
+    short = probe.rpartition("/")[2]
+    return Path("runs") / f"{short}-{short_hash(asked)}"
+
+
+def _parsed(texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    from penchant.experiments.typed_text import parse_component
+
+    return [parse_component(text) for text in texts]
 
 
 def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
@@ -155,8 +172,13 @@ def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
         role, equals, rest = text.partition("=")
         if not equals:
             raise Error(f"-e takes ROLE=ESTIMATOR, found {text!r}")
-        found.setdefault(role, []).append(parse_component(rest))
-    return {role: chosen[0] if len(chosen) == 1 else chosen for role, chosen in found.items()}
+        chosen = found.setdefault(role, [])
+        chosen.append(parse_component(rest))
+    estimators: dict[str, Any] = {}
+    for role, chosen in found.items():
+        # A role that takes one estimator refuses a list.
+        estimators[role] = chosen[0] if len(chosen) == 1 else chosen
+    return estimators
 
 
 def _execute(
@@ -175,12 +197,18 @@ def _execute(
     from penchant.execution.display import Display
     from penchant.experiments.typed_text import apply
 
+    # In the order typed: a later one may change what an earlier one set.
     for text in sets:
         raw = apply(raw, text)
+    # Options that were typed replace what the file says.
     given = {key: value for key, value in settings.items() if value is not None}
     plugins = discovery.load(without).with_listener("display", Display())
     found = run_experiment(
-        {**raw, **given}, out=out or folder, fresh=fresh, plugins=plugins, where=where
+        {**raw, **given},
+        out=out or folder,
+        fresh=fresh,
+        plugins=plugins,
+        where=where,
     )
     for job in found.jobs:
         if job["status"] == "done":
@@ -203,11 +231,14 @@ def _print_quantities(run: Any, job: str) -> None:
 @click.pass_obj
 def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     """Components: kind, name, summary, plugin, version."""
-    if kind is not None and kind.removesuffix("s") not in _KINDS:
-        raise Error(f"kind must be one of {', '.join(_KINDS)}, found {kind!r}")
+    # Both "probe" and "probes" are typed; nothing means every kind.
+    single = kind.removesuffix("s") if kind else None
+    if kind is not None and single not in _KINDS:
+        listed = ", ".join(_KINDS)
+        raise Error(f"kind must be one of {listed}, found {kind!r}")
     plugins = discovery.load(without)
     rows = []
-    for offer in plugins.offers(kind.removesuffix("s") if kind else None):
+    for offer in plugins.offers(single):
         row = {
             "kind": offer.component.kind,
             "name": plugins.address(offer),
@@ -240,14 +271,19 @@ def explain(without: tuple[str, ...], name: str) -> None:
     from penchant.plugins.explain import explanation
 
     plugins = discovery.load(without)
-    known = {plugins.address(offer): offer for offer in plugins.offers()}
+    known = []
     offers = []
+    # Components of several kinds may have one name; all of them are explained.
     for offer in plugins.offers():
-        if name in (offer.component.name, plugins.address(offer)):
+        address = plugins.address(offer)
+        known.append(address)
+        if name in (offer.component.name, address):
             offers.append(offer)
     if not offers:
-        raise Error(f"no component is called {name!r}{suggestion(name, known)}")
-    _say("\n\n".join(explanation(offer) for offer in offers))
+        near = suggestion(name, known)
+        raise Error(f"no component is called {name!r}{near}")
+    texts = [explanation(offer) for offer in offers]
+    _say("\n\n".join(texts))
 
 
 @main.command()
@@ -261,8 +297,11 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        _say(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
-        _say(f"  {row['reason'] or ', '.join(row['components']) or 'listens only'}")
+        title = f"{row['name']} {row['version']} ({row['distribution']})"
+        _say(f"{title}: {row['status']}")
+        listed = ", ".join(row["components"])
+        what = row["reason"] or listed or "listens only"
+        _say(f"  {what}")
         for clash in row["clashes"]:
             _say(f"  {clash}")
 

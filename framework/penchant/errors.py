@@ -36,7 +36,11 @@ def printable(text: str) -> str:
     >>> printable("red: " + chr(27) + "[31m")
     'red: \\x1b[31m'
     """
-    kept = [each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text]
+    kept = []
+    for each in text:
+        # Lines and columns are meant; an escape sequence never is.
+        harmless = each.isprintable() or each in "\n\t"
+        kept.append(each if harmless else _escaped(each))
     return "".join(kept)
 
 

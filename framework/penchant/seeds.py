@@ -13,6 +13,8 @@ def derive(*keys: Any) -> int:
     >>> derive(0, "network", 1) == derive(0, "network", 1)
     True
     """
+    # Text, not Python's own hash: that one differs from process to process.
     text = json.dumps(keys)
     digest = hashlib.sha256(text.encode()).digest()
+    # 63 bits fit a signed whole number, which is what generators take.
     return int.from_bytes(digest[:8], "big") >> 1

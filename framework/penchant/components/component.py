@@ -57,6 +57,7 @@ class Component:
             if key not in fields:
                 near = suggestion(key, fields)
                 raise Error(f"{cls.name} has no option {key!r}{near}{_place(where, key)}")
+        # Without a default the user must choose.
         for key, field in fields.items():
             if field.default is attrs.NOTHING and key not in values:
                 about = field.metadata["help"]

@@ -60,6 +60,7 @@ class Checkpoints:
             state = self._state(make, step)
             # An early stop answers all later steps.
             if state["step"] > seen:
+                # A network of its own: what a probe does to it changes no other state.
                 network = make()
                 network.load_state_dict(state["network"])
                 seen = int(state["step"])
@@ -72,6 +73,7 @@ class Checkpoints:
         # Two jobs that share a training: the second waits and reads.
         with filelock.FileLock(self.folder / "lock"):
             known = self._nearest(step)
+            # Exactly this step, or one after which training stopped by itself.
             if known is not None and (known["step"] == step or known["finished"]):
                 return known
             return self._train(make(), known, step)
@@ -80,9 +82,13 @@ class Checkpoints:
         """The latest state up to this step that can be read; damaged ones are set aside."""
         kept = []
         for path in self.folder.glob("*.pt"):
+            # <step or latest>-<number>-<checksum>
             parts = path.stem.split("-")
-            if len(parts) == 3 and parts[1].isdigit() and int(parts[1]) <= step:
-                kept.append((int(parts[1]), path))
+            if len(parts) != 3 or not parts[1].isdigit():
+                continue
+            number = int(parts[1])
+            if number <= step:
+                kept.append((number, path))
         for _, path in sorted(kept, reverse=True):
             state = self._read(path)
             if state is not None:
@@ -122,6 +128,7 @@ class Checkpoints:
         """Keep a state, drop those kept against a kill, and give it back as a reader has it."""
         import torch
 
+        # Its name holds its checksum, which is known only when it is written.
         temporary = self.folder / "writing"
         with atomic(temporary) as file:
             torch.save(_on_host(state), file)
@@ -141,4 +148,6 @@ def _on_host(value: Any) -> Any:
         return {key: _on_host(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_on_host(part) for part in value]
-    return value.detach().cpu() if hasattr(value, "detach") else value
+    if hasattr(value, "detach"):
+        return value.detach().cpu()
+    return value

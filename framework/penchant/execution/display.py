@@ -28,8 +28,9 @@ class Display:
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
         """Say what is about to be done."""
-        self._total = len(run.jobs)
-        self._ended = sum(job["status"] == "done" for job in run.jobs)
+        statuses = [job["status"] for job in run.jobs]
+        self._total = len(statuses)
+        self._ended = statuses.count("done")
         counts = f"{self._total} jobs, {self._ended} already done"
         self._print(f"{run.title}: {counts} -> {run.folder}")
 
@@ -37,16 +38,21 @@ class Display:
     def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
         """Show how far a job is, a few times a second."""
         now = time.monotonic()
+        # From the first report on: what was read from disk before it took no time.
         began, first = self._began.setdefault((job, what), (now, done))
         if not self._bar or now - self._shown < SECONDS_BETWEEN_LINES:
             return
         self._shown = now
-        left = _time_left(now - began, done - first, total - done)
-        jobs = f"[{self._ended + 1}/{self._total}] " if self._total > 1 else ""
+        seconds = now - began
+        left = _time_left(seconds, done - first, total - done)
+        jobs = ""
+        if self._total > 1:
+            jobs = f"[{self._ended + 1}/{self._total}] "
         line = f"  {jobs}{job}: {done}/{total} {what}{left}"
         # A line that is longer than the terminal would flood it.
         width = shutil.get_terminal_size().columns - 1
-        self._write(_CLEAR + printable(line)[:width])
+        shown = printable(line)[:width]
+        self._write(_CLEAR + shown)
 
     @hookimpl
     def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
@@ -76,9 +82,11 @@ class Display:
     def _write(self, text: str) -> None:
         if self._out is None:
             return
+        # What the terminal cannot show is escaped: a label must not end a run.
         encoding = getattr(self._out, "encoding", None) or "utf-8"
         try:
-            self._out.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            data = text.encode(encoding, "backslashreplace")
+            self._out.write(data.decode(encoding))
             self._out.flush()
         except (OSError, ValueError):
             self._out = None  # type: ignore[assignment]  # closed: nobody reads it any more
@@ -87,6 +95,7 @@ class Display:
 def _time_left(seconds: float, done: int, left: int) -> str:
     if done < 1 or seconds <= 0:
         return ""
+    rate = done / seconds
     remaining = seconds / done * left
     minutes, rest = divmod(remaining, 60)
-    return f", {done / seconds:.3g}/s, {minutes:.0f}:{rest:02.0f} left"
+    return f", {rate:.3g}/s, {minutes:.0f}:{rest:02.0f} left"

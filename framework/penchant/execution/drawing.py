@@ -37,8 +37,9 @@ def figures_of(target: Any, result: Result) -> dict[str, Any]:
     """The figures of a result, by name, in the order in which they are to be seen."""
     draw = resolve(target, "the figures")
     arrays = {name: _locked(array) for name, array in result.arrays.items()}
+    shown = attrs.evolve(result, arrays=arrays)
     with one_look():
-        found = draw(attrs.evolve(result, arrays=arrays))
+        found = draw(shown)
     if not isinstance(found, dict):
         raise Error(f"figures must be a dict of names, found {type(found).__name__}")
     return found
@@ -65,6 +66,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
     place = folder / "figures"
     try:
         captions = {}
+        # The style again: some of it is looked up when a figure is saved.
         with one_look():
             for name, figure in figures_of(target, result).items():
                 check_name(name, "figure")
@@ -73,6 +75,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
                     figure.savefig(file, format="png")
                 captions[name] = figure.get_label() or ""
         place.mkdir(exist_ok=True)
+        # Written even where there are no figures: it says that drawing ended.
         write_json(place / "figures.json", {"schema": SCHEMA, "captions": captions})
     except KeyboardInterrupt:
         raise
@@ -94,6 +97,7 @@ def draw_missing(folder: Path) -> None:
     if is_drawn(folder):
         return
     try:
+        # Without arrays first: most jobs need nothing drawn.
         result = read_result(folder, arrays=False)
         if result.status != "done" or not result.record.get("figures"):
             return
@@ -113,5 +117,7 @@ def keep_warning(folder: Path, result: Result, text: str) -> None:
         result: The result as it is stored.
         text: The warning.
     """
-    warned = attrs.evolve(result, warnings=(*result.warnings, text))
-    write_json(folder / "result.json", to_json(warned))
+    warnings = (*result.warnings, text)
+    warned = attrs.evolve(result, warnings=warnings)
+    record = to_json(warned)
+    write_json(folder / "result.json", record)

@@ -39,6 +39,7 @@ def _kinds() -> tuple[str, ...]:
     """Kinds of devices: those of torch, and one that a test emulates."""
     import torch
 
+    # torch's own name for a device that nobody has registered is `privateuseone`.
     emulated = torch._C._get_privateuse1_backend_name()
     return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
 
@@ -91,10 +92,12 @@ def policy(device: str, warn: Callable[[str], None]) -> Iterator[None]:
         stack.enter_context(_restored(torch.get_default_dtype, torch.set_default_dtype))
         torch.set_default_dtype(torch.float32)
         stack.enter_context(_full_precision())
+        # A caller's `no_grad` or `inference_mode` would silently change what a probe measures.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         for each in {"cpu", kind} & {"cpu", "cuda"}:
             stack.enter_context(torch.autocast(each, enabled=False))
+        # The caller's random state is given back as it was.
         stack.enter_context(torch.random.fork_rng(devices=cuda))
         if cuda:
             torch.cuda.set_device(cuda[0])
@@ -116,6 +119,7 @@ def _full_precision() -> Iterator[None]:
     """Products and convolutions of single precision in single precision, not in TF32."""
     import torch
 
+    # Newer versions of torch name the precision; older ones have a switch, of other owners.
     owners: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn.conv]
     newer = all(hasattr(owner, "fp32_precision") for owner in owners)
     if not newer:
@@ -136,6 +140,7 @@ def _deterministic(warn: Callable[[str], None]) -> Iterator[None]:
     """Deterministic algorithms on CUDA; what has none is told."""
     import torch
 
+    # cuBLAS is deterministic only with a workspace of fixed size.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -177,6 +182,7 @@ def peak_memory() -> int:
         import resource
     except ImportError:  # not on Windows
         return 0
+    # Bytes on macOS, kilobytes elsewhere.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -30,10 +30,11 @@ class BoundEstimator:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """What the estimator answers."""
-        answer = self._function(self.options, self._context, *arguments, **keywords)
+        context = self._context
+        answer = self._function(self.options, context, *arguments, **keywords)
         for text in getattr(answer, "warnings", ()):
-            self._context.warn(f"{self._prefix}{text}")
+            context.warn(f"{self._prefix}{text}")
         conventions = dict(getattr(answer, "conventions", {}))
         for name, text in conventions.items():
-            self._context.conventions[f"{self._prefix}{name}"] = text
+            context.conventions[f"{self._prefix}{name}"] = text
         return answer

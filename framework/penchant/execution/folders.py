@@ -24,6 +24,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, so that no second run writes to it."""
     import filelock
 
+    # Without waiting: whoever comes second is told at once.
     lock = filelock.FileLock(folder / ".lock", timeout=0)
     try:
         with lock:
@@ -37,10 +38,12 @@ def move_aside(folder: Path) -> None:
     """Rename an old run, unless another process is writing to it."""
     if not folder.exists():
         return
+    # Never rename a folder that only a mistyped --out could mean.
     if not folder.is_dir() or (not _is_run(folder) and any(folder.iterdir())):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
     stamp = time.strftime("%Y%m%d-%H%M%S")
     with locked(folder):
+        # Two moves within a second have the same stamp.
         for number in range(1000):
             ending = f"-{number}" if number else ""
             aside = folder.with_name(f"{folder.name}.{stamp}{ending}")
@@ -52,8 +55,10 @@ def move_aside(folder: Path) -> None:
 def _is_run(folder: Path) -> bool:
     """Is everything in a folder of the kind that runs leave? Temporary files of a kill included."""
     for path in folder.iterdir():
-        temporary = path.name.startswith(".")
-        if path.name not in _OURS and not temporary and not path.name.endswith(".damaged"):
+        name = path.name
+        temporary = name.startswith(".") or name.endswith(".damaged")
+        if name not in _OURS and not temporary:
+            # Somebody's notes beside a run do not make it something else.
             return (folder / "run.json").is_file()
     return True
 
@@ -65,7 +70,8 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     record = run_record(folder) if folder.is_dir() else None
     if record is None:
         return
-    others = {job["id"] for job in record["jobs"]} - {job.id for job in jobs}
+    asked = {job.id for job in jobs}
+    others = {job["id"] for job in record["jobs"]} - asked
     if others:
         found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
         cure = "choose another folder with --out, or --fresh to move the old one aside"
@@ -96,10 +102,12 @@ def _state(place: Path, job: Job) -> tuple[bool, str]:
     except Error as error:
         drop_damaged(place)
         return False, f"computed again: {error}"
+    # Kept for whoever distributes the jobs: this one must not run in the parent.
     if record.get("killed_workers"):
         job.record["killed_workers"] = True
     if record.get("status") != "done":
         return False, ""
+    # A result of other code or data answers another question.
     if record.get("key") != job.key:
         return False, "computed again: code, data or versions changed since"
     if not are_whole(place, record):
@@ -114,14 +122,20 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     """Keep what was asked, as TOML."""
     import tomli_w
 
+    text = tomli_w.dumps(_for_toml(experiment.raw))
     with atomic(folder / "experiment.toml") as file:
-        file.write(tomli_w.dumps(_for_toml(experiment.raw)).encode(errors="backslashreplace"))
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def _for_toml(value: Any) -> Any:
+    # TOML has no word for nothing: what is None is left out.
     if isinstance(value, dict):
-        kept = {key: part for key, part in value.items() if part is not None}
-        return {key: _for_toml(part) for key, part in kept.items()}
-    if isinstance(value, (list, tuple)) and all(isinstance(part, dict) for part in value):
+        kept = {}
+        for key, part in value.items():
+            if part is not None:
+                kept[key] = _for_toml(part)
+        return kept
+    is_list = isinstance(value, (list, tuple))
+    if is_list and all(isinstance(part, dict) for part in value):
         return [_for_toml(part) for part in value]
     return plain(value)

@@ -62,6 +62,7 @@ def mapped(
     job, folder = context._job, context._folder
     shelf = Shelf(folder / "jobs" / job.id / "shards", job.key)
     here = Here(context, shared)
+    # What a map inside a shard finds is part of that shard's answer, and kept with it.
     stored: set[int] = set()
     if not context._inside:
         stored = {shard.number for shard in shards if shelf.holds(shard, digest)}
@@ -69,17 +70,20 @@ def mapped(
     # A single shard is not worth a worker.
     pool = context._pool if len(missing) > 1 else pools.SerialPool()
     setup = here if pool.workers == 1 else Remote(job, folder, shared)
+    # Stored shards are read, the others computed; all come in the order of shards.
+    computed = pool.map(run_shard, setup, missing)
     found = in_order(
         shards,
         stored,
         shelf.read,
-        pool.map(run_shard, setup, missing),
+        computed,
         lambda shard: run_shard(here, shard, 0),
     )
     for done, (shard, arrays, is_new) in enumerate(found, 1):
         if is_new and not context._inside:
             shelf.keep(shard, digest, arrays)
         context._tell("shards", done, len(shards))
+        # Notes of a stored shard are told as if it had just been done.
         answer, notes = unpack(arrays)
         context.conventions.update(notes["conventions"])
         for warning in notes["warnings"]:
@@ -102,10 +106,13 @@ def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]
 
     outer = setup.context(worker)
     context = outer._for_shard(shard.scope)
+    shared = {}
     for name, array in setup.shared.items():
         # A copy each: a shard that writes to it changes no other's numbers.
-        tensor = torch.as_tensor(array, device="cpu").to(outer.device, copy=True)
-        context.shared = {**context.shared, name: tensor}
+        tensor = torch.as_tensor(array, device="cpu")
+        shared[name] = tensor.to(outer.device, copy=True)
+    context.shared = shared
+    # Every shard begins with the same flags, whatever the one before has set.
     with policy(str(outer.device), context.warn):
         answer = shard.function(context, shard.item)
     notes = {"warnings": context.warnings, "conventions": context.conventions}

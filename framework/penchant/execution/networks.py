@@ -30,7 +30,8 @@ class BoundArchitecture:
 
     def __call__(self, index: int = 0) -> Any:
         """Network number `index`."""
-        return self.build(self.seed_of(index))
+        seed = self.seed_of(index)
+        return self.build(seed)
 
     def seed_of(self, index: int) -> int:
         """What the random state is seeded with before network `index` is built."""
@@ -55,6 +56,7 @@ class BoundArchitecture:
         """Construct a network in a forked random state."""
         import torch
 
+        # On the host, whatever device the caller has made the default.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.manual_seed(seed)
             network = self._function(self.component, self.shape, self.outputs)
@@ -67,12 +69,14 @@ class BoundArchitecture:
         network = self(0)
         what = f"architecture {self.label!r}"
         size = " x ".join(map(str, self.shape))
+        zeros = torch.zeros(1, *self.shape, device="cpu")
         try:
             with torch.no_grad():
-                outputs = network(torch.zeros(1, *self.shape, device="cpu"))
+                outputs = network(zeros)
         except Exception as error:  # whatever a network raises, it does not fit
             text = str(error).partition("\n")[0] or type(error).__name__
             raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
+        # A network may return anything: a tuple has no shape, and is told by its type.
         shape = tuple(getattr(outputs, "shape", ()))
         if shape != (1, self.outputs):
             found = " x ".join(map(str, shape)) or type(outputs).__name__
@@ -88,6 +92,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     import torch
 
     try:
+        # A file may come from a stranger: nothing in it is run.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a file that is not a checkpoint fails in many ways
         problem = str(error).partition("\n")[0]
@@ -111,6 +116,7 @@ def load_weights(network: Any, path: Path, label: str) -> None:
     state = _state_in(read_tensors(path))
     own = network.state_dict()
     what = f"{path} does not fit architecture {label!r}"
+    # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
     unexpected = sorted(state.keys() - own.keys())
     if missing or unexpected:
@@ -136,6 +142,9 @@ def _state_in(found: dict[str, Any]) -> dict[str, Any]:
     for key in ("state_dict", "model"):
         if isinstance(found.get(key), dict):
             found = found[key]
-    if found and all(name.startswith("module.") for name in found):
-        found = {name.removeprefix("module."): value for name, value in found.items()}
-    return found
+    if not found or not all(name.startswith("module.") for name in found):
+        return found
+    state = {}
+    for name, value in found.items():
+        state[name.removeprefix("module.")] = value
+    return state

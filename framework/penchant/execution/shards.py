@@ -56,11 +56,22 @@ class Shard:
     def identity(self, key: str, shared: str) -> str:
         """What no other shard of any job has."""
         function = f"{self.function.__module__}:{self.function.__qualname__}"
+        # An architecture may hold arrays, whose text is cut; its options go in by content.
         scope = attrs.evolve(self.scope, architecture=None)
         replaced = self.scope.architecture
-        network = "" if replaced is None else f"{replaced.name} {plain(replaced.options())}"
-        texts = [key, function, repr(self.item), repr(scope), network, shared]
-        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+        network = ""
+        if replaced is not None:
+            network = f"{replaced.name} {plain(replaced.options())}"
+        texts = [
+            key,
+            function,
+            repr(self.item),
+            repr(scope),
+            network,
+            shared,
+        ]
+        text = "\n".join(texts)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def ranges(networks: int | range, a_shard: int) -> list[range]:
@@ -72,10 +83,14 @@ def ranges(networks: int | range, a_shard: int) -> list[range]:
     numbers = range(networks) if isinstance(networks, int) else networks
     if a_shard < 1:
         raise Error(f"a_shard must be at least 1, found {a_shard}")
-    if len(numbers) // a_shard > LARGEST_MAP:
-        found = f"{len(numbers)} networks in shards of {a_shard}"
+    count = len(numbers)
+    if count // a_shard > LARGEST_MAP:
+        found = f"{count} networks in shards of {a_shard}"
         raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
-    return [numbers[start : start + a_shard] for start in range(0, len(numbers), a_shard)]
+    blocks = []
+    for start in range(0, count, a_shard):
+        blocks.append(numbers[start : start + a_shard])
+    return blocks
 
 
 def json_like(item: Any, function: Callable[..., Any]) -> Any:
@@ -83,6 +98,7 @@ def json_like(item: Any, function: Callable[..., Any]) -> Any:
     if isinstance(item, range):
         return item
     try:
+        # There and back: a tuple is a list here as well as in a worker.
         return json.loads(json.dumps(item))
     except (TypeError, ValueError) as error:
         what = f"found {item!r} for {function.__qualname__}: {error}"
@@ -103,11 +119,14 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
     """What a map shares as arrays of the host, and its hash."""
     from penchant.results.result import host_array
 
-    arrays = {name: host_array(value) for name, value in (shared or {}).items()}
-    for name, array in arrays.items():
+    arrays = {}
+    for name, value in (shared or {}).items():
+        array = host_array(value)
         if array.dtype.kind not in "biufc":
             raise Error(f"shared {name!r} must be an array of numbers, found {array.dtype}")
-    return arrays, content_hash(arrays) if arrays else ""
+        arrays[name] = array
+    digest = content_hash(arrays) if arrays else ""
+    return arrays, digest
 
 
 def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
@@ -130,6 +149,7 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
     arrays: dict[str, Any] = {}
     values: dict[str, Any] = {}
     for name, value in answer.items():
+        # As arrays these would come back as something else.
         if value is None or isinstance(value, (str, bool)):
             values[name] = value
             continue
@@ -139,17 +159,20 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
             raise Error(f"{what}, expected a number, an array, text, true, false or None")
         # Strided views are summed in another order than the same numbers read from a file.
         arrays[name] = array.copy(order="C") if array.ndim else array
-    text = json.dumps({**notes, "values": values, "order": list(answer)})
+    # The order of names, which values and arrays have lost between them.
+    notes = {**notes, "values": values, "order": list(answer)}
+    text = json.dumps(notes)
     return {**arrays, NOTES: np.asarray(text)}
 
 
 def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer of a shard, and its notes."""
     notes = json.loads(str(arrays[NOTES]))
+    values = notes["values"]
     answer: dict[str, Any] = {}
     for name in notes["order"]:
-        if name in notes["values"]:
-            answer[name] = notes["values"][name]
+        if name in values:
+            answer[name] = values[name]
         else:
             array = arrays[name]
             answer[name] = array if array.ndim else array.item()
@@ -172,6 +195,7 @@ class Shelf:
         if not path.is_file():
             return False
         try:
+            # Not the whole shard: its arrays are read when its turn comes.
             found = str(read_arrays(path, only=IDENTITY)[IDENTITY])
         except Error:
             return False
@@ -182,6 +206,7 @@ class Shelf:
         path = self._path(shard)
         try:
             arrays = read_arrays(path)
+            # Whether it can be understood is found out while it can still be computed again.
             unpack(dict(arrays))
         except (Error, KeyError, ValueError, TypeError):
             set_aside(path)
@@ -200,8 +225,10 @@ class Shelf:
         import numpy as np
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = np.asarray(shard.identity(self.key, shared))
-        write_arrays(self._path(shard), {IDENTITY: name, **arrays}, durable=False)
+        identity = shard.identity(self.key, shared)
+        named = {IDENTITY: np.asarray(identity), **arrays}
+        # A shard that a power cut takes is computed again; waiting for the disk costs more.
+        write_arrays(self._path(shard), named, durable=False)
 
 
 def in_order(

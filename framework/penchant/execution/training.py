@@ -32,10 +32,12 @@ def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
             network, samples = finished(single)
         except FloatingPointError:
             continue
-        judged.append((_test_error(network, samples, single.loss), single))
+        error = _test_error(network, samples, single.loss)
+        judged.append((error, single))
     count = len(training.learning_rates)
     if not judged:
         raise Error(f"training diverged at every one of {count} learning rates")
+    # By the error alone: recipes of equal error cannot be ordered.
     error, best = min(judged, key=lambda pair: pair[0])
     diverged = count - len(judged)
     lost = f", {diverged} of which diverged" if diverged else ""
@@ -48,7 +50,9 @@ def _test_error(network: Any, samples: Any, loss: str) -> float:
     from penchant_numerics.trainer import evaluate
 
     value, accuracy = evaluate(network, samples, loss=loss)
-    return float(1 - accuracy if are_classes(samples.labels) else value)
+    if are_classes(samples.labels):
+        return float(1 - accuracy)
+    return float(value)
 
 
 def are_classes(labels: Any) -> bool:
@@ -64,8 +68,10 @@ def learnt_nothing(network: Any, samples: Any) -> str:
     # Labels below zero are left out of the loss, so they have no chance.
     if not are_classes(labels) or int(labels.min()) < 0:
         return ""
+    # On some samples only: this is a warning, not a measurement.
     some = samples.select(slice(0, JUDGED))
     _, accuracy = evaluate(network, some)
+    # Always guessing the most frequent class; within two errors of that nothing was learnt.
     chance = float(labels.bincount().max()) / len(labels)
     error = (chance * (1 - chance) / len(some.labels)) ** 0.5
     if accuracy > chance + 2 * error:

@@ -17,7 +17,8 @@ def with_arrays(component: Any) -> Any:
     for field in attrs.fields(type(component)):
         value = getattr(component, field.name)
         if field.metadata["array"] and isinstance(value, str):
-            found[field.name] = read_array(value, f"{component.name}.{field.name}")
+            what = f"{component.name}.{field.name}"
+            found[field.name] = read_array(value, what)
     return attrs.evolve(component, **found) if found else component
 
 
@@ -45,7 +46,8 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
         folder = _only_holder(folder, name, what)
     arrays = read_arrays(folder / "arrays.npz")
     if name not in arrays:
-        raise Error(f"{what}: {folder} has no array {name!r}{suggestion(name, arrays)}")
+        near = suggestion(name, arrays)
+        raise Error(f"{what}: {folder} has no array {name!r}{near}")
     return arrays[name]
 
 
@@ -53,8 +55,12 @@ def _only_holder(folder: Path, name: str, what: str) -> Path:
     """The one job of a run that has an array of this name."""
     holders: list[Path] = []
     for job in read(folder).jobs:
+        if job["status"] != "done":
+            continue
+        # Results list their arrays: none of these is loaded to find one.
         place = folder / "jobs" / job["id"]
-        if job["status"] == "done" and name in read_json(place / "result.json").get("arrays", {}):
+        record = read_json(place / "result.json")
+        if name in record.get("arrays", {}):
             holders.append(place)
     if len(holders) == 1:
         return holders[0]

@@ -32,8 +32,10 @@ def short_hash(value: Any) -> str:
 
 def long_hash(value: Any) -> str:
     """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
+    # Sorted: the order in which a user writes options asks for nothing else.
     text = json.dumps(value, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:32]
 
 
 def plain(value: Any) -> Any:
@@ -85,9 +87,11 @@ class _Hasher:
         if isinstance(value, _PLAIN):
             digest.update(repr(value).encode())
             return digest
+        # An object that holds itself would be hashed for ever.
         if id(value) in self._above:
             digest.update(f"loop {self._above[id(value)]}".encode())
             return digest
+        # What it is inside of, not all that it has seen: the same object twice is not a loop.
         self._above[id(value)] = len(self._above)
         try:
             for part in self._parts(value):
@@ -98,6 +102,7 @@ class _Hasher:
 
     def _parts(self, value: Any) -> Iterable[Any]:
         """What an object consists of: bytes, or objects to be hashed in turn."""
+        # Open files and running generators: what they hold changes as they are used.
         if hasattr(value, "fileno") or inspect.isgenerator(value):
             raise UnidentifiableError(_title(value))
         if isinstance(value, (list, tuple)):
@@ -110,6 +115,7 @@ class _Hasher:
             return self._sources(value.__name__)
         if inspect.isclass(value):
             return self._class(value)
+        # Line numbers and names of files are left out: moving a function changes nothing.
         if isinstance(value, types.CodeType):
             return [value.co_code, value.co_names, value.co_varnames, value.co_consts]
         if isinstance(value, types.FunctionType):
@@ -125,7 +131,8 @@ class _Hasher:
         return self._object(value)
 
     def _unordered(self, values: Iterable[Any]) -> list[bytes]:
-        return sorted(self.hash(each).digest() for each in values)
+        digests = [self.hash(each).digest() for each in values]
+        return sorted(digests)
 
     def _class(self, cls: type) -> Iterator[Any]:
         """A class of the user's by its members; one of a library is named by its title."""
@@ -140,9 +147,10 @@ class _Hasher:
 
     def _sources(self, module: str | None) -> Iterator[bytes]:
         """Sources of a module of the user's and of those it imports, once."""
-        if module is not None and module not in self._modules:
-            self._modules.add(module)
-            yield from module_sources(module)
+        if module is None or module in self._modules:
+            return
+        self._modules.add(module)
+        yield from module_sources(module)
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
         """A function by its code, what it closes over, and what it names in its module."""
@@ -151,6 +159,7 @@ class _Hasher:
         yield function.__kwdefaults__
         for cell in function.__closure__ or ():
             yield cell.cell_contents
+        # Code of a library is known by its version.
         if not is_own(function.__module__):
             return
         yield from self._sources(function.__module__)
@@ -182,6 +191,7 @@ class _Hasher:
 
     def _object(self, value: Any) -> Iterable[Any]:
         """Any other object: its class and attributes, or what pickle makes of it."""
+        # A partial is what it calls, and with what.
         if type(value).__module__.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):
@@ -215,9 +225,12 @@ def _names(code: types.CodeType) -> set[str]:
 def _array_parts(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous()
-        kind = str((tuple(value.shape), str(value.dtype)))
+        shape = tuple(value.shape)
+        kind = str((shape, str(value.dtype)))
         try:
-            return [kind.encode(), value.numpy().tobytes()]
+            array = value.numpy()
         except TypeError:  # bfloat16 has no numpy form
-            return [kind.encode(), value.float().numpy().tobytes()]
-    return [str((value.shape, str(value.dtype))).encode(), value.tobytes()]
+            array = value.float().numpy()
+        return [kind.encode(), array.tobytes()]
+    kind = str((value.shape, str(value.dtype)))
+    return [kind.encode(), value.tobytes()]

@@ -32,8 +32,8 @@ def versions(offers: Iterable[Offer]) -> dict[str, str]:
         found[name] = _version(name)
     found["penchant"] += _editable_hash("penchant", _KERNEL_PACKAGES)
     for offer in offers:
-        found[offer.distribution] = offer.version
-        found[offer.distribution] += _editable_hash(offer.distribution, (offer.package,))
+        edited = _editable_hash(offer.distribution, (offer.package,))
+        found[offer.distribution] = offer.version + edited
         for required in _requirements(offer.distribution):
             found.setdefault(required, _version(required))
     return dict(sorted(found.items()))
@@ -54,6 +54,7 @@ def _requirements(distribution: str) -> tuple[str, ...]:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return ()
+    # Metadata lists requirements of extras beside the others.
     wanted = [line for line in lines if "extra ==" not in line]
     matches = [re.match(r"[A-Za-z0-9._-]+", line) for line in wanted]
     return tuple(match[0].lower() for match in matches if match)
@@ -64,9 +65,11 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     """A "+" and a hash of the sources, where they can be edited in place; else nothing."""
     try:
         direct = importlib.metadata.distribution(distribution).read_text("direct_url.json")
-        if not json.loads(direct or "{}").get("dir_info", {}).get("editable"):
+        facts = json.loads(direct or "{}")
+        if not facts.get("dir_info", {}).get("editable"):
             return ""
     except importlib.metadata.PackageNotFoundError:
+        # A class of the user's own comes from no distribution: its sources are all there is.
         pass
     digest = hashlib.sha256()
     for package in packages:
@@ -77,6 +80,7 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
 
 def _package_sources(package: str) -> list[Path]:
     """The Python files of a package, and of modules that stand beside it in its `src` folder."""
+    # A script has no spec; what runs is its file.
     spec = importlib.util.find_spec(package) if package != "__main__" else None
     if spec is None or not spec.origin:
         origin = getattr(sys.modules.get(package), "__file__", None)
@@ -102,7 +106,8 @@ def _python_files(folder: Path) -> list[Path]:
     found = []
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts
-        if not _SKIPPED.intersection(parts) and not any(part.startswith(".") for part in parts):
+        hidden = any(part.startswith(".") for part in parts)
+        if not hidden and not _SKIPPED.intersection(parts):
             found.append(path)
     return sorted(found)
 
@@ -110,13 +115,18 @@ def _python_files(folder: Path) -> list[Path]:
 @functools.cache
 def _libraries() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple(Path(sysconfig.get_path(name)).resolve() for name in names)
+    found = []
+    for name in names:
+        path = Path(sysconfig.get_path(name))
+        found.append(path.resolve())
+    return tuple(found)
 
 
 def is_own(module: str | None) -> bool:
     """Is this module the user's own, rather than of an installed library or of the kernel?"""
     if module is None:
         return False
+    # The script that runs is always the user's.
     if module == "__main__":
         return True
     if module.partition(".")[0] in _KERNEL_PACKAGES:
@@ -142,6 +152,7 @@ def _collect(module: str | None, seen: dict[str, Path]) -> None:
     if loaded is None or origin is None or not Path(origin).is_file():
         return
     seen[module] = Path(origin)
+    # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
         if isinstance(value, types.ModuleType):
             _collect(value.__name__, seen)

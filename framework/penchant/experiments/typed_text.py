@@ -27,9 +27,10 @@ def parse_options(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in _split(text):
         key, equals, value = part.partition("=")
-        if not equals or not key.strip():
+        key = key.strip()
+        if not equals or not key:
             raise Error(f"expected option=value, found {part!r}")
-        found[key.strip()] = parse_value(value.strip())
+        found[key] = parse_value(value.strip())
     return found
 
 
@@ -39,6 +40,7 @@ def _split(text: str) -> list[str]:
     depth = 0
     quote = ""
     for character in text:
+        # Inside quotes only the same quote means anything.
         if quote:
             quote = "" if character == quote else quote
         elif character in "\"'":
@@ -58,6 +60,7 @@ def parse_value(text: str) -> Any:
     """A TOML literal, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
+    # gelu needs no quotes: whoever types on a shell would have to type them twice.
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:
@@ -73,6 +76,7 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
     if not equals:
         raise Error(f"--set takes PATH=VALUE, found {text!r}")
     changed = copy.deepcopy(raw)
+    # A step may lead to several tables, all those of one name: the value is set in each.
     *way, last = path.split(".")
     places: list[Any] = [changed]
     for step in way:
@@ -91,10 +95,17 @@ def _inside(place: Any, step: str, path: str) -> list[Any]:
     """The tables that one step of a path leads to."""
     if not isinstance(place, list):
         return [place.setdefault(step, {})]
-    tables = [each for each in place if isinstance(each, dict)]
-    found = [each for each in tables if step in (_label(each), each.get("name"))]
+    found = []
+    labels = []
+    for each in place:
+        if not isinstance(each, dict):
+            continue
+        label = _label(each)
+        labels.append(str(label))
+        if step in (label, each.get("name")):
+            found.append(each)
     if not found:
-        near = suggestion(step, [str(_label(each)) for each in tables])
+        near = suggestion(step, labels)
         raise Error(f"--set {path}: nothing is called {step!r}{near}")
     return found
 

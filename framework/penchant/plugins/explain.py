@@ -23,7 +23,8 @@ def explanation(offer: Offer) -> str:
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
-    lines += _section("Options", [_option(cls, field) for field in attrs.fields(cls)])
+    options = [_option(cls, field) for field in attrs.fields(cls)]
+    lines += _section("Options", options)
     if issubclass(cls, Probe):
         lines += _probe(cls)
     return "\n".join(lines)
@@ -31,7 +32,9 @@ def explanation(offer: Offer) -> str:
 
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
-    needs = [*cls.needs, *(f"{axis} (only when selected)" for axis in cls.accepts)]
+    needs = list(cls.needs)
+    for axis in cls.accepts:
+        needs.append(f"{axis} (only when selected)")
     roles = [f"{role}: {_names(default)}" for role, default in cls.roles.items()]
     presets = [f"{name}: {_shown(values)}" for name, values in cls.presets.items()]
     return [
@@ -47,7 +50,8 @@ def _probe(cls: type[Probe]) -> list[str]:
 def _section(title: str, rows: list[str]) -> list[str]:
     if not rows:
         return []
-    return ["", f"{title}:", *(f"  {row}" for row in rows)]
+    indented = [f"  {row}" for row in rows]
+    return ["", f"{title}:", *indented]
 
 
 def _pairs(declared: Any) -> list[str]:
@@ -61,17 +65,21 @@ def _names(value: Any) -> str:
 def _option(cls: type, field: Any) -> str:
     """One line about an option: what it means, its type, bounds and default."""
     kind = describe_type(hints(cls)[field.name])
+    # Its type says nothing: three things stand for an array.
     if field.metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
     default = "must be given"
     if field.default is not attrs.NOTHING:
         default = f"default {_shown(field.default)}"
-    facts = [kind, *field.metadata["limits"].describe(), default]
-    return f"{field.name}: {field.metadata['help']} ({'; '.join(facts)})"
+    limits = field.metadata["limits"].describe()
+    facts = "; ".join([kind, *limits, default])
+    return f"{field.name}: {field.metadata['help']} ({facts})"
 
 
 def _shown(value: Any) -> str:
-    return "none" if value is None else json.dumps(_shortened(value))
+    if value is None:
+        return "none"
+    return json.dumps(_shortened(value))
 
 
 def _shortened(value: Any) -> Any:
@@ -83,4 +91,5 @@ def _shortened(value: Any) -> Any:
     parts = [_shortened(part) for part in value]
     if len(parts) <= _LONGEST:
         return parts
+    # The beginning shows the spacing, the end how far it goes.
     return [*parts[:2], f"... {len(parts)} in all ...", parts[-1]]

@@ -65,14 +65,19 @@ def unfit(line: str, name: str, version: str) -> str:
         return _unfit_by_packaging(line, name, version)
     if normalised(plain[1]) != name:
         return ""
-    clauses = _CLAUSE.findall(plain[2])
-    met = all(_COMPARED[sign](_numbers(version), _numbers(wanted)) for sign, wanted in clauses)
-    return "" if met else plain[2].strip()
+    present = _numbers(version)
+    for sign, wanted in _CLAUSE.findall(plain[2]):
+        holds = _COMPARED[sign]
+        if not holds(present, _numbers(wanted)):
+            return plain[2].strip()
+    return ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """A release as numbers; trailing zeros say nothing."""
-    return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", version).split("."))
+    significant = re.sub(r"(\.0+)+$", "", version)
+    parts = significant.split(".")
+    return tuple(map(int, parts))
 
 
 def _unfit_by_packaging(line: str, name: str, version: str) -> str:
@@ -85,6 +90,7 @@ def _unfit_by_packaging(line: str, name: str, version: str) -> str:
         raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
     if normalised(requirement.name) != name:
         return ""
+    # What is required only for an extra, or elsewhere, does not hold here.
     marker = requirement.marker
     if marker is not None and not marker.evaluate({"extra": ""}):
         return ""

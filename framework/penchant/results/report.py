@@ -79,6 +79,7 @@ def _job(run: Run, entry: dict[str, Any]) -> dict[str, Any]:
         "components": [],
         "arrays": {},
     }
+    # Only what ended has anything to show.
     if entry["status"] not in ("done", "failed"):
         return page
     try:

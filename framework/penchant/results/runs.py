@@ -82,6 +82,7 @@ class Run:
 
         >>> run.results(probe="nad", architecture="lenet")       # doctest: +SKIP
         """
+        # Misspelt labels would match nothing, and look like a run without results.
         for label in labels:
             if label not in _LABELS:
                 listed = "probe, architecture, dataset and seed"

@@ -31,6 +31,7 @@ CLOSE = 1e-3  # relative difference of numbers from another device, whose chunks
 def check_component(offer: Offer) -> None:
     """The declaration is complete, its targets load and take what they are called with."""
     cls = offer.component
+    # The class of its kind, from which what every such component must have is read.
     base = next(parent for parent in cls.__mro__ if parent.__dict__.get("kind") == cls.kind)
     check_declaration(cls, base)
     for field in attrs.fields(cls):
@@ -53,10 +54,13 @@ def _check_probe_declaration(cls: type[Probe]) -> None:
     assert cls.quantities, f"{cls.name} declares no quantities"
     assert cls.figures, f"{cls.name} has no figures"
     resolve(cls.figures, f"figures of {cls.name}")
-    known = {field.name for field in attrs.fields(cls)} | cls.roles.keys()
-    for kind, declared in (("quantity", cls.quantities), ("array", cls.arrays)):
+    options = {field.name for field in attrs.fields(cls)}
+    known = options | cls.roles.keys()
+    declarations = {"quantity": cls.quantities, "array": cls.arrays}
+    for kind, declared in declarations.items():
         for name, meaning in declared.items():
             assert meaning, f"{cls.name} does not say what the {kind} {name!r} means"
+            # Names in braces are filled from options and roles.
             for inside in placeholders(name):
                 what = f"{cls.name} declares {name!r}"
                 assert inside in known, f"{what}, but has neither option nor role {inside!r}"
@@ -67,12 +71,14 @@ def check_presets(offer: Offer) -> None:
     cls: Any = offer.component
     for name, preset in cls.presets.items():
         where = f"preset {name!r} of {cls.name}"
-        assert all(letter not in name for letter in "._ "), f"{where}: hyphens only"
+        odd = set("._ ").intersection(name)
+        assert not odd, f"{where}: hyphens only"
         options = dict(preset)
         estimators = options.pop("estimators", {})
         training = options.pop("training", {})
         Training.bind(training, f"{where}, training")
         assert not training or cls.trains(), f"{where} has a training, but {cls.name} has none"
+        # What the user must give no preset can; then only names were compared.
         required = {f.name for f in attrs.fields(cls) if f.default is attrs.NOTHING}
         if required <= options.keys():
             cls.bind(options, where)
@@ -85,11 +91,13 @@ def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
     names = cls.presets[preset]["estimators"].values()
     plugins = discovery.load()
     for value in names:
-        for entry in value if isinstance(value, (list, tuple)) else [value]:
+        entries = value if isinstance(value, (list, tuple)) else [value]
+        for entry in entries:
             name = entry if isinstance(entry, str) else entry.get("name", "")
             if name and not plugins.has("estimator", name):
                 return
-    build(experiment(cls.name, {"preset": preset}), plugins, f"preset {preset!r}")
+    raw = experiment(cls.name, {"preset": preset})
+    build(raw, plugins, f"preset {preset!r}")
 
 
 def check_architecture(
@@ -108,7 +116,9 @@ def check_architecture(
     with no_trace():
         bound = architecture({"name": name, **options}, shape=shape, outputs=outputs)
         bound.check()
-        one, again, other = (bound(index).state_dict() for index in (0, 0, 1))
+        one = bound(0).state_dict()
+        again = bound(0).state_dict()
+        other = bound(1).state_dict()
     for key, tensor in one.items():
         assert torch.equal(tensor, again[key]), f"{name}: network 0 was drawn differently again"
     differs = any(not torch.equal(tensor, other[key]) for key, tensor in one.items())
@@ -130,18 +140,23 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
 
     table = {"name": name, **options}
     package = discovery.load().find("dataset", name).package
+    # Another one in between: what is kept in memory must not answer for the second.
     with no_trace(), strict_devices(package):
         first = dataset(table, seed=0)
         other = dataset(table, seed=1)
         second = dataset(table, seed=0)
     for part in ("train", "test"):
-        one, two = getattr(first, part), getattr(second, part)
-        assert torch.equal(one.inputs, two.inputs), f"{name}: other {part} inputs for the same seed"
-        assert torch.equal(one.labels, two.labels), f"{name}: other {part} labels for the same seed"
+        one = getattr(first, part)
+        two = getattr(second, part)
+        same_inputs = torch.equal(one.inputs, two.inputs)
+        assert same_inputs, f"{name}: other {part} inputs for the same seed"
+        same_labels = torch.equal(one.labels, two.labels)
+        assert same_labels, f"{name}: other {part} labels for the same seed"
     alike = first.train.inputs.shape == other.train.inputs.shape
     equal = alike and torch.equal(first.train.inputs, other.train.inputs)
     equal = equal and torch.equal(first.train.labels, other.train.labels)
-    assert equal != drawn, f"{name}: another seed gave {'the same' if equal else 'other'} samples"
+    found = "the same" if equal else "other"
+    assert equal != drawn, f"{name}: another seed gave {found} samples"
     return first
 
 
@@ -166,8 +181,10 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
     answers = []
     with no_trace():
         for _ in range(2):
+            # A context of its own each time, as two jobs would have it.
             scope = context(carrier, folder, estimators=estimators, **parts)
-            answers.append(scope.estimator(role.name)(**call))
+            estimate = scope.estimator(role.name)
+            answers.append(estimate(**call))
     return answers[0]
 
 
@@ -226,14 +243,15 @@ def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Seq
     produced: dict[str, set[str]] = {"quantity": set(), "array": set()}
     declared: dict[str, set[str]] = {"quantity": set(), "array": set()}
     for result in results:
-        known = result.record["meanings"], result.record["about"]
+        record = result.record
         for kind, found, names in (
-            ("quantity", result.quantities, known[0]),
-            ("array", result.arrays, known[1]),
+            ("quantity", result.quantities, record["meanings"]),
+            ("array", result.arrays, record["about"]),
         ):
             declared[kind] |= set(names)
             produced[kind] |= set(found)
             for each in found:
+                # The error of an array needs no declaration of its own.
                 listed = each in names or each.removesuffix("-stderr") in names
                 assert listed, f"{cls.name} gives the {kind} {each!r}, which it does not declare"
     for kind, names in declared.items():
@@ -268,8 +286,10 @@ def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:
         for name, figure in figures.items():
             what = f"the figure {name!r} of {cls.name}"
             assert figure.get_label(), f"{what} has no caption"
-            titled = figure.get_suptitle() or any(axes.get_title() for axes in figure.axes)
+            titles = [axes.get_title() for axes in figure.axes]
+            titled = figure.get_suptitle() or any(titles)
             assert titled, f"{what} has no title"
+            # Pictures of networks or inputs have no axes that could be labelled.
             labelled = any(_is_labelled(axes) for axes in figure.axes)
             pictures = all(axes.images or not axes.axison for axes in figure.axes)
             assert labelled or pictures, f"{what} has no axis labels"
@@ -293,7 +313,8 @@ def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected:
     Returns:
         What was counted on the device.
     """
-    raw = {**experiment(name, parts), "executor": "serial", "device": NAME, "figures": False}
+    raw = experiment(name, parts)
+    raw.update(executor="serial", device=NAME, figures=False)
     with emulated_device() as counts:
         found = only_result(run(raw, out=folder))
     assert counts.launches or not expected.shape, f"{name} launched nothing on the device"
@@ -301,7 +322,10 @@ def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected:
         other = found.quantities[key]
         if quantity.missing and other.missing:
             continue
-        tolerance = max(CLOSE * abs(quantity.value), 0.2 * (quantity.stderr or 0.0), 1e-6)
+        # Close in itself, or compared with its error: chunks are summed in another order.
+        relative = CLOSE * abs(quantity.value)
+        uncertain = 0.2 * (quantity.stderr or 0.0)
+        tolerance = max(relative, uncertain, 1e-6)
         far = abs(other.value - quantity.value)
         assert far <= tolerance, f"{name}: {key} is {other} on the device, {quantity} on the CPU"
     return counts
@@ -324,7 +348,8 @@ def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: An
     again = small_run(name, folder / "again", {**parts, "figures": False})
     assert_same(first, again, "a second run")
     if processes:
-        raw = {**experiment(name, parts), "executor": "processes", "workers": 2, "figures": False}
+        raw = experiment(name, parts)
+        raw.update(executor="processes", workers=2, figures=False)
         other = only_result(run(raw, out=folder / "processes"))
         assert_same(first, other, "two processes")
     return first
@@ -342,6 +367,7 @@ def assert_same(first: Result, second: Result, what: str) -> None:
 
     assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"
     for name, array in first.arrays.items():
+        # Text knows no missing numbers, and numpy refuses to look for them.
         nan = array.dtype.kind in "fc"
         equal = np.array_equal(array, second.arrays[name], equal_nan=nan)
         assert equal, f"{what} gave another {name!r}"
@@ -350,5 +376,6 @@ def assert_same(first: Result, second: Result, what: str) -> None:
         other = second.quantities[name]
         for part, number in quantity.numbers.items():
             found = other.numbers.get(part, math.nan)
-            same = number == found or (math.isnan(number) and math.isnan(found))
+            both_missing = math.isnan(number) and math.isnan(found)
+            same = number == found or both_missing
             assert same, f"{what} gave {part} {found} of {name!r}, before {number}"

@@ -36,8 +36,9 @@ class Claim:
         return LEAST <= self.ratio <= MOST
 
     def __str__(self) -> str:
-        texts = f"claimed {self.claimed:.3g}, spread {self.spread:.3g}"
-        return f"{self.quantity}: {texts} over {self.seeds} seeds, ratio {self.ratio:.2f}"
+        claimed = f"claimed {self.claimed:.3g}"
+        spread = f"spread {self.spread:.3g} over {self.seeds} seeds"
+        return f"{self.quantity}: {claimed}, {spread}, ratio {self.ratio:.2f}"
 
 
 def claims(
@@ -57,18 +58,23 @@ def claims(
     values: dict[str, list[float]] = {}
     errors: dict[str, list[float]] = {}
     for seed in seeds:
-        found = small_run(name, folder / str(seed), {**parts, "seed": seed, "figures": False})
+        options = {**parts, "seed": seed, "figures": False}
+        found = small_run(name, folder / str(seed), options)
         for key, quantity in found.quantities.items():
             if quantity.stderr is not None and not quantity.missing:
                 values.setdefault(key, []).append(quantity.value)
                 errors.setdefault(key, []).append(quantity.stderr)
-    most = max((len(each) for each in values.values()), default=0)
+    # A quantity that is missing for some seeds has no spread to compare with.
+    counts = [len(each) for each in values.values()]
+    most = max(counts, default=0)
     compared = []
     for key, each in values.items():
         if len(each) == most and most > 1:
             # Errors vary from run to run; what is claimed is their root mean square.
-            claimed = statistics.fmean(error**2 for error in errors[key]) ** 0.5
-            compared.append(Claim(key, claimed, statistics.stdev(each), most))
+            squares = [error**2 for error in errors[key]]
+            claimed = statistics.fmean(squares) ** 0.5
+            spread = statistics.stdev(each)
+            compared.append(Claim(key, claimed, spread, most))
     return compared
 
 
@@ -80,5 +86,9 @@ def check_claims(name: str, folder: Path, parts: Mapping[str, Any]) -> None:
         folder: Where the runs go.
         parts: What makes it small.
     """
-    wrong = [str(claim) for claim in claims(name, folder, parts) if not claim.holds]
-    assert not wrong, f"{name}: " + "; ".join(wrong)
+    wrong = []
+    for claim in claims(name, folder, parts):
+        if not claim.holds:
+            wrong.append(str(claim))
+    listed = "; ".join(wrong)
+    assert not wrong, f"{name}: {listed}"

@@ -34,7 +34,11 @@ class Property:
 
 def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path], Any]:
     """A check that needs no folder."""
-    return lambda folder: function(*arguments)
+
+    def check(folder: Path) -> Any:
+        return function(*arguments)
+
+    return check
 
 
 def offers(distribution: str) -> list[Offer]:
@@ -73,10 +77,12 @@ def conformance(
     """
     import pytest
 
+    properties = _properties(distribution, dict(small or {}), dict(conditional or {}))
     cases = []
-    for each in _properties(distribution, dict(small or {}), dict(conditional or {})):
+    for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
-        cases.append(pytest.param(each, id=each.name, marks=marks))
+        case = pytest.param(each, id=each.name, marks=marks)
+        cases.append(case)
 
     @pytest.mark.parametrize("prop", cases)
     def test_conforms(prop: Property, tmp_path: Path) -> None:
@@ -91,16 +97,16 @@ def _properties(
     """All properties, those of the whole distribution first."""
     found = offers(distribution)
     names = {offer.component.name for offer in found}
+    # A misspelt name would leave its component untested.
     unknown = (small.keys() | conditional.keys()) - names
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = found[0].package
     yield Property("light", _anywhere(check_light, package))
     probes: dict[str, Any] = {}
     for offer in found:
+        yield from _of_a_declaration(offer)
         name = offer.component.name
-        of = label(offer)
-        yield Property(f"{of}-declared", _anywhere(checks.check_component, offer))
-        yield Property(f"{of}-in-its-room", _anywhere(check_rooms, offer))
+        # None: too large for a test, so that only its declaration is looked at.
         parts = small.get(name, {})
         if parts is None:
             continue
@@ -108,53 +114,101 @@ def _properties(
             runs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
             probes[name] = runs
             yield from _of_a_probe(offer, runs, conditional.get(name, ()))
-        elif name in small and offer.component.kind == "architecture":
-            check = functools.partial(checks.check_architecture, name, **parts)
-            yield Property(f"{of}-drawn", _anywhere(check))
-        elif offer.component.kind == "dataset":
-            check = functools.partial(checks.check_dataset, name, **parts)
-            yield Property(f"{of}-loaded", _anywhere(check))
+        elif name in small or offer.component.kind == "dataset":
+            yield from _of_an_axis(offer, parts)
+    # One pool for all of them: starting workers takes longer than most probes.
     if probes:
-        yield Property("same-in-processes", lambda folder: check_processes(probes, folder))
+        check = functools.partial(check_processes, probes)
+        yield Property("same-in-processes", check)
+
+
+def _of_a_declaration(offer: Offer) -> Iterator[Property]:
+    """The properties that a component shows without running."""
+    of = label(offer)
+    declared = _anywhere(checks.check_component, offer)
+    yield Property(f"{of}-declared", declared)
+    room = _anywhere(check_rooms, offer)
+    yield Property(f"{of}-in-its-room", room)
+
+
+def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
+    """Networks of an architecture are drawn, samples of a dataset loaded; others have neither."""
+    of = label(offer)
+    name = offer.component.name
+    if offer.component.kind == "architecture":
+        check = functools.partial(checks.check_architecture, name, **parts)
+        yield Property(f"{of}-drawn", _anywhere(check))
+    elif offer.component.kind == "dataset":
+        check = functools.partial(checks.check_dataset, name, **parts)
+        yield Property(f"{of}-loaded", _anywhere(check))
 
 
 def _of_a_probe(
     offer: Offer, runs: list[Mapping[str, Any]], conditional: Sequence[str]
 ) -> Iterator[Property]:
     """The properties that a probe shows when it runs small."""
-    cls: Any = offer.component
     of = label(offer)
+    small = _SmallProbe(offer, runs, conditional)
+    yield Property(f"{of}-presets", small.presets)
+    yield Property(f"{of}-names", small.names)
+    yield Property(f"{of}-errors", small.errors)
+    yield Property(f"{of}-same-twice", small.same_twice)
+    yield Property(f"{of}-stored", small.stored)
+    yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-device", small.device)
+    yield Property(f"{of}-claims", small.claims, slow=True)
 
-    def results() -> list[Result]:
-        return [_kept(cls.name, _frozen(parts)) for parts in runs]
 
-    def same_twice(folder: Path) -> None:
-        again = checks.small_run(cls.name, folder, {**runs[0], "figures": False})
-        checks.assert_same(results()[0], again, "a second run")
+@attrs.frozen(eq=False)
+class _SmallProbe:
+    """A probe with the runs that make it small: each method checks one property."""
 
-    def errors(folder: Path) -> None:
-        for result in results():
+    offer: Offer
+    runs: list[Mapping[str, Any]]
+    conditional: Sequence[str]
+
+    @property
+    def cls(self) -> Any:
+        return self.offer.component
+
+    def results(self) -> list[Result]:
+        found = []
+        for parts in self.runs:
+            found.append(_kept(self.cls.name, _frozen(parts)))
+        return found
+
+    def presets(self, folder: Path) -> None:
+        checks.check_presets(self.offer)
+
+    def names(self, folder: Path) -> None:
+        checks.check_declared(self.cls, self.results(), self.conditional)
+
+    def errors(self, folder: Path) -> None:
+        for result in self.results():
             checks.check_errors(result)
 
-    def stored(folder: Path) -> None:
-        result = results()[0]
+    def same_twice(self, folder: Path) -> None:
+        parts = {**self.runs[0], "figures": False}
+        again = checks.small_run(self.cls.name, folder, parts)
+        first = self.results()[0]
+        checks.assert_same(first, again, "a second run")
+
+    def stored(self, folder: Path) -> None:
+        result = self.results()[0]
         place = Path(result.record["kept_in"])
         checks.assert_same(result, read_result(place), "the disk")
 
-    def device(folder: Path) -> None:
-        for number, (parts, result) in enumerate(zip(runs, results())):
-            checks.check_on_device(cls.name, folder / str(number), parts, result)
+    def figures(self, folder: Path) -> None:
+        checks.check_figures(self.cls, self.results())
 
-    yield Property(f"{of}-presets", lambda folder: checks.check_presets(offer))
-    yield Property(f"{of}-names", lambda folder: checks.check_declared(cls, results(), conditional))
-    yield Property(f"{of}-errors", errors)
-    yield Property(f"{of}-same-twice", same_twice)
-    yield Property(f"{of}-stored", stored)
-    yield Property(f"{of}-figures", lambda folder: checks.check_figures(cls, results()))
-    yield Property(f"{of}-device", device)
-    yield Property(
-        f"{of}-claims", lambda folder: check_claims(cls.name, folder, runs[0]), slow=True
-    )
+    def device(self, folder: Path) -> None:
+        pairs = zip(self.runs, self.results())
+        for number, (parts, result) in enumerate(pairs):
+            place = folder / str(number)
+            checks.check_on_device(self.cls.name, place, parts, result)
+
+    def claims(self, folder: Path) -> None:
+        check_claims(self.cls.name, folder, self.runs[0])
 
 
 def _frozen(value: Any) -> Any:
@@ -167,6 +221,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _thawed(value: Any) -> Any:
+    # Lists are marked, so that they are not taken for tables.
     if isinstance(value, tuple) and value[:1] == ("list",):
         return [_thawed(part) for part in value[1:]]
     if isinstance(value, tuple):
@@ -178,17 +233,22 @@ def _thawed(value: Any) -> Any:
 def _kept(name: str, frozen: Any) -> Result:
     """The result of a small run, made once a process: every property looks at the same one."""
     folder = Path(tempfile.mkdtemp(prefix="penchant-"))
-    result = checks.small_run(name, folder, {**_thawed(frozen), "figures": False})
+    parts = {**_thawed(frozen), "figures": False}
+    result = checks.small_run(name, folder, parts)
     place = folder / "jobs" / result.record["id"]
-    return attrs.evolve(result, record={**result.record, "kept_in": str(place)})
+    record = {**result.record, "kept_in": str(place)}
+    return attrs.evolve(result, record=record)
 
 
 def check_light(package: str) -> None:
     """Importing a plugin's declarations imports nothing heavy."""
     code = f"import sys, {package}; print([name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    # In a process of its own: this one has imported everything long ago.
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]", f"importing {package} imports {done.stdout.strip()}"
+    found = done.stdout.strip()
+    assert found == "[]", f"importing {package} imports {found}"
 
 
 def check_rooms(offer: Offer) -> None:
@@ -199,6 +259,7 @@ def check_rooms(offer: Offer) -> None:
     if getattr(cls, "figures", ""):
         targets["figures"] = cls.figures
     for kind, target in targets.items():
+        # A class of the user's own has no package to stand in.
         if not isinstance(target, str):
             continue
         expected = room if kind == "target" else f"{offer.package}.figures"
@@ -211,10 +272,12 @@ def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path)
     pool = ProcessPool(None, 2, 1)
     try:
         for name, runs in probes.items():
-            job = only_job(name, {**runs[0], "figures": False})
+            parts = {**runs[0], "figures": False}
+            job = only_job(name, parts)
             result = run_job(job, folder, pool=pool)
             assert result.status == "done", f"{name} failed in processes: {result.error}"
             here = _kept(name, _frozen(runs[0]))
-            checks.assert_same(here, read_result(folder / "jobs" / job.id), f"{name}: processes")
+            there = read_result(folder / "jobs" / job.id)
+            checks.assert_same(here, there, f"{name}: processes")
     finally:
         pool.close()

@@ -82,14 +82,17 @@ class Counts:
     @property
     def transfers(self) -> int:
         """Copies between host and device."""
+        counts = self.by_kind()
         kinds = ("to host", "to device", "across")
-        return sum(count for kind, count in self.by_kind().items() if kind in kinds)
+        return sum(counts.get(kind, 0) for kind in kinds)
 
     @property
     def waits(self) -> int:
         """Points where the host waits, copies to the device not counted."""
+        # A copy to the device is queued; the host goes on at once.
         kinds = self.by_kind()
-        return sum(kinds.values()) - kinds.get("to device", 0)
+        kinds.pop("to device", None)
+        return sum(kinds.values())
 
 
 _counts: list[Counts] = []
@@ -103,8 +106,8 @@ def _line() -> str:
         own = name == __file__ or f"{NAME}_device" in name
         library = "/torch/" in name or "<" in name or "/contextlib" in name
         if not own and not library:
-            parts = name.split("/")
-            return f"{'/'.join(parts[-3:])}:{frame.f_lineno} {frame.f_code.co_name}"
+            place = "/".join(name.split("/")[-3:])
+            return f"{place}:{frame.f_lineno} {frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return "unknown"
 
@@ -164,7 +167,9 @@ class _Call:
         self.args = args
         self.kwargs = dict(kwargs)
         self.name = func._schema.name.split("::")[1]
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        # Tensors among the arguments, those of the device and those of the host.
+        leaves = tree_leaves((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         self.ours = [tensor for tensor in tensors if isinstance(tensor, Emulated)]
         self.hosts = [tensor for tensor in tensors if not isinstance(tensor, Emulated)]
         device = self.kwargs.get("device")
@@ -186,6 +191,7 @@ class _Call:
         self._refuse_generator()
         self._count_waiting()
         found = self._computed()
+        # Python values have no device; results of the host keep theirs.
         if self.name in _ANSWERS:
             return found
         if not self._belongs_to_device():
@@ -228,12 +234,15 @@ class _Call:
             if any(isinstance(index, Emulated) for index in indices):
                 raise RuntimeError(f"a tensor of the cpu is indexed by a tensor on {NAME}:0")
             return
+        # Indices of the host are copied first; a mask must be counted before it can index.
         if any(not isinstance(index, Emulated) for index in indices):
             _counts[-1].wait("index of the host")
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
             _counts[-1].wait("boolean index")
-        values = self.args[2] if len(self.args) > 2 else None
-        if isinstance(values, torch.Tensor) and not isinstance(values, Emulated) and values.dim():
+        values: Any = self.args[2] if len(self.args) > 2 else None
+        of_host = isinstance(values, torch.Tensor) and not isinstance(values, Emulated)
+        # A single number is sent along with the kernel, as on a real device.
+        if of_host and values.dim():
             raise RuntimeError(f"values of the cpu are put into a tensor on {NAME}:0")
 
     def _refuse_generator(self) -> None:
@@ -268,6 +277,7 @@ class _Call:
         kwargs = tree_map(_on_host, self.kwargs)
         if self.asks_for_device:
             kwargs["device"] = torch.device("cpu")
+        # Autograd's symbolic zeros have no storage; these are made.
         if self.name == "_efficientzerotensor":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"), device="cpu")
         return self.func(*args, **kwargs)
@@ -291,10 +301,15 @@ def _on_device(value: Any) -> Any:
 def _is_free(func: Any) -> bool:
     """Is this operator a view, or memory without a kernel?"""
     schema = func._schema
-    reads = [each.alias_info for each in schema.arguments if each.alias_info is not None]
-    views = any(not alias.is_write for alias in reads)
-    aliased = any(each.alias_info is not None for each in schema.returns)
-    return (views and aliased) or schema.name.split("::")[1] in _FREE
+    name = schema.name.split("::")[1]
+    if name in _FREE:
+        return True
+    # A view gives back memory of an argument that it does not write to.
+    arguments = [each.alias_info for each in schema.arguments]
+    returns = [each.alias_info for each in schema.returns]
+    views = any(alias is not None and not alias.is_write for alias in arguments)
+    aliased = any(alias is not None for alias in returns)
+    return views and aliased
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]

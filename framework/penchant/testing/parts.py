@@ -49,8 +49,9 @@ def architecture(
     """
     table = _component(given)
     name = table.pop("name")
-    component = discovery.load().find("architecture", name).component.bind(table, name)
-    return BoundArchitecture(with_arrays(component), name, tuple(shape), outputs, seed)
+    offer = discovery.load().find("architecture", name)
+    component = with_arrays(offer.component.bind(table, name))
+    return BoundArchitecture(component, name, tuple(shape), outputs, seed)
 
 
 def dataset(given: Any, *, seed: int = 0) -> Any:
@@ -68,8 +69,11 @@ def dataset(given: Any, *, seed: int = 0) -> Any:
     table = _component(given)
     name = table.pop("name")
     offer = discovery.load().find("dataset", name)
-    choice = Choice(offer.component.bind(table, name), offer, name)
-    generator = torch.Generator(device="cpu").manual_seed(derive(seed, "dataset", name))
+    component = offer.component.bind(table, name)
+    choice = Choice(component, offer, name)
+    # The keys that a context takes: the same samples as in a run of this seed.
+    key = derive(seed, "dataset", name)
+    generator = torch.Generator(device="cpu").manual_seed(key)
     cpu = torch.device("cpu")
     return loaded(choice, generator, seed=seed, device=cpu, dtype=torch.float32)
 
@@ -88,17 +92,21 @@ def context(probe: str | type[Probe], folder: Path | None = None, **parts: Any) 
         The context; its options are the probe's.
     """
     job = only_job(probe, parts)
-    return Context(job, folder or Path(tempfile.mkdtemp()))
+    if not folder:
+        folder = Path(tempfile.mkdtemp())
+    return Context(job, folder)
 
 
 def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
     """The job of an experiment of one probe, given everything small."""
     plugins = discovery.load()
     if not isinstance(probe, str):
-        plugins, probe = plugins.with_component(probe, Probe), probe.name
+        plugins = plugins.with_component(probe, Probe)
+        probe = probe.name
     raw = experiment(probe, parts, plugins)
     device = place(raw.get("device", "cpu"))
-    (job,) = build(raw, plugins, "test").jobs(device.partition(":")[0])
+    kind, _, _ = device.partition(":")
+    (job,) = build(raw, plugins, "test").jobs(kind)
     return job
 
 
@@ -118,8 +126,10 @@ def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dic
     left = dict(parts)
     tables: dict[str, list[dict[str, Any]]] = {}
     for axis, tiny in _TABLES.items():
-        given = left.pop(axis, tiny if axis in cls.needs else None)
+        default = tiny if axis in cls.needs else None
+        given = left.pop(axis, default)
         tables[f"{axis}s"] = [] if given is None else [_component(given)]
+    # Settings hold for the whole experiment; what is left belongs to the probe.
     settings = {name: left.pop(name) for name in list(left) if name in _SETTINGS}
     seeds = [left.pop("seed", 0)]
     raw = one_probe(probe, left, **tables)

@@ -53,6 +53,7 @@ def strict_devices(*packages: str) -> Iterator[None]:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
+            # as_tensor of a tensor keeps its device.
             from_tensor = func is torch.as_tensor and args and isinstance(args[0], torch.Tensor)
             if func in factories and kwargs.get("device") is None and not from_tensor:
                 _refuse(func, packages)
@@ -63,8 +64,10 @@ def strict_devices(*packages: str) -> Iterator[None]:
 
 
 def _refuse(func: Any, packages: tuple[str, ...]) -> None:
+    # Two frames up: the code that called torch, behind the mode that caught the call.
     caller = sys._getframe(2)
-    package = caller.f_globals.get("__name__", "").partition(".")[0]
+    module = caller.f_globals.get("__name__", "")
+    package, _, _ = module.partition(".")
     ours = package in (*OWN_PACKAGES, *packages)
     if not packages:
         ours = package.startswith("penchant")

@@ -14,7 +14,12 @@ def tiny_network(shape: tuple[int, ...], outputs: int) -> Any:
     from torch import nn
 
     inputs = math.prod(shape)
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(inputs, 8),
+        nn.Tanh(),
+        nn.Linear(8, outputs),
+    )
 
 
 def tiny_samples(generator: Any) -> Any:
@@ -24,5 +29,8 @@ def tiny_samples(generator: Any) -> Any:
     numbers = torch.arange(120, device="cpu")
     labels = numbers % 3
     inputs = torch.randn(120, 4, generator=generator, device="cpu")
+    # Every class lies along an axis of its own, far enough to be learnt.
     inputs[numbers, labels] += 3.0
-    return (inputs[:90], labels[:90]), (inputs[90:], labels[90:])
+    train = (inputs[:90], labels[:90])
+    test = (inputs[90:], labels[90:])
+    return train, test

@@ -28,6 +28,7 @@ class TwoBlobs(penchant.Dataset):
     distance: float = penchant.option(4.0, "between the centres", above=0)
 
 
+# A role of this plugin's own: other plugins may offer estimators for it.
 @penchant.Role
 def spread(options: Any, context: penchant.Context, values: Any) -> Any:
     """How far numbers are from each other: a number and its standard error."""

@@ -11,6 +11,7 @@ SAMPLES = 400  # half of them for training
 
 def load(options: TwoBlobs, generator: torch.Generator) -> Data:
     """Target of the dataset `two-blobs`."""
+    # Datasets are made on the host; the context moves them to its device.
     labels = torch.arange(SAMPLES, device="cpu") % 2
     inputs = torch.randn(SAMPLES, 2, generator=generator, device="cpu")
     # The clouds lie side by side, half the distance from the origin each.

@@ -12,5 +12,6 @@ def estimate(
 ) -> tuple[float, float]:
     """Estimator of the role `spread`."""
     deviation = values.std(ddof=1)
+    # Of the standard deviation itself, not of the mean.
     stderr = deviation / (2 * len(values) - 2) ** 0.5
     return deviation, stderr

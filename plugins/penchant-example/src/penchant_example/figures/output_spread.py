@@ -15,5 +15,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     axes.set_xlabel("mean output of a network")
     axes.set_ylabel("networks")
     spread = result.quantities["spread"]
+    # The caption stands below the figure in the report.
     caption = f"Mean outputs of fresh networks; their standard deviation is {spread}."
-    return {"means": captioned(figure, caption, title="How differently fresh networks answer")}
+    title = "How differently fresh networks answer"
+    return {"means": captioned(figure, caption, title=title)}

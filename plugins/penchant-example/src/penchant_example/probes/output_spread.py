@@ -10,10 +10,18 @@ from penchant_example.declarations import OutputSpread
 
 def run(options: OutputSpread, context: penchant.Context) -> penchant.Result:
     """Draw networks shard by shard, and estimate the spread of their mean outputs."""
+    # Each shard is kept as soon as it is done; a stopped run goes on from there.
     shards = context.map(mean_outputs, networks=options.networks)
     means = np.concatenate([shard["means"] for shard in shards])
-    value, stderr = context.estimator("spread")(means)
-    spread = penchant.Quantity(value, stderr=stderr, over="networks", count=len(means))
+    # The experiment chooses the estimator; the probe knows its role only.
+    estimate = context.estimator("spread")
+    value, stderr = estimate(means)
+    spread = penchant.Quantity(
+        value,
+        stderr=stderr,
+        over="networks",
+        count=len(means),
+    )
     return penchant.Result(
         quantities={"spread": spread},
         arrays={"means": means},
@@ -27,6 +35,8 @@ def mean_outputs(context: penchant.Context, indices: range) -> dict[str, torch.T
     inputs = context.data.test.inputs
     means = []
     for index in indices:
-        outputs = context.network(index)(inputs)
+        # By its number alone: the same network in every process.
+        network = context.network(index)
+        outputs = network(inputs)
         means.append(outputs[:, 0].mean())
     return {"means": torch.stack(means)}
