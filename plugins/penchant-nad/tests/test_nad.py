@@ -21,7 +21,7 @@ IMPULSES_AND_GRADIENTS = {
     ]
 }
 NADS = {"shape": (1, 6, 6), "outputs": 1, "networks": 40}
-TRAINED = {"train": 64, "test": 64, "training": {"epochs": 2, "batch": 8}, "loss_target": 0.6}
+TRAINED = {"train": 64, "test": 64, "training": {"epochs": 2, "batch": 8}, "loss_target": 0.4}
 WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "trainings": 2}
 FEW = {"networks": 40, "training": {"epochs": 2}}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
+from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
 from penchant_numerics.trainer import Trainer, evaluate
 from torch import Tensor
 
@@ -195,22 +195,8 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     test = arrays["test-accuracy"]
     reached = np.isfinite([row["steps-to-loss"] for row in rows])
-    mean = penchant.Quantity.of(
-        test,
-        over="directions",
-        null=0.5,
-    )
-    # A single direction has no spread over directions, but one over its trainings.
-    if len(test) == 1:
-        values = np.array([row["test-accuracy"] for row in rows])
-        mean = accuracies.accuracy_quantity(
-            values,
-            context.options.test,
-            part="test",
-            null=0.5,
-        )
     quantities = {
-        "test-accuracy": mean,
+        "test-accuracy": _mean_accuracy(arrays["test-accuracy"], rows, context.options.test),
         "reached-share": penchant.Quantity(
             reached.mean(),
             stderr=binomial_stderr(reached.mean(), len(reached)),
@@ -222,3 +208,14 @@ def _quantities(
     order = -arrays["indices"]
     quantities |= rank_correlation_of(test, order, context, over="directions")
     return quantities
+
+
+def _mean_accuracy(test: np.ndarray, rows: Rows, samples: int) -> penchant.Quantity:
+    """The mean test accuracy over directions, all of which have the same noise in their samples."""
+    # A single direction has no spread over directions, but one over its trainings.
+    if len(test) == 1:
+        values = np.array([row["test-accuracy"] for row in rows])
+        return accuracies.accuracy_quantity(values, samples, part="test", null=0.5)
+    mean, stderr = accuracy(test, samples)
+    over = "directions and test samples"
+    return penchant.Quantity(mean, stderr=stderr, over=over, count=len(test), null=0.5)
