@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import penchant
 
-from penchant_spectral_bias.declarations import curves, images, theory
+from penchant_spectral_bias.declarations import curves, images, paths, peaks, theory
 
 
 @penchant.hookimpl
@@ -19,8 +19,8 @@ def penchant_probes() -> list[type[penchant.Probe]]:
         images.TargetNoise,
         images.KernelSpectrum,
         curves.ManifoldAccuracy,
-        curves.PeakAblation,
+        peaks.PeakAblation,
         images.NoiseOnManifold,
-        images.ClassPaths,
+        paths.ClassPaths,
         theory.ExactSpectrum,
     ]

@@ -10,6 +10,7 @@ RECIPE = {"batch": 0, "optimizer": "adam", "learning_rate": 3e-4, "loss": "squar
 FAST = {**RECIPE, "learning_rate": 1e-3}
 CLASSES = {**RECIPE, "loss": "cross-entropy"}
 
+# Frequencies of experiments 1 and 5, and the amplitudes that make fast waves the larger ones.
 FIRST = tuple(range(5, 51, 5))
 AROUND = tuple(range(20, 201, 20))
 RISING = tuple(round(0.1 * number, 1) for number in range(1, 11))
@@ -84,6 +85,7 @@ class FrequencyLearning(_OnCurve):
         "petals": "of all flowers that were compared",
         "petal-losses": "mean squared error on each (petals x steps), mean over trainings",
     }
+    # experiment 1: ten waves on a line
     _LINE = {
         "frequencies": FIRST,
         "samples": 200,
@@ -91,6 +93,7 @@ class FrequencyLearning(_OnCurve):
         "look_every": 100,
         "training": {**RECIPE, "steps": 80000},
     }
+    # experiment 5: the same on flowers; the number of petals is the example's
     _FLOWER = {
         "frequencies": AROUND,
         "petals": 0,
@@ -106,6 +109,7 @@ class FrequencyLearning(_OnCurve):
             "amplitudes": (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.9, 1.0),
             "training": {**FAST, "steps": 1000},
         },
+        # equal and rising amplitudes, one training drawn, flowers, the loss
         "fig-3-1a": _LINE,
         "fig-3-1b": {**_LINE, "amplitudes": RISING},
         "fig-3-2": {**_LINE, "trainings": 1},
@@ -170,6 +174,7 @@ class FrequencyRobustness(_OnCurve):
     }
     presets = {
         "quick": {"training": {**FAST, "steps": 1000}},
+        # experiment 2, after the training of experiment 1
         "fig-3-3": {
             "frequencies": tuple(range(10, 51, 5)),
             "samples": 200,
@@ -234,6 +239,7 @@ class ManifoldAccuracy(penchant.Probe):
         "neighbour-radial-spectrum": "zeta of K nearest neighbours (K x frequencies), mean over "
         "phases",
     }
+    # experiment 6: one training a cell, as the thesis has it
     _GRID = {
         "frequencies": tuple(range(50, 401, 50)),
         "petal_counts": tuple(range(0, 21, 2)),
@@ -270,6 +276,7 @@ class ManifoldAccuracy(penchant.Probe):
     neighbour_counts: tuple[int, ...] = penchant.option(
         (1, 5), "numbers K of nearest neighbours; an empty list: no comparison", at_least=1
     )
+    # The cell whose learnt functions are drawn in the plane.
     plane_frequency: int | None = penchant.option(
         None, "frequency of the learnt functions in the plane; nothing: the highest", at_least=1
     )
@@ -277,74 +284,3 @@ class ManifoldAccuracy(penchant.Probe):
     plane_networks: int = penchant.option(2, "networks drawn in the plane", at_least=1)
     grid_points: int = penchant.option(96, "grid points of the plane along each side", at_least=16)
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
-
-
-@attrs.frozen
-class PeakAblation(penchant.Probe):
-    """Which frequencies of a delta peak a network can fit, for several bounds on its parameters.
-
-    A peak has the same amplitude at every frequency. `weight_clips` are the bounds: after every
-    step each parameter is clamped. Depth and width are the architecture's: list one architecture
-    for each, and compare `reach`. The exact Lipschitz constant and number of linear pieces are
-    given where the network is a chain of linear layers and ReLUs.
-
-    Quick: `-a 'mlp:widths=[32,32,32]' --shape 1`.
-
-    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 7.
-    """
-
-    name = "peak-ablation"
-    target = "penchant_spectral_bias.probes.peak_ablation:run"
-    figures = "penchant_spectral_bias.figures.peak_ablation:draw"
-    needs = ("architecture", "training")
-    uses = ("peak",)
-    quantities = {
-        "reach": "share of all frequencies with at least half of the peak's amplitude at the end, "
-        "at the loosest clip",
-        "clip-gain": "reach at the loosest clip minus that at the tightest",
-        "lipschitz": "largest slope along the line at the end, at the loosest clip",
-    }
-    arrays = {
-        "weight-clips": "bounds on every parameter; 0 is none",
-        "steps": "at which the network was looked at",
-        "frequencies": "0 to half the samples",
-        "amplitude": "|DFT| / N of the learnt function (clips x steps x frequencies), mean over "
-        "trainings",
-        "prediction": "of the first training (clips x steps x samples)",
-        "target": "the peak (samples)",
-        "loss": "mean squared error (clips x steps), mean over trainings",
-        "reach": "share of frequencies with half of the peak's amplitude at the end (clips), mean",
-        "lipschitz": "largest slope along the line at the end (clips), mean",
-        "lipschitz-bound": "product of spectral norms at the end (clips), mean; chains of linear "
-        "layers and ReLUs only",
-        "pieces": "linear pieces on the line at the end (clips), mean; chains of linear layers and "
-        "ReLUs only",
-    }
-    _PEAK = {
-        "samples": 200,
-        "trainings": 1,
-        "look_every": 500,
-        "training": {**RECIPE, "steps": 60000},
-    }
-    presets = {
-        "quick": {"training": {**FAST, "steps": 1500}},
-        "fig-a-5": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
-        "fig-a-6": {**_PEAK, "weight_clips": (10.0,)},
-        "fig-a-7": {**_PEAK, "weight_clips": (10.0,)},
-        "fig-a-8": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
-        "fig-a-9": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
-    }
-
-    samples: int = penchant.option(64, "training samples on the line", at_least=4)
-    weight_clips: tuple[float, ...] = penchant.option(
-        (0.2, 2.0), "bounds on every parameter, each on its own; 0: no bound", at_least=0
-    )
-    trainings: int = penchant.option(3, "trainings for every clip", at_least=1)
-    look_every: int = penchant.option(50, LOOKS, at_least=1)
-    embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
-
-    def __attrs_post_init__(self) -> None:
-        if not self.weight_clips:
-            raise penchant.Error(
-                "weight_clips must name at least one bound (0 is none), found none"
-            )

@@ -65,6 +65,7 @@ class ExactSpectrum(penchant.Probe):
         "appendix-a-4": {"networks": 16, "box_networks": 2000, "gradients": 0},
     }
 
+    # Networks as drawn.
     networks: int = penchant.option(16, "networks drawn", at_least=1)
     cycles: int = penchant.option(400, "largest frequency, cycles on the segment", at_least=16)
     gradients: int = penchant.option(
@@ -73,6 +74,7 @@ class ExactSpectrum(penchant.Probe):
     regions: bool = penchant.option(
         False, "split the plane into linear regions (two inputs, small networks)"
     )
+    # Parameters from a box (appendix A.4).
     box_networks: int = penchant.option(
         64, "networks with parameters drawn from the box", at_least=0
     )

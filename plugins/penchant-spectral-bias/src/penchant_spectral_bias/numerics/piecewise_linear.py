@@ -157,7 +157,9 @@ def _with_zeros(knots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def on_grid(values: Tensor, length: float) -> PiecewiseLinear:
     """The function that is linear between values at equally spaced points of [0, length]."""
-    knots = torch.linspace(0, length, len(values), device=values.device, dtype=torch.float64)
+    count = len(values)
+    # both ends of the interval are knots
+    knots = torch.linspace(0, length, count, device=values.device, dtype=torch.float64)
     return PiecewiseLinear(knots, values.double())
 
 

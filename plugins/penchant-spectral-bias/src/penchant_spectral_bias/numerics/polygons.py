@@ -84,7 +84,9 @@ def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: 
 
 
 def _on_host(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    return weight.detach().to(**_HOST), bias.detach().to(**_HOST)
+    weight = weight.detach().to(**_HOST)
+    bias = bias.detach().to(**_HOST)
+    return weight, bias
 
 
 def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:

@@ -12,7 +12,7 @@ from penchant_numerics import statistics
 from penchant_numerics.trainer import evaluate
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.declarations.images import ClassPaths
+from penchant_spectral_bias.declarations.paths import ClassPaths
 from penchant_spectral_bias.numerics import elastic_band, shared_ends
 from penchant_spectral_bias.probes.averages import joined
 

@@ -33,7 +33,8 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
     shards = list(context.map(measured, networks=options.networks, a_shard=BLOCK))
     rows = joined(shards, shards[0])
     # curves become arrays, numbers quantities
-    curves, numbers = {}, {}
+    curves: dict[str, Tensor] = {}
+    numbers: dict[str, Tensor] = {}
     for name, values in rows.items():
         if values.ndim > 1:
             curves[name] = values
@@ -120,6 +121,7 @@ def _along(
     with torch.no_grad():
         if chain is not None:
             return piecewise_linear.on_segment(chain, start, end)
+        # linear between samples instead
         context.warn(
             "the network is no chain of linear layers and ReLUs: its spectrum is that of "
             f"{SAMPLED} pieces between samples"
@@ -231,6 +233,7 @@ def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
     """Spectra of networks whose parameters are uniform in [-clip, clip]."""
     options = context.options
     k = 2 * math.pi * _cycles(options.cycles).to(context.device)
+    # one network, whose parameters are filled anew
     network = copy.deepcopy(context.network(0))
     chain = piecewise_linear.chain_of(network)
     rows = []

@@ -23,6 +23,7 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     """Train a network for every set of phases and perturb each."""
     check_loss(context, "squared-error")
     size = group_size(context.device)
+    # networks that share a device share a shard
     shards = list(context.map(perturbed, networks=options.trainings, a_shard=size))
     rows = joined(shards, [*RELATIVE, "amplitude", "loss"])
     rows["amplitude"] /= target_amplitudes(options)

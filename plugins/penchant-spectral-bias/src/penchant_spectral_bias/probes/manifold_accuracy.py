@@ -33,6 +33,7 @@ PARTS = ("train", "test")
 def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result:
     """Train networks for every cell of the grid, and compare with nearest neighbours."""
     check_loss(context, "cross-entropy")
+    # cells of the grid first, then the networks of the plane
     cells = _cells(options, context)
     plane = _plane_cells(options, context)
     shards = list(context.map(trained, [*cells, *plane]))
@@ -51,6 +52,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         arrays |= averages(of_neighbours)
         quantities |= _neighbour_gain(options, of_neighbours["neighbour-train-accuracy"])
 
+    # what networks and neighbours make of the plane between the samples
     spectra, found = _plane(options, context, plane[0], logits)
     arrays |= spectra
     quantities |= found
@@ -120,10 +122,13 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 
 def _plane_inputs(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
     """Inputs at the grid points of the plane, row by row."""
-    places = _grid(context.options.grid_points, context.device)
+    count = context.options.grid_points
+    places = _grid(count, context.device)
+    # coordinates along the two directions of the plane
     inputs = places @ _axes(context, cell)
     shape = context.architecture.shape
-    return inputs.reshape(-1, *shape).to(context.dtype)
+    shaped = inputs.reshape(-1, *shape)
+    return shaped.to(context.dtype)
 
 
 def _flower(

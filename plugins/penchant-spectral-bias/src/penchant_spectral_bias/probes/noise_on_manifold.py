@@ -27,7 +27,8 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     _check_sizes(options, context)
     names = [f"{name}-loss" for name in MANIFOLDS]
     shards = list(context.map(noise_training, list(range(options.trainings))))
-    losses = stacked(shards, names)  # (trainings, steps) each
+    # (trainings, steps) each; the autoencoder has a number a training
+    losses = stacked(shards, names)
     of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio"])
     arrays = {
         "steps": torch.tensor(_steps(context), device="cpu"),

@@ -10,7 +10,7 @@ import torch
 from penchant_numerics.side_by_side import OneByOne, Stacked, groups, recorded_steps
 from torch import Tensor
 
-from penchant_spectral_bias.declarations.curves import PeakAblation
+from penchant_spectral_bias.declarations.peaks import PeakAblation
 from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
@@ -33,6 +33,7 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     # a list of shards for every clip
     starts = range(0, len(shards), len(shares))
     parts = [shards[start : start + len(shares)] for start in starts]
+    # slopes are those that the first shard knows
     names = ["amplitude", "loss", *(name for name in SLOPES if name in shards[0])]
     by_clip = [joined(part, names) for part in parts]
     rows = {}

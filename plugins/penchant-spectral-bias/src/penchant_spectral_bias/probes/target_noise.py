@@ -32,6 +32,7 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     check_classes(context, options.chosen_classes)
     kinds = _kinds(options)
     items = []
+    # in the order of kinds, and of trainings within each
     for kind in kinds:
         items += [{**kind, "training": training} for training in range(options.trainings)]
     shards = list(context.map(noisy_training, items))
@@ -60,7 +61,9 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
 
 def _grid(options: TargetNoise) -> tuple[int, int, int]:
     """Dealt or not, amplitudes and frequencies: kinds of noise in their order."""
-    return 2, len(options.noise_amplitudes), len(options.noise_frequencies)
+    amplitudes = len(options.noise_amplitudes)
+    frequencies = len(options.noise_frequencies)
+    return 2, amplitudes, frequencies
 
 
 def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> dict[str, Tensor]:

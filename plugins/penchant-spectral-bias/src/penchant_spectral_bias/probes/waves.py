@@ -21,6 +21,7 @@ def wave(context: penchant.Context, training: int, petals: int | None) -> Data:
         "frequencies": options.frequencies,
         "draw": training,
     }
+    # the dataset knows what no amplitudes are
     if options.amplitudes is not None:
         settings["amplitudes"] = options.amplitudes
     if petals is None:

@@ -1,0 +1,81 @@
+"""Declaration of the probe on a delta peak, which has all frequencies."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_spectral_bias.declarations.curves import EMBEDDING, EMBEDDINGS, FAST, LOOKS, RECIPE
+
+
+@attrs.frozen
+class PeakAblation(penchant.Probe):
+    """Which frequencies of a delta peak a network can fit, for several bounds on its parameters.
+
+    A peak has the same amplitude at every frequency. `weight_clips` are the bounds: after every
+    step each parameter is clamped. Depth and width are the architecture's: list one architecture
+    for each, and compare `reach`. The exact Lipschitz constant and number of linear pieces are
+    given where the network is a chain of linear layers and ReLUs.
+
+    Quick: `-a 'mlp:widths=[32,32,32]' --shape 1`.
+
+    Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 7.
+    """
+
+    name = "peak-ablation"
+    target = "penchant_spectral_bias.probes.peak_ablation:run"
+    figures = "penchant_spectral_bias.figures.peak_ablation:draw"
+    needs = ("architecture", "training")
+    uses = ("peak",)
+    quantities = {
+        "reach": "share of all frequencies with at least half of the peak's amplitude at the end, "
+        "at the loosest clip",
+        "clip-gain": "reach at the loosest clip minus that at the tightest",
+        "lipschitz": "largest slope along the line at the end, at the loosest clip",
+    }
+    arrays = {
+        "weight-clips": "bounds on every parameter; 0 is none",
+        "steps": "at which the network was looked at",
+        "frequencies": "0 to half the samples",
+        "amplitude": "|DFT| / N of the learnt function (clips x steps x frequencies), mean over "
+        "trainings",
+        "prediction": "of the first training (clips x steps x samples)",
+        "target": "the peak (samples)",
+        "loss": "mean squared error (clips x steps), mean over trainings",
+        "reach": "share of frequencies with half of the peak's amplitude at the end (clips), mean",
+        "lipschitz": "largest slope along the line at the end (clips), mean",
+        "lipschitz-bound": "product of spectral norms at the end (clips), mean; chains of linear "
+        "layers and ReLUs only",
+        "pieces": "linear pieces on the line at the end (clips), mean; chains of linear layers and "
+        "ReLUs only",
+    }
+    # experiment 7: depth and width are those of the example's architectures
+    _PEAK = {
+        "samples": 200,
+        "trainings": 1,
+        "look_every": 500,
+        "training": {**RECIPE, "steps": 60000},
+    }
+    presets = {
+        "quick": {"training": {**FAST, "steps": 1500}},
+        # the target, depth, width, and the clip: spectrum and prediction
+        "fig-a-5": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
+        "fig-a-6": {**_PEAK, "weight_clips": (10.0,)},
+        "fig-a-7": {**_PEAK, "weight_clips": (10.0,)},
+        "fig-a-8": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
+        "fig-a-9": {**_PEAK, "weight_clips": (0.1, 0.15, 0.2, 2.0)},
+    }
+
+    samples: int = penchant.option(64, "training samples on the line", at_least=4)
+    weight_clips: tuple[float, ...] = penchant.option(
+        (0.2, 2.0), "bounds on every parameter, each on its own; 0: no bound", at_least=0
+    )
+    trainings: int = penchant.option(3, "trainings for every clip", at_least=1)
+    look_every: int = penchant.option(50, LOOKS, at_least=1)
+    embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.weight_clips:
+            raise penchant.Error(
+                "weight_clips must name at least one bound (0 is none), found none"
+            )
