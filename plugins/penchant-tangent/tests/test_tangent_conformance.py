@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from penchant import testing
-from penchant.testing.tiny import TINY, tiny_network
+from penchant.testing.tiny import SAMPLES, TINY, tiny_network
 
 # Autograd counts devices at its first backward pass, so the emulated one must be there before; and
 # it has no random numbers of its own, which a training seeds on every device.
@@ -49,5 +49,29 @@ test_conforms = testing.conformance(
                 "training": FEW,
             },
         ],
+        "supernat": [
+            {"trainings": 6, "inputs": 3, "train": 12, "descent_steps": 20},
+            {
+                "architecture": {"name": "import", "factory": TINY},
+                "dataset": {"name": "import", "factory": SAMPLES},
+                "trainings": 2,
+                "train": 8,
+                "descent_steps": 4,
+            },
+        ],
+        "parameter-directions": {
+            "architecture": one_network(),
+            "samples": 20,
+            "directions": 12,
+            "step": 0.001,
+        },
+        "capacity": {
+            "features": 40,
+            "grid_points": 40,
+            "train": 10,
+            "draws": 12,
+            "signs": 40,
+            "scalings": [0.0, 0.5, 0.99],
+        },
     },
 )

@@ -19,6 +19,9 @@ SMALL = {
         "easy_samples": 20,
         "training": {"epochs": 1},
     },
+    "supernat": {"trainings": 2, "descent_steps": 4},
+    "parameter-directions": {"samples": 4, "directions": 4, "training": {"epochs": 1}},
+    "capacity": {"features": 60, "grid_points": 60, "draws": 2, "signs": 4},
 }
 LIMITS = {"difficult_samples": 4}
 

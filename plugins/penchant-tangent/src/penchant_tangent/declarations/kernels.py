@@ -73,3 +73,61 @@ class TangentKernel(penchant.Probe):
                 f"groups of at least two samples are needed: {self.samples} samples make at most "
                 f"{self.samples // 2} groups, found {self.groups}"
             )
+
+
+@attrs.frozen
+class ParameterDirections(penchant.Probe):
+    """How much the outputs of a network change when its parameters move in some direction.
+
+    Along the right singular vectors v_j = J^T u_j / sqrt(lambda_j) of its Jacobian on some samples,
+    and along random directions. To first order a step of length epsilon along v_j changes outputs
+    by epsilon sqrt(lambda_j), and along a random direction by epsilon sqrt(tr K / P) of P
+    parameters: most directions do almost nothing. A change is the root of the mean square over
+    samples of |f(w + epsilon v) - f(w)|, on the samples of the Jacobian and on test samples.
+
+    Reference: Baratin, thesis, appendix B.1.4 and figure B.1.
+
+    Quick: `-a 'mlp:widths=[80,80,80]' -d mnist:per_class=100`.
+    """
+
+    name = "parameter-directions"
+    target = "penchant_tangent.probes.parameter_directions:run"
+    figures = "penchant_tangent.figures.parameter_directions:draw"
+    needs = ("architecture", "dataset", "training")
+    one_network = True
+    quantities = {
+        "leading-change": "change of test outputs along the first singular vector",
+        "random-change": "change of test outputs along random directions, on average",
+        "leading-ratio": "change along the first singular vector over that of random directions",
+        "random-change-train": "change along random directions on the Jacobian's samples",
+        "random-change-expected": "the same to first order, epsilon sqrt(tr K / (n P))",
+        "first-order-error": "relative difference of change and first order on these samples",
+        "rank-correlation": "of first-order changes with changes of test outputs",
+    }
+    arrays = {
+        "eigenvalues": "eigenvalues of the tangent kernel, descending",
+        "singular-changes": "change of test outputs along each singular vector",
+        "singular-changes-train": "the same on the samples of the Jacobian",
+        "expected-changes": "epsilon sqrt(lambda_j / n), the first order of these",
+        "random-changes": "change of test outputs along each random direction",
+        "random-changes-train": "the same on the samples of the Jacobian",
+    }
+    presets = {
+        "quick": {
+            "samples": 60,
+            "directions": 30,
+            "training": {"epochs": 8, "batch": 50, "learning_rate": 0.02, "momentum": 0.9},
+        },
+        "fig-b-1": {
+            "samples": 100,
+            "directions": 50,
+            "training": {"epochs": 10, "batch": 100, "learning_rate": 0.01, "momentum": 0.9},
+        },
+    }
+
+    samples: int = penchant.option(100, "training samples of the Jacobian", at_least=2)
+    test_samples: int = penchant.option(500, "test samples, all where there are fewer", at_least=2)
+    directions: int = penchant.option(50, "singular vectors, and random directions", at_least=3)
+    step: float = penchant.option(
+        0.01, "epsilon, over the length of the vector of all parameters", above=0
+    )

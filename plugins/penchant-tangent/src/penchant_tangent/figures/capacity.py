@@ -1,0 +1,87 @@
+"""Figures of the probe `capacity`."""
+
+from __future__ import annotations
+
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    GREY,
+    RED,
+    captioned,
+    log_ticks,
+    palette,
+)
+
+NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Bounds beside the test error, and where the solutions lie."""
+    return {"bounds": _bounds(result), "solutions": _solutions(result)}
+
+
+def _bounds(result: penchant.Result) -> Figure:
+    """Complexities, their bounds and the test error against the scaling (figure B.3, right)."""
+    figure = Figure(figsize=(9, 3.6))
+    left, right = figure.subplots(1, 2)
+    scalings = result.arrays["scalings"]
+    places = range(len(scalings))
+    for name, (label, colour) in NORMS.items():
+        kinds = {"bound": "-o", "rademacher": "--"}
+        for kind, style in kinds.items():
+            text = f"bound, {label}" if kind == "bound" else f"simulated, {label}"
+            left.errorbar(
+                places,
+                result.arrays[f"{kind}-{name}"],
+                result.arrays[f"{kind}-{name}-stderr"],
+                fmt=style,
+                color=colour,
+                markersize=3,
+                label=text,
+            )
+    left.set_yscale("log")
+    left.set_ylabel("Rademacher complexity")
+    left.legend(fontsize=7)
+    log_ticks(left)
+    right.errorbar(
+        places,
+        result.arrays["test-error"],
+        result.arrays["test-error-stderr"],
+        fmt="-o",
+        color=GREY,
+        capsize=2,
+    )
+    right.axhline(0.5, color=FAINT, linestyle=":", label="chance")
+    right.set_ylabel("test error (share of wrong signs)")
+    right.set_ylim(bottom=0)
+    right.legend()
+    for panel in (left, right):
+        panel.set_xlabel("scaling c of the features")
+        names = [f"{scaling:g}" for scaling in scalings]
+        panel.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
+    ratio = result.quantities["bound-ratio"]
+    caption = (
+        "The bound of the usual norm grows as features get uneven, whatever the test error does; "
+        f"that of the best norm does not (their ratio in the end: {ratio})."
+    )
+    return captioned(figure, caption, title="Which norm measures capacity")
+
+
+def _solutions(result: penchant.Result) -> Figure:
+    """Interpolators of many training sets in a plane (figure B.3, left)."""
+    figure = Figure(figsize=(5, 4))
+    panel = figure.subplots()
+    scalings = result.arrays["scalings"]
+    colours = palette(len(scalings), ordered=True)
+    for place, colour in enumerate(colours):
+        points = result.arrays["solutions"][place]
+        label = f"c = {scalings[place]:g}"
+        panel.scatter(points[:, 0], points[:, 1], s=8, color=colour, label=label)
+    panel.set_yscale("symlog", linthresh=1)
+    panel.set_xlabel("along eigenvector 1")
+    panel.set_ylabel("along eigenvector 10")
+    panel.legend(fontsize=6)
+    caption = "The more features differ in scale, the more solutions scatter in weak directions."
+    return captioned(figure, caption, title="Interpolators of many training sets, centred")

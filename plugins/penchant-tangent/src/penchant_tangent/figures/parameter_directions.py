@@ -1,0 +1,54 @@
+"""Figures of the probe `parameter-directions`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, log_ticks
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Changes along singular vectors, then along random directions (figure B.1)."""
+    figure = Figure(figsize=(8, 3.8))
+    panel = figure.subplots()
+    singular = result.arrays["singular-changes"]
+    random = result.arrays["random-changes"]
+    first = np.arange(len(singular))
+    second = len(singular) + np.arange(len(random))
+    panel.errorbar(
+        first,
+        singular,
+        result.arrays["singular-changes-stderr"],
+        fmt="o",
+        color=BLUE,
+        markersize=4,
+        label="singular vectors of the Jacobian",
+    )
+    panel.plot(
+        first,
+        result.arrays["expected-changes"],
+        "--",
+        color=BLUE,
+        alpha=0.6,
+        label="first order, on the Jacobian's samples",
+    )
+    panel.errorbar(
+        second,
+        random,
+        result.arrays["random-changes-stderr"],
+        fmt="s",
+        color=ORANGE,
+        markersize=4,
+        label="random directions",
+    )
+    expected = result.quantities["random-change-expected"].value
+    panel.axhline(expected, color=FAINT, linestyle=":", label="first order, random directions")
+    panel.set_yscale("log")
+    panel.set_xlabel("direction")
+    panel.set_ylabel("change of test outputs")
+    log_ticks(panel)
+    panel.legend()
+    ratio = result.quantities["leading-ratio"]
+    caption = f"Most directions do almost nothing; the first does {ratio} times as much as random."
+    return {"changes": captioned(figure, caption, title="Outputs when parameters move")}

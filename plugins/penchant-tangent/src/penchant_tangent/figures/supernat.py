@@ -1,0 +1,60 @@
+"""Figures of the probe `supernat`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, ORANGE, captioned
+
+METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNat", ORANGE)}
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Errors along the steps, and what SuperNat makes of the features."""
+    return {"errors": _errors(result), "features": _features(result)}
+
+
+def _errors(result: penchant.Result) -> Figure:
+    figure = Figure(figsize=(8.5, 3.6))
+    panels = figure.subplots(1, 2, sharex=True)
+    for panel, part in zip(panels, ("test", "train")):
+        for method, (label, colour) in METHODS.items():
+            _curve(panel, result, f"{part}-error-{method}", label=label, colour=colour)
+        panel.set_yscale("log")
+        panel.set_xlabel("step")
+        panel.set_ylabel(f"{part} error (mean squared)")
+    panels[0].legend()
+    difference = result.quantities["final-difference"]
+    caption = f"SuperNat freezes before noise is learnt; final test errors differ by {difference}."
+    return captioned(figure, caption, title="Gradient descent and SuperNat")
+
+
+def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colour: str) -> None:
+    """Mean errors with a band of their standard error."""
+    steps = result.arrays["steps"]
+    values = result.arrays[name]
+    errors = result.arrays[f"{name}-stderr"]
+    panel.plot(steps, values, color=colour, label=label)
+    # a logarithmic axis has no place below zero
+    low = np.maximum(values - errors, values / 10)
+    panel.fill_between(steps, low, values + errors, color=colour, alpha=0.25, linewidth=0)
+
+
+def _features(result: penchant.Result) -> Figure:
+    figure = Figure(figsize=(5.5, 3.6))
+    panel = figure.subplots()
+    first = result.arrays["eigenvalues-first"]
+    last = result.arrays["eigenvalues-last"]
+    places = np.arange(len(first))
+    panel.plot(places, first, "o-", color=BLUE, label="before training")
+    # what is frozen beyond double precision is left out
+    shown = np.where(last > 1e-30 * first.max(), last, np.nan)
+    panel.plot(places, shown, "s-", color=ORANGE, label="after SuperNat's last step")
+    panel.set_yscale("log")
+    panel.set_xlabel("direction")
+    panel.set_ylabel("eigenvalue of the kernel")
+    panel.legend()
+    caption = "Directions in which little was left to learn are frozen (first training)."
+    return captioned(figure, caption, title="Features that SuperNat rescales")

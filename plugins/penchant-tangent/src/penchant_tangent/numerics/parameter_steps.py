@@ -1,0 +1,80 @@
+"""How outputs change when parameters move along right singular vectors of the Jacobian.
+
+J = sum_j sqrt(lambda_j) u_j v_j^T; the left singular vectors and the eigenvalues are the tangent
+kernel's, and v_j = J^T u_j / sqrt(lambda_j) is one backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from penchant_numerics.linearisation import Outputs, linearise
+from torch import Generator, Tensor
+
+CHUNK = 10  # directions that are held at once: a network may have many parameters
+
+
+def singular_directions(
+    outputs: Outputs, inputs: Tensor, values: Tensor, vectors: Tensor
+) -> Iterator[Tensor]:
+    """Right singular vectors (P,), one after another.
+
+    Args:
+        outputs: The network.
+        inputs: The samples (n, ...) of the kernel.
+        values: Its eigenvalues (k,), positive.
+        vectors: Its eigenvectors (n C, k), as columns.
+    """
+    line = linearise(outputs, inputs)
+    for start in range(0, len(values), CHUNK):
+        columns = vectors[:, start : start + CHUNK]
+        cotangents = columns.T.reshape(columns.shape[1], len(inputs), -1)
+        rows = line.vjp(cotangents.to(outputs.layout.dtype))
+        scales = values[start : start + CHUNK].sqrt()
+        yield from rows / scales.to(rows)[:, None]
+
+
+def random_directions(outputs: Outputs, count: int, generator: Generator) -> Iterator[Tensor]:
+    """Directions (P,) that are uniform on the sphere, drawn on the CPU."""
+    layout = outputs.layout
+    for _ in range(count):
+        drawn = torch.randn(layout.size, generator=generator, device="cpu", dtype=layout.dtype)
+        yield (drawn / drawn.norm()).to(layout.device)
+
+
+class Moved:
+    """Outputs of a network on several sets of inputs when its parameters have moved.
+
+    Args:
+        outputs: The network.
+        inputs: Sets of inputs.
+    """
+
+    def __init__(self, outputs: Outputs, inputs: Sequence[Tensor]) -> None:
+        self.outputs = outputs
+        self.inputs = inputs
+        self.before = self._at(outputs.values)
+
+    @torch.no_grad()
+    def _at(self, values: Sequence[Tensor]) -> list[Tensor]:
+        return [self.outputs(values, each) for each in self.inputs]
+
+    def squares(self, direction: Tensor, epsilon: float) -> list[Tensor]:
+        """|f(w + epsilon v) - f(w)|^2 of every sample (n,), for each set of inputs."""
+        parts = self.outputs.layout.split(direction)
+        values = [value + epsilon * part for value, part in zip(self.outputs.values, parts)]
+        found = []
+        for after, before in zip(self._at(values), self.before):
+            away = (after - before).double()
+            found.append(away.square().sum(1))
+        return found
+
+
+def root_mean(squares: Tensor) -> tuple[float, float]:
+    """The root of the mean of squares (n,), and its standard error to first order."""
+    root = float(squares.mean().sqrt())
+    if root == 0:
+        return 0.0, 0.0
+    error = float(squares.std()) / len(squares) ** 0.5
+    return root, error / (2 * root)

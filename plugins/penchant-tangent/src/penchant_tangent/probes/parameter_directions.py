@@ -1,0 +1,125 @@
+"""The probe `parameter-directions`: what moves outputs, among all directions of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.tangent_kernels import tangent_kernel
+from torch import Tensor
+
+from penchant_tangent.declarations.kernels import ParameterDirections
+from penchant_tangent.numerics.parameter_steps import (
+    Moved,
+    random_directions,
+    root_mean,
+    singular_directions,
+)
+from penchant_tangent.numerics.supernat import positive_part
+from penchant_tangent.probes.kernel_samples import drawn
+
+Arrays = dict[str, np.ndarray]
+
+
+def run(options: ParameterDirections, context: penchant.Context) -> penchant.Result:
+    """Move the parameters of the trained network along singular vectors, then at random."""
+    *_, (_, network) = context.trained()
+    data = context.data
+    train = drawn(data.train, options.samples, context.generator("samples"))
+    test = drawn(data.test, options.test_samples, context.generator("test samples"))
+    outputs = Outputs(network)
+    K = tangent_kernel(network, train.inputs).double()
+    pairs = torch.linalg.eigh(K)
+    values, vectors = positive_part(*pairs)
+    count = min(options.directions, len(values))
+
+    # a step whose length is a share of that of the parameters
+    squares = sum(float(value.double().square().sum()) for value in outputs.values)
+    epsilon = options.step * squares**0.5
+    moved = Moved(outputs, [train.inputs, test.inputs])
+    leading = singular_directions(
+        outputs,
+        train.inputs,
+        values[:count],
+        vectors[:, :count],
+    )
+    generator = context.generator("random directions")
+    random = random_directions(outputs, options.directions, generator)
+    arrays = {
+        "eigenvalues": values.cpu().numpy(),
+        "expected-changes": epsilon * np.sqrt(values[:count].cpu().numpy() / len(train.labels)),
+        **_changes("singular-changes", leading, moved, epsilon),
+        **_changes("random-changes", random, moved, epsilon),
+    }
+    size = outputs.layout.size
+    expected = epsilon * float(K.trace() / (len(train.labels) * size)) ** 0.5
+    return penchant.Result(
+        _quantities(arrays, expected, context),
+        arrays,
+        conventions={
+            "change": "root of the mean over samples of the squared norm of all outputs' change",
+            "epsilon": f"{epsilon:.4g}, of {size} parameters",
+            "batch-norm": "running statistics",
+        },
+    )
+
+
+def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:
+    """Changes of outputs on both sets of samples, with errors over samples."""
+    rows = []
+    for direction in directions:
+        on_train, on_test = moved.squares(direction, epsilon)
+        rows.append([*root_mean(on_test), *root_mean(on_train)])
+    test, test_error, train, train_error = np.array(rows).T
+    return {
+        name: test,
+        f"{name}-stderr": test_error,
+        f"{name}-train": train,
+        f"{name}-train-stderr": train_error,
+    }
+
+
+def _quantities(
+    arrays: Arrays, expected: float, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """The first singular vector against random directions, and first order against all orders."""
+    singular, random = arrays["singular-changes"], arrays["random-changes"]
+    error = arrays["singular-changes-stderr"][0]
+    mean = penchant.Quantity.of(random, over="random directions")
+    ratio = singular[0] / mean.value
+    relative = np.hypot(error / singular[0], mean.stderr / mean.value)
+    predicted = arrays["expected-changes"]
+    away = np.abs(arrays["singular-changes-train"] / predicted - 1)
+    order = statistics.rank_correlation(
+        predicted,
+        singular,
+        generator=context.generator("order"),
+    )
+    return {
+        "leading-change": penchant.Quantity(singular[0], stderr=error, over="test samples"),
+        "random-change": mean,
+        "leading-ratio": penchant.Quantity(
+            ratio,
+            stderr=ratio * relative,
+            over="test samples and random directions",
+            null=1.0,
+        ),
+        "random-change-train": penchant.Quantity.of(
+            arrays["random-changes-train"],
+            over="random directions",
+        ),
+        "random-change-expected": penchant.Quantity(expected, exact=True),
+        "first-order-error": penchant.Quantity.of(away, over="directions", null=0.0),
+        "rank-correlation": penchant.Quantity(
+            order.value,
+            stderr=order.stderr,
+            over="directions",
+            count=order.count,
+            null=0.0,
+            null_spread=order.null_spread,
+        ),
+    }

@@ -1,0 +1,154 @@
+"""The probe `supernat`: gradient descent against SuperNat on noisy problems."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.tangent_kernels import tangent_kernel
+from torch import Tensor
+
+from penchant_tangent.declarations.linear import SuperNat
+from penchant_tangent.numerics.supernat import (
+    Descent,
+    descend,
+    noisy_problem,
+    population_errors,
+    positive_part,
+)
+from penchant_tangent.probes.kernel_samples import drawn, targets
+
+METHODS = ("gradient-descent", "supernat")
+
+
+class Fit(NamedTuple):
+    """A linear problem in the eigenvectors of its kernel."""
+
+    values: Tensor  # (k,)
+    vectors: Tensor  # (n, k)
+    y: Tensor  # (n,)
+
+
+def run(options: SuperNat, context: penchant.Context) -> penchant.Result:
+    """Fit every problem both ways."""
+    given = [axis for axis in ("architecture", "dataset") if context.has(axis)]
+    if len(given) == 1:
+        raise penchant.Error(
+            f"features of networks need an architecture and a dataset, found only the {given[0]}"
+        )
+    function = fit_networks if given else fit_problem
+    shards = list(context.map(function, list(range(options.trainings))))
+    values = {}
+    for name in shards[0]:
+        if not name.startswith("eigenvalues"):
+            values[name] = np.stack([np.asarray(shard[name]) for shard in shards])
+    arrays: dict[str, Any] = {"steps": np.arange(options.descent_steps + 1)}
+    for name, numbers in values.items():
+        arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=0)
+    arrays["eigenvalues-first"] = shards[0]["eigenvalues-first"]
+    arrays["eigenvalues-last"] = shards[0]["eigenvalues-last"]
+    features = "tangent features of networks as they are drawn" if given else "noisy linear problem"
+    return penchant.Result(
+        _quantities(values),
+        arrays,
+        conventions={
+            "features": features,
+            "noise": "projected on the noise features by phi (phi^T phi)^-1 phi^T",
+            "rescaling": "the direction with the largest gradient keeps its eigenvalue",
+            "test error": "mean squared, against labels without noise",
+        },
+    )
+
+
+def fit_problem(context: penchant.Context, number: int) -> dict[str, Tensor]:
+    """Errors (steps,) of both ways on one noisy linear problem."""
+    options = context.options
+    problem = noisy_problem(
+        train=options.train,
+        inputs=options.inputs,
+        noise=options.noise,
+        generator=context.generator("problem", number),
+    )
+    left, singular, right = torch.linalg.svd(problem.Phi, full_matrices=False)
+    fit = Fit(singular.square(), left, problem.y)
+
+    def test_errors(found: Descent) -> Tensor:
+        weights = (found.coefficients / singular) @ right
+        return population_errors(weights)
+
+    return _both(fit, test_errors, options)
+
+
+def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
+    """Errors (steps,) of both ways on the tangent features of one network."""
+    options = context.options
+    network = context.network(number)
+    train = drawn(context.data.train, options.train, context.generator("samples", number))
+    test = drawn(context.data.test, options.train, context.generator("test samples", number))
+    K = tangent_kernel(network, train.inputs).double()
+    K_test = tangent_kernel(network, test.inputs, other=train.inputs).double()
+    pairs = torch.linalg.eigh(K)
+    values, vectors = positive_part(*pairs)
+
+    # labels without their mean: a linear model of features begins at zero
+    goal = targets(train, context)
+    mean = goal.mean(0)
+    y = (goal - mean).flatten()
+    wanted = (targets(test, context) - mean).flatten()
+    noise = torch.randn(
+        len(y),
+        generator=context.generator("noise", number),
+        device="cpu",
+        dtype=torch.float64,
+    )
+    y = y + noise.to(y.device) * options.noise**0.5
+
+    def test_errors(found: Descent) -> Tensor:
+        outputs = (found.coefficients / values) @ (K_test @ vectors).T
+        return (outputs - wanted).square().mean(1)
+
+    return _both(Fit(values, vectors, y), test_errors, options)
+
+
+def _both(fit: Fit, test_errors: Any, options: SuperNat) -> dict[str, Tensor]:
+    """Gradient descent and SuperNat on one problem."""
+    found: dict[str, Tensor] = {"eigenvalues-first": fit.values}
+    for method in METHODS:
+        made = descend(
+            fit.values,
+            fit.vectors,
+            fit.y,
+            steps=options.descent_steps,
+            rate=options.rate,
+            stretch=method == "supernat",
+        )
+        found[f"test-error-{method}"] = test_errors(made)
+        found[f"train-error-{method}"] = made.train_errors
+        found["eigenvalues-last"] = made.eigenvalues
+    return found
+
+
+def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
+    """The end and the best of every training, and what the two ways differ by."""
+    descent = values["test-error-gradient-descent"]
+    supernat = values["test-error-supernat"]
+    ends = {"final": (descent[:, -1], supernat[:, -1])}
+    ends["lowest"] = (descent.min(1), supernat.min(1))
+    found = {}
+    for name, (first, second) in ends.items():
+        for method, errors in zip(METHODS, (first, second)):
+            found[f"{name}-error-{method}"] = penchant.Quantity.of(errors, over="trainings")
+        difference = penchant.Quantity.of(second - first, over="trainings", null=0.0)
+        found[f"{name}-difference"] = difference
+    wins = float((supernat[:, -1] < descent[:, -1]).mean())
+    found["wins"] = penchant.Quantity(
+        wins,
+        stderr=statistics.binomial_stderr(wins, len(descent)),
+        over="trainings",
+        count=len(descent),
+        null=0.5,
+    )
+    return found

@@ -1,0 +1,70 @@
+"""The probe `parameter-directions` against dense Jacobians and first-order theory."""
+
+import numpy as np
+import pytest
+import torch
+from penchant import testing
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_tangent.numerics.parameter_steps import Moved, root_mean, singular_directions
+from penchant_tangent.numerics.supernat import positive_part
+from penchant_tangent.probes.parameter_directions import run
+from torch import nn
+
+
+def network_and_inputs():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+        return network, torch.randn(7, 3, dtype=torch.float64)
+
+
+def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian():
+    network, inputs = network_and_inputs()
+    outputs = Outputs(network)
+    values, vectors = positive_part(*torch.linalg.eigh(tangent_kernel(network, inputs)))
+    rows = torch.stack(list(singular_directions(outputs, inputs, values, vectors)))
+
+    def dense(parameters):
+        return torch.func.functional_call(network, parameters, (inputs,))
+
+    jacobians = torch.func.jacrev(dense)(dict(network.named_parameters()))
+    J = torch.cat([each.reshape(14, -1) for each in jacobians.values()], 1).detach()
+    assert torch.allclose(rows @ rows.T, torch.eye(len(rows)).double(), atol=1e-9)
+    assert torch.allclose((J @ rows.T).norm(dim=0), values.sqrt(), rtol=1e-9)
+
+
+def test_the_error_of_first_order_falls_with_the_square_of_the_step():
+    network, inputs = network_and_inputs()
+    outputs = Outputs(network)
+    values, vectors = positive_part(*torch.linalg.eigh(tangent_kernel(network, inputs)))
+    (direction, *_) = singular_directions(outputs, inputs, values, vectors)
+    moved = Moved(outputs, [inputs])
+    before = moved.before[0].clone()
+    errors = []
+    for epsilon in (0.02, 0.01):
+        parts = outputs.layout.split(direction)
+        after = outputs([v + epsilon * p for v, p in zip(outputs.values, parts)], inputs)
+        first_order = epsilon * values[0].sqrt() * vectors[:, 0].reshape(7, 2)
+        errors.append(float((after - before - first_order).norm()))
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
+
+
+def test_a_root_mean_has_the_error_of_the_delta_method():
+    squares = torch.tensor([1.0, 4.0, 9.0, 2.0]).double()
+    root, error = root_mean(squares)
+    assert root == pytest.approx(2)
+    assert error == pytest.approx(float(squares.std()) / 2 / 4)
+
+
+def test_a_linear_network_changes_as_first_order_says(tmp_path):
+    parts = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
+    options = {"samples": 12, "directions": 400}
+    context = testing.context("parameter-directions", tmp_path, **parts, **options)
+    result = run(context.options, context)
+    changes = result.arrays["singular-changes-train"]
+    assert np.allclose(changes, result.arrays["expected-changes"], rtol=1e-9)
+    squares = result.arrays["random-changes-train"] ** 2
+    expected = result.quantities["random-change-expected"].value ** 2
+    error = squares.std(ddof=1) / len(squares) ** 0.5
+    assert abs(squares.mean() - expected) < 4 * error
