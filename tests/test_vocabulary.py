@@ -12,14 +12,15 @@ from penchant.plugins import discovery
 
 # Words that the vocabulary of CONTRIBUTING.md replaces: kind of name -> words.
 REPLACED = {
-    "option": "draws repeats points size dimension accuracy".split(),
+    "option": "draws points size dimension accuracy".split(),
     "quantity": "mean-accuracy accuracy original flipped order-correlation reached-count".split(),
     "array": "step index eigenvalue frequency accuracy".split(),
 }
 # Words that mean one thing: the beginning of their help text says which.
 MEANINGS = {
     "networks": "network",
-    "trainings": "training",
+    "trainings": "train|independent networks",
+    "repeats": "data sets|sets of samples",
     "look_every": "step",
     "at_steps": "step",
     "lanczos_steps": "lanczos|krylov|steps",
@@ -27,7 +28,9 @@ MEANINGS = {
     "every": "every|stride|direction",
 }
 # Options that are allowed to have several types, each for a reason.
-SEVERAL_TYPES: dict[str, str] = {}
+SEVERAL_TYPES = {
+    "channels": "of the one convolution of linear-conv, or of each of several layers",
+}
 
 
 def offers():

@@ -313,7 +313,7 @@ class DecisionPlane(FromGeometry):
         "fig-1": {**PUBLISHED, "training": {**RECIPE, "epochs": 20}},
     }
 
-    first: int = penchant.option(
+    first_index: int = penchant.option(
         0, "eigen-index of the direction that all planes share", at_least=0
     )
     seconds: tuple[int, ...] = penchant.option(

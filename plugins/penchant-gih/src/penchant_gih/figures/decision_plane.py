@@ -56,7 +56,7 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     accuracy = arrays["test-accuracy"][number]
     stderr = arrays["test-accuracy-stderr"][number]
     # Both directions by their eigen-indices.
-    first = result.options.get("first", 0)
+    first = result.options.get("first_index", 0)
     axes.set(
         xlabel=f"along direction {first}",
         ylabel=f"along direction {arrays['seconds'][number]}",

@@ -29,7 +29,7 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         stored=options.geometry,
     )
     seconds = chosen_indices(options.seconds, found.vectors)
-    (first,) = chosen_indices((options.first,), found.vectors)
+    (first,) = chosen_indices((options.first_index,), found.vectors)
     if first in seconds:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
     # Every plane has trainings of its own.

@@ -161,7 +161,7 @@ class InformationBenchmark(penchant.Probe):
     )
     # How many, and how often.
     samples: int = penchant.option(10000, "pairs", at_least=10)
-    repeats: int = penchant.option(5, "independent samples", at_least=1)
+    repeats: int = penchant.option(5, "independent sets of samples", at_least=1)
 
 
 INFORMATION_PROBES = [MutualInformation, InformationBenchmark]
