@@ -36,7 +36,10 @@ _DECADES = 1e-8  # of its maximum: where a density is cut off
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Leading eigenvalues, log spectra with knockouts (figure 5), components over panels (6)."""
-    drawn = {"eigenvalues": eigenvalues(result), "log-spectra": knockouts(result)}
+    drawn = {
+        "eigenvalues": eigenvalues(result),
+        "log-spectra": knockouts(result),
+    }
     if "panel-steps" in result.arrays:
         drawn["panels"] = panels(result)
     return drawn
@@ -47,17 +50,35 @@ def knockouts(result: penchant.Result) -> Figure:
     grid = result.arrays["density-grid"]
     shown = {part: title for part, title in PARTS.items() if f"density-{part}" in result.arrays}
     figure = Figure(figsize=(6.4, 1.5 * len(shown) + 1.2))
-    axes = figure.subplots(len(shown), 1, sharex=True, sharey=True)
+    axes = figure.subplots(
+        len(shown),
+        1,
+        sharex=True,
+        sharey=True,
+    )
     highest = max(result.arrays[f"density-{part}"].max() for part in shown)
     for panel, (part, title) in zip(axes, shown.items()):
         density = result.arrays[f"density-{part}"]
         floor = highest * _DECADES
-        panel.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=1.2)
+        panel.semilogy(
+            grid,
+            np.maximum(density, floor),
+            color=BLUE,
+            linewidth=1.2,
+        )
         stderr = result.arrays.get(f"density-{part}-stderr")
         if stderr is not None:
             low = np.maximum(density - 2 * stderr, floor)
-            panel.fill_between(grid, low, np.maximum(density + 2 * stderr, floor), alpha=0.3)
-        panel.set(ylim=(floor, highest * 3), ylabel="density")
+            panel.fill_between(
+                grid,
+                low,
+                np.maximum(density + 2 * stderr, floor),
+                alpha=0.3,
+            )
+        panel.set(
+            ylim=(floor, highest * 3),
+            ylabel="density",
+        )
         panel.set_title(title, fontsize=9)
     log_ticks(*axes)
     axes[-1].set_xlabel(_log_label(result))
@@ -80,21 +101,54 @@ def eigenvalues(result: penchant.Result) -> Figure:
     classes = len(result.arrays["eigenvalues-class"])
     shown = min(len(spectrum), 2 * classes**2)
     places = np.arange(1, shown + 1)
-    axes.loglog(places, spectrum[:shown], ".-", color=BLUE, linewidth=0.8, label="G")
+    axes.loglog(
+        places,
+        spectrum[:shown],
+        ".-",
+        color=BLUE,
+        linewidth=0.8,
+        label="G",
+    )
     for name, colour, label in COMPONENTS:
         values = result.arrays[f"eigenvalues-{name}"]
         values = values[values > spectrum[0] * 1e-12]
         places = np.arange(1, len(values) + 1)
-        axes.loglog(places, values, "o", markersize=4, color=colour, label=label)
+        axes.loglog(
+            places,
+            values,
+            "o",
+            markersize=4,
+            color=colour,
+            label=label,
+        )
     within = result.arrays["within-average"]
     last = np.full(len(within), shown)
-    axes.loglog(last, within, "_", markersize=10, color=RED, label="within-average")
+    axes.loglog(
+        last,
+        within,
+        "_",
+        markersize=10,
+        color=RED,
+        label="within-average",
+    )
     position = result.quantities["outliers"].value
     gap = f"largest gap: {position:.0f} (C = {classes})"
-    axes.axvline(position + 0.5, color=FAINT, linestyle=":", label=gap)
-    axes.set(xlabel="rank", ylabel="eigenvalue")
+    axes.axvline(
+        position + 0.5,
+        color=FAINT,
+        linestyle=":",
+        label=gap,
+    )
+    axes.set(
+        xlabel="rank",
+        ylabel="eigenvalue",
+    )
     log_ticks(axes)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
+    )
     return captioned(
         figure,
         f"C = {classes} eigenvalues should stand out, made by class means; "
@@ -124,7 +178,13 @@ def panels(result: penchant.Result) -> Figure:
     figure.supxlabel(_log_label(result), fontsize=9)
     figure.supylabel("density", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=5,
+        fontsize=8,
+    )
     return captioned(
         figure,
         "Steps of the training go downwards, training samples a class to the right; points are "
@@ -139,7 +199,13 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
     grid, density = arrays["panel-grid"][number], arrays["panel-density"][number]
     epsilon = result.options.get("epsilon", 1e-5)
     floor = density.max() * _DECADES
-    axes.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=0.9, label="G")
+    axes.semilogy(
+        grid,
+        np.maximum(density, floor),
+        color=BLUE,
+        linewidth=0.9,
+        label="G",
+    )
     classes = arrays["panel-top"].shape[1]
     means = arrays["panel-means"][number]
     groups = (
@@ -151,7 +217,14 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
     for height, (values, colour, label) in enumerate(groups):
         places = np.log(values[values > 0] + epsilon)
         level = np.full(len(places), floor * 10 ** (1 + 1.3 * height))
-        axes.plot(places, level, "o", markersize=3, color=colour, label=label)
+        axes.plot(
+            places,
+            level,
+            "o",
+            markersize=3,
+            color=colour,
+            label=label,
+        )
     axes.set_ylim(floor, density.max() * 3)
     samples, step = int(arrays["panel-samples"][number]), int(arrays["panel-steps"][number])
     axes.set_title(f"{samples} samples, step {step}", fontsize=8)

@@ -15,7 +15,10 @@ _PAIRS = {
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Measured eigenvalues beside theory; what changes with the separation."""
-    return {"spectrum": spectra(result), "separation": sweep(result)}
+    return {
+        "spectrum": spectra(result),
+        "separation": sweep(result),
+    }
 
 
 def spectra(result: penchant.Result) -> Figure:
@@ -27,9 +30,25 @@ def spectra(result: penchant.Result) -> Figure:
         values = result.arrays[spectrum]
         steps = np.repeat(result.arrays[expected], counts)
         places = np.arange(1, len(values) + 1)
-        panel.plot(places, values, ".", color=BLUE, label="sample")
-        panel.plot(places, steps, color=ORANGE, drawstyle="steps-mid", label="theorem 8.1")
-        panel.set(xlabel="rank", ylabel="eigenvalue of G", title=title)
+        panel.plot(
+            places,
+            values,
+            ".",
+            color=BLUE,
+            label="sample",
+        )
+        panel.plot(
+            places,
+            steps,
+            color=ORANGE,
+            drawstyle="steps-mid",
+            label="theorem 8.1",
+        )
+        panel.set(
+            xlabel="rank",
+            ylabel="eigenvalue of G",
+            title=title,
+        )
         panel.legend()
     return captioned(
         figure,

@@ -47,7 +47,11 @@ class Decomposition:
         """Inner products (k, C, C) of rows with the a_{c,c'}."""
         weighted = rows.reshape(len(rows), -1, self.classes) * self.within
         shape = (len(rows), self.classes, self.classes)
-        zeros = torch.zeros(shape, device=rows.device, dtype=rows.dtype)
+        zeros = torch.zeros(
+            shape,
+            device=rows.device,
+            dtype=rows.dtype,
+        )
         return zeros.index_add(1, self.labels, weighted)
 
     def spread(self, coefficients: Tensor) -> Tensor:
@@ -56,17 +60,29 @@ class Decomposition:
 
     def class_rows(self) -> Tensor:
         """The class vectors (C, n C): V times row c is -sqrt(w_c) g_c."""
-        units = torch.eye(self.classes, device=self.across.device, dtype=self.across.dtype)
+        units = torch.eye(
+            self.classes,
+            device=self.across.device,
+            dtype=self.across.dtype,
+        )
         return self.spread(units[:, :, None] * self.across)
 
     def cross_rows(self) -> Tensor:
         """Rows that V takes to all g_{c,c'} - g_c with c' != c, times the root of its weight."""
-        off = ~torch.eye(self.classes, device=self.across.device, dtype=torch.bool)
+        off = ~torch.eye(
+            self.classes,
+            device=self.across.device,
+            dtype=torch.bool,
+        )
         return self.project(self.spread(self._units()[off.flatten()]), "cross")
 
     def diagonal_rows(self) -> Tensor:
         """The a_{c,c} (C, n C)."""
-        own = torch.eye(self.classes, device=self.across.device, dtype=torch.bool)
+        own = torch.eye(
+            self.classes,
+            device=self.across.device,
+            dtype=torch.bool,
+        )
         return self.spread(self._units()[own.flatten()])
 
     def mean_row(self) -> Tensor:
@@ -108,7 +124,11 @@ class Decomposition:
         """
         size = self.classes**2
         shape = (size, self.classes, self.classes)
-        units = torch.eye(size, device="cpu", dtype=M.dtype).reshape(shape)
+        units = torch.eye(
+            size,
+            device="cpu",
+            dtype=M.dtype,
+        ).reshape(shape)
         across = self.across.to("cpu", M.dtype)
         P = sum(_component(units, part, across) for part in parts).reshape(size, size)
         return torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
@@ -117,13 +137,21 @@ class Decomposition:
         """Coefficients (C^2, C, C) of one a_{c,c'} each."""
         size = self.classes**2
         gram = self.space.gram
-        units = torch.eye(size, device=gram.device, dtype=gram.dtype)
+        units = torch.eye(
+            size,
+            device=gram.device,
+            dtype=gram.dtype,
+        )
         return units.reshape(size, self.classes, self.classes)
 
 
 def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
     """The coefficients (k, C, C) of a vector's component in a part of the span of all means."""
-    own = torch.eye(len(across), device=found.device, dtype=found.dtype)
+    own = torch.eye(
+        len(across),
+        device=found.device,
+        dtype=found.dtype,
+    )
     if part == "diagonal":
         return found * own
     along = (found * across).sum(2, keepdim=True) * across
@@ -148,7 +176,14 @@ def streamed_pair_products(
     classes = len(weights.pairs)
     size = sum(p.numel() for p in network.parameters())
     width = max(1, keep // (classes * size * torch.finfo(inputs.dtype).bits // 8))
-    M = torch.zeros(classes, classes, classes, classes, device="cpu", dtype=torch.float64)
+    M = torch.zeros(
+        classes,
+        classes,
+        classes,
+        classes,
+        device="cpu",
+        dtype=torch.float64,
+    )
     for start in range(0, classes, width):
         held: dict[int, Tensor] = {}
         for c, rows in _columns(network, inputs, weights, range(start, classes)):
@@ -164,7 +199,13 @@ def _columns(
     network: nn.Module, inputs: Tensor, weights: CrossClassWeights, classes: range
 ) -> Iterator[tuple[int, Tensor]]:
     """Rows sqrt(w_{c,c'}) g_{c,c'} (C, parameters), class after class."""
-    found = mean_gradients(network, inputs, weights.labels, weights=weights, classes=classes)
+    found = mean_gradients(
+        network,
+        inputs,
+        weights.labels,
+        weights=weights,
+        classes=classes,
+    )
     for c, means in found:
         yield c, means * weights.pairs[c].sqrt().to(means)[:, None]
 
@@ -174,7 +215,11 @@ class WithoutPart(Operator):
 
     def __init__(self, decomposition: Decomposition, part: str) -> None:
         gram = decomposition.space.gram
-        super().__init__(gram.size, device=gram.device, dtype=gram.dtype)
+        super().__init__(
+            gram.size,
+            device=gram.device,
+            dtype=gram.dtype,
+        )
         self.gram = gram
         self._decomposition = decomposition
         self._part = part
@@ -193,7 +238,11 @@ class WithoutSpan(Operator):
     """
 
     def __init__(self, gram: Operator, u: Tensor) -> None:
-        super().__init__(gram.size, device=gram.device, dtype=gram.dtype)
+        super().__init__(
+            gram.size,
+            device=gram.device,
+            dtype=gram.dtype,
+        )
         self.gram = gram
         images = gram.rows(u).double()  # (r, n C), u K
         values, vectors = torch.linalg.eigh(u.double() @ images.T)

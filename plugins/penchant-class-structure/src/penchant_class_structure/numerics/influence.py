@@ -67,7 +67,10 @@ def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> di
     shape = (classes, classes, count, classes)
     numbers = torch.arange(count, device="cpu")
     toward = images.double().cpu().reshape(shape)[labels, :, numbers]  # (n, C of the mean, C)
-    own = toward.diagonal(dim1=1, dim2=2)  # (n, C)
+    own = toward.diagonal(
+        dim1=1,
+        dim2=2,
+    )  # (n, C)
     lengths = M.diagonal().reshape(classes, classes)[labels]  # (n, C)
     pairs = count * (2 * within * own - within.square() * lengths)
 

@@ -130,7 +130,11 @@ def _empty(name: str, sample: Factored, module: nn.Module, pairs: list[Tensor]) 
     C = len(pairs[0])
 
     def zeros(*shape: int) -> Tensor:
-        return torch.zeros(*shape, device="cpu", dtype=torch.float64)
+        return torch.zeros(
+            *shape,
+            device="cpu",
+            dtype=torch.float64,
+        )
 
     sums = []
     for each in pairs:
@@ -156,7 +160,12 @@ def _add(
     layer.gradient += (own.flatten(0, 1).T @ rows).cpu() / total
 
     # the same batch, sorted by each labelling
-    used = torch.full((count,), float(positions), device="cpu", dtype=torch.float64)
+    used = torch.full(
+        (count,),
+        float(positions),
+        device="cpu",
+        dtype=torch.float64,
+    )
     errors = (delta.sum(2) * (p[:, :, None] / total)).cpu()
     inputs = h.sum(1).cpu()
     for sums, labels in zip(layer.sums, labellings):

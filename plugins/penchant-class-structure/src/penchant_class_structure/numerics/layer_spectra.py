@@ -40,7 +40,11 @@ def feature_rows(sums: ClassSums) -> Tensor:
 def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
     """Rows of the class part (C, o) and of the cross-class part (C (C - 1), o) of the errors."""
     means, cross = sums.error_means()
-    off = ~torch.eye(len(means), device="cpu", dtype=torch.bool)
+    off = ~torch.eye(
+        len(means),
+        device="cpu",
+        dtype=torch.bool,
+    )
     class_weights = (sums.weights * off).sum(1)
     rows = sums.weights.sqrt()[:, :, None] * (cross - means[:, None])
     return class_weights.sqrt()[:, None] * means, rows[off]

@@ -37,7 +37,12 @@ class Smoothing:
 
     def density(self, measure: Quadrature) -> Density:
         """The log density of one spectrum, on a grid of its own."""
-        return log_density(measure, epsilon=self.epsilon, points=self.points, kappa=self.kappa)
+        return log_density(
+            measure,
+            epsilon=self.epsilon,
+            points=self.points,
+            kappa=self.kappa,
+        )
 
 
 def measure_of(
@@ -58,7 +63,11 @@ def measure_of(
     if K.size <= DENSE_UP_TO and _is_matrix(K):
         values = torch.linalg.eigvalsh(K.dense(block=K.size).double()).flip(0)
         positive = values[:size].clamp(min=0)
-        return exact_quadrature(positive, zeros=zeros, steps=smoothing.steps)
+        return exact_quadrature(
+            positive,
+            zeros=zeros,
+            steps=smoothing.steps,
+        )
     found = quadrature(
         K,
         generator=generator,
@@ -83,7 +92,11 @@ def _fewer_zeros(found: Quadrature, size: int) -> Quadrature:
         fewer = each.clone()
         fewer[smallest] = (fewer[smallest] - extra).clamp(min=0)
         weights.append(fewer / fewer.sum())
-    return replace(found, weights=tuple(weights), size=size)
+    return replace(
+        found,
+        weights=tuple(weights),
+        size=size,
+    )
 
 
 def log_spectra(
@@ -114,7 +127,11 @@ def log_spectra(
         gram = decomposition.space.gram
         total = measure_of(gram, size, smoothing, generators("density", "total"))
     else:
-        total = exact_quadrature(spectrum, zeros=size - len(spectrum), steps=steps)
+        total = exact_quadrature(
+            spectrum,
+            zeros=size - len(spectrum),
+            steps=steps,
+        )
     measures = {"total": total}
     for part in KNOCKOUTS:
         left = knockout(decomposition, part, how)
@@ -124,7 +141,11 @@ def log_spectra(
     # without what is within classes G has the eigenvalues of its means, which are known
     means = pair_values.clamp(min=0)[:size]
     zeros = max(0, size - len(means))
-    measures["without-within"] = exact_quadrature(means, zeros=zeros, steps=steps)
+    measures["without-within"] = exact_quadrature(
+        means,
+        zeros=zeros,
+        steps=steps,
+    )
     return log_densities(
         measures, epsilon=smoothing.epsilon, points=smoothing.points, kappa=smoothing.kappa
     )

@@ -89,7 +89,11 @@ def _bins(measure: Quadrature, low: float, high: float) -> int:
 def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
     """Mass of |eigenvalue| in bins on the log axis, mean over start vectors."""
     count = len(edges) - 1
-    mass = torch.zeros(count, device="cpu", dtype=torch.float64)
+    mass = torch.zeros(
+        count,
+        device="cpu",
+        dtype=torch.float64,
+    )
     for nodes, weights in zip(measure.nodes, measure.weights):
         places = nodes.abs().clamp(min=1e-300).log()
         bins = torch.bucketize(places, edges) - 1
@@ -138,7 +142,11 @@ def _shifted_lines(measure: Quadrature, low: float, high: float) -> list[PowerLa
     lines = []
     for quarter in range(4):
         factor = math.exp(width * quarter / 4)
-        line = power_law(measure, low=low * factor, high=min(1.0, high * factor))
+        line = power_law(
+            measure,
+            low=low * factor,
+            high=min(1.0, high * factor),
+        )
         if line is not None:
             lines.append(line)
     return lines
@@ -149,7 +157,11 @@ def _lines_without_a_start(measure: Quadrature, low: float, high: float) -> list
     count = len(measure.nodes)
     lines = []
     for number in range(count if count > 2 else 0):
-        line = power_law(_without_start(measure, number), low=low, high=high)
+        line = power_law(
+            _without_start(measure, number),
+            low=low,
+            high=high,
+        )
         if line is not None:
             lines.append(line)
     return lines
@@ -170,7 +182,13 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
     -0.002
     """
     first, last = math.log(low), math.log(min(high, 0.999))
-    places = torch.linspace(first, last, points, device="cpu", dtype=torch.float64)
+    places = torch.linspace(
+        first,
+        last,
+        points,
+        device="cpu",
+        dtype=torch.float64,
+    )
     return _line(places, (1 - places.exp().square()).sqrt()).slope
 
 

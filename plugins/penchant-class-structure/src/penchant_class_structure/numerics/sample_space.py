@@ -96,7 +96,10 @@ def sample_space(
         outputs=outputs(network, inputs, chunk=batch or 1024),
         traces=traces.double().cpu(),
         size=G.size,
-        notes={"J v": route, **G.conventions},
+        notes={
+            "J v": route,
+            **G.conventions,
+        },
     )
 
 
@@ -117,7 +120,12 @@ def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleS
 
 def inner_products(left: Tensor, right: Tensor, block: int = 1 << 20) -> Tensor:
     """Inner products (k, m) of rows, added up in double precision over blocks of columns."""
-    total = torch.zeros(len(left), len(right), device=left.device, dtype=torch.float64)
+    total = torch.zeros(
+        len(left),
+        len(right),
+        device=left.device,
+        dtype=torch.float64,
+    )
     for a, b in zip(left.split(block, dim=1), right.split(block, dim=1)):
         total += (a @ b.T).double()
     return total.cpu()

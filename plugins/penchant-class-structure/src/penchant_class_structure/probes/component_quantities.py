@@ -47,7 +47,11 @@ class Components:
     def totals(self) -> Tensor:
         """Traces (C,) of what the samples of each class put into G."""
         traces = self.decomposition.space.traces
-        zeros = torch.zeros(self.decomposition.classes, device="cpu", dtype=torch.float64)
+        zeros = torch.zeros(
+            self.decomposition.classes,
+            device="cpu",
+            dtype=torch.float64,
+        )
         summed = zeros.index_add(0, self.decomposition.labels.cpu(), traces)
         return summed / len(traces)
 
@@ -124,8 +128,18 @@ def _quantity(
     nothing = null_of(null) if null else {}
     stderr = None if contributions is None else influence.stderr_of(contributions)
     if stderr is None:
-        return penchant.Quantity(value, exact=True, **nothing)
-    return penchant.Quantity(value, stderr=stderr, over=OVER, count=count, **nothing)
+        return penchant.Quantity(
+            value,
+            exact=True,
+            **nothing,
+        )
+    return penchant.Quantity(
+        value,
+        stderr=stderr,
+        over=OVER,
+        count=count,
+        **nothing,
+    )
 
 
 def _contributions(components: Components) -> dict[str, Tensor]:
@@ -170,7 +184,11 @@ def gap_quantities(
         classes: C.
     """
     C = classes
-    gap = largest_gap(values, first=min(2, len(values) - 1), last=2 * C)
+    gap = largest_gap(
+        values,
+        first=min(2, len(values) - 1),
+        last=2 * C,
+    )
     count = leading.vectors.shape[0] // C
     contributions = influence.of_eigenvalues(leading.values, leading.vectors, C)
     ratio = _gap_contributions(contributions, gap.position)
@@ -186,7 +204,11 @@ def gap_quantities(
     }
     # the second gap is searched where all eigenvalues are known
     if len(values) > max(2 * C + 2, len(leading.values)):
-        mini = largest_gap(values, first=2 * C + 1, last=2 * C**2)
+        mini = largest_gap(
+            values,
+            first=2 * C + 1,
+            last=2 * C**2,
+        )
         quantities["outliers-cross"] = penchant.Quantity(mini.position, exact=True)
         quantities["outliers-cross-gap"] = penchant.Quantity(mini.ratio, exact=True)
     return quantities
@@ -234,10 +256,20 @@ def attribution(
     nothing = null_of(shares) if shares else {}
     stderr, groups = _share_stderr(decomposition, leading)
     if stderr is None:
-        of_share = penchant.Quantity(share, exact=True, **nothing)
+        of_share = penchant.Quantity(
+            share,
+            exact=True,
+            **nothing,
+        )
     else:
         over = f"{OVER} (jackknife)"
-        of_share = penchant.Quantity(share, stderr=stderr, over=over, count=groups, **nothing)
+        of_share = penchant.Quantity(
+            share,
+            stderr=stderr,
+            over=over,
+            count=groups,
+            **nothing,
+        )
     left = _without_class(decomposition, options, context)
     return {
         "class-share": of_share,

@@ -63,7 +63,13 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
         network = measured(trained, options, context)
         if options.fractions:
             structure = _structure(network, samples, options, context)
-            panels.append({"sizes": smallest, "steps": step, **_panel(structure, context)})
+            panels.append(
+                {
+                    "sizes": smallest,
+                    "steps": step,
+                    **_panel(structure, context),
+                }
+            )
     assert network is not None
     structure = _structure(network, samples, options, context)
     quantities, arrays = _whole(structure, options, context)
@@ -108,7 +114,11 @@ def _component_values(components: Components) -> dict[str, Tensor]:
     """Eigenvalues of each component, and of the sum of all means."""
     decomposition, M = components.decomposition, components.M
     C = decomposition.classes
-    counts = {"class": C, "cross": C * (C - 2), "diagonal": C}
+    counts = {
+        "class": C,
+        "cross": C * (C - 2),
+        "diagonal": C,
+    }
     values = {}
     for part, count in counts.items():
         values[part] = decomposition.component_values(M, (part,), count).clamp(min=0)
@@ -188,7 +198,11 @@ def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
     smoothing = _smoothing(context.options)
     generator = context.generator("density", "total")
     density = smoothing.density(measure_of(space.gram, space.size, smoothing, generator))
-    top = torch.zeros(C, device="cpu", dtype=torch.float64)
+    top = torch.zeros(
+        C,
+        device="cpu",
+        dtype=torch.float64,
+    )
     top[: len(found.leading.values)] = found.leading.values[:C]
     return {
         "samples": len(found.samples.labels),
@@ -207,11 +221,23 @@ def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
     total = context.training.total_steps(len(samples.inputs))
     steps = fractions_to_steps(options.fractions, total)
     rows = []
-    training = context.train(context.network(), samples, size, steps=steps, test=data.test)
+    training = context.train(
+        context.network(),
+        samples,
+        size,
+        steps=steps,
+        test=data.test,
+    )
     for step, trained in training:
         network = measured(trained, options, context)
         structure = _structure(network, samples, options, context)
-        rows.append({"sizes": size, "steps": step, **_panel(structure, context)})
+        rows.append(
+            {
+                "sizes": size,
+                "steps": step,
+                **_panel(structure, context),
+            }
+        )
     return _stacked(rows)
 
 

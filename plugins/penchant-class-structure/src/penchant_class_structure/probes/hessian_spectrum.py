@@ -40,7 +40,10 @@ from penchant_class_structure.probes.measured_network import (
 )
 from penchant_class_structure.probes.residual_tail import residual_tail
 
-SUFFIXES = {"hessian": "", "gauss-newton": "-gauss-newton"}  # of the names of leading eigenvalues
+SUFFIXES = {
+    "hessian": "",
+    "gauss-newton": "-gauss-newton",
+}  # of the names of leading eigenvalues
 _KEPT = 2**29  # bytes of activations that the Hessian and G keep each
 
 
@@ -73,7 +76,10 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     loss = measured_loss(options, context)
     parts = {"": options.part}
     if options.part == "both":
-        parts = {"": "train", "test-": "test"}
+        parts = {
+            "": "train",
+            "test-": "test",
+        }
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
     for prefix, part in parts.items():
@@ -128,9 +134,19 @@ def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]
 
     made: dict[str, Operator] = {}
     if "hessian" in asked or "residual" in asked:
-        made["hessian"] = Hessian(network, data, loss=given.loss, keep=_KEPT)
+        made["hessian"] = Hessian(
+            network,
+            data,
+            loss=given.loss,
+            keep=_KEPT,
+        )
     if "gauss-newton" in asked or "residual" in asked:
-        made["gauss-newton"] = GaussNewton(network, data, loss=given.loss, keep=_KEPT)
+        made["gauss-newton"] = GaussNewton(
+            network,
+            data,
+            loss=given.loss,
+            keep=_KEPT,
+        )
     if small:
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
     if "residual" in asked:
@@ -178,7 +194,12 @@ def _leading(
 ) -> Eigenpairs:
     count = min(options.leading or classes, A.size)
     if options.method == "subspace":
-        return subspace_iteration(A, count, generator=generator, iterations=options.iterations)
+        return subspace_iteration(
+            A,
+            count,
+            generator=generator,
+            iterations=options.iterations,
+        )
     return lanczos_eigenpairs(
         A, count, generator=generator, products=10 * options.iterations, order="largest"
     )
@@ -189,7 +210,11 @@ def _exact_spectrum(A: Dense, options: HessianSpectrum, classes: int) -> Spectru
     count = min(options.leading or classes, A.size)
     pairs = exact_pairs(A.matrix, A.size, symmetrise=True)
     known = count if options.deflate else 0
-    measure = exact_quadrature(pairs.values, steps=options.lanczos_steps, known=known)
+    measure = exact_quadrature(
+        pairs.values,
+        steps=options.lanczos_steps,
+        known=known,
+    )
     if not options.deflate:
         return Spectrum(A, measure, None)
     leading = Eigenpairs(
@@ -214,7 +239,11 @@ def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[s
     arrays["bulk-grid"] = own[-1] if "residual" in spectra else _bulk_grid(spectra, options)
     for name, spectrum in spectra.items():
         for prefix, grid in (("", "density-grid"), ("bulk-", "bulk-grid")):
-            density = spectral_density(spectrum.measure, kappa=options.kappa, grid=arrays[grid])
+            density = spectral_density(
+                spectrum.measure,
+                kappa=options.kappa,
+                grid=arrays[grid],
+            )
             arrays[f"{prefix}density-{name}"] = density.density
             if density.stderr is not None:
                 arrays[f"{prefix}density-{name}-stderr"] = density.stderr
@@ -225,7 +254,13 @@ def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor
     """Without E: the range of what is left without leading eigenvalues."""
     bulks = [spectrum.measure.bulk for spectrum in spectra.values()]
     low, high = min(low for low, _ in bulks), max(high for _, high in bulks)
-    return torch.linspace(low, high, options.grid_points, device="cpu", dtype=torch.float64)
+    return torch.linspace(
+        low,
+        high,
+        options.grid_points,
+        device="cpu",
+        dtype=torch.float64,
+    )
 
 
 def _undeflated(
@@ -238,8 +273,16 @@ def _undeflated(
     elif spectrum.leading is not None:
         generator = context.generator("density", "undeflated", part)
         measure = _quadrature(spectrum.operator, options, generator, None)
-    deflated = spectral_density(spectrum.measure, points=options.grid_points, kappa=options.kappa)
-    density = spectral_density(measure, kappa=options.kappa, grid=deflated.grid)
+    deflated = spectral_density(
+        spectrum.measure,
+        points=options.grid_points,
+        kappa=options.kappa,
+    )
+    density = spectral_density(
+        measure,
+        kappa=options.kappa,
+        grid=deflated.grid,
+    )
     arrays = {"density-undeflated": density.density}
     if density.stderr is not None:
         arrays["density-undeflated-stderr"] = density.stderr
@@ -272,7 +315,10 @@ def _traces(
     else:
         both = of_samples is not None and "residual" in spectra
         drawn = spectra["residual"].operator if both else H
-        estimate = drawn.trace(generator=generator, samples=options.trace_samples)
+        estimate = drawn.trace(
+            generator=generator,
+            samples=options.trace_samples,
+        )
         found["trace-hessian"] = penchant.Quantity(
             of_samples + estimate.value if both else estimate.value,
             stderr=estimate.stderr,
@@ -299,7 +345,11 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
             quantity = penchant.Quantity(value, exact=True)
         else:
             bound = _residual_of_largest(spectrum)
-            quantity = penchant.Quantity(value, stderr=bound, over="Lanczos (its residual)")
+            quantity = penchant.Quantity(
+                value,
+                stderr=bound,
+                over="Lanczos (its residual)",
+            )
         found[f"largest{suffix}"] = quantity
     return found
 
@@ -307,7 +357,13 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
 def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     """What other samples would change in the largest eigenvalue, to first order: x^T G_i x."""
     inputs = given.samples.inputs
-    G = GaussNewton(given.network, (inputs, None), loss=given.loss, keep=0, check=False)
+    G = GaussNewton(
+        given.network,
+        (inputs, None),
+        loss=given.loss,
+        keep=0,
+        check=False,
+    )
     first = leading.vectors[:, :1].T.to(G.dtype)  # (1, size)
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
@@ -349,7 +405,10 @@ def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> 
     if options.deflate:
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
     named = [f"{prefix or 'plain'} names: {part}" for prefix, part in parts.items()]
-    names = {"cross-entropy": "softmax cross-entropy", "squared-error": "half the squared error"}
+    names = {
+        "cross-entropy": "softmax cross-entropy",
+        "squared-error": "half the squared error",
+    }
     fisher = "; G is the true Fisher" if loss == "cross-entropy" else ""
     return {
         "loss": f"{names[loss]}, mean over samples{fisher}",

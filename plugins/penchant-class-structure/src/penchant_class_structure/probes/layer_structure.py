@@ -38,7 +38,12 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     labellings = [samples.labels]
     for number in range(options.permutations):
         labellings.append(permuted_labels(samples.labels, number, context))
-    layers = layer_moments(network, samples.inputs, labellings, largest=options.largest)
+    layers = layer_moments(
+        network,
+        samples.inputs,
+        labellings,
+        largest=options.largest,
+    )
     _name_left_out(layers, options, context)
     if not layers.moments:
         raise penchant.Error("no linear layer or convolution to look at")
@@ -99,11 +104,19 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
             if len(defined):
                 last = defined[-1]
                 null = _null(draws[name][last])
-                found[name] = penchant.Quantity(values[last], exact=True, **null)
+                found[name] = penchant.Quantity(
+                    values[last],
+                    exact=True,
+                    **null,
+                )
         separations = arrays[f"separation-{kind}-by-layer"]
         count = (separations > 1).sum()
         null = _null((draws[f"separation-{kind}"] > 1).sum(0))
-        found[f"separated-layers-{kind}"] = penchant.Quantity(count, exact=True, **null)
+        found[f"separated-layers-{kind}"] = penchant.Quantity(
+            count,
+            exact=True,
+            **null,
+        )
     if "stationarity-by-layer" in arrays:
         largest = arrays["stationarity-by-layer"].max()
         found["stationarity"] = penchant.Quantity(largest, exact=True)

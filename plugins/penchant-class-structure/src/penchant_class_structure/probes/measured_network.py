@@ -33,7 +33,11 @@ def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
 def measured(network: nn.Module, options: Options, context: penchant.Context) -> nn.Module:
     """A copy in evaluation mode that can be differentiated; batch-norm as the options say."""
     context.conventions["batch-norm"] = f"{options.batch_norm} statistics, evaluation mode"
-    return safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
+    return safe(
+        network,
+        batch_norm=options.batch_norm,
+        calibration=context.data.train.inputs,
+    )
 
 
 def measured_loss(options: Options, context: penchant.Context) -> str:
@@ -62,7 +66,12 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
     each = of_sample(given, samples.labels).double()
     count = len(each)
     stderr = float(each.std()) / count**0.5 if count > 1 else None
-    return penchant.Quantity(value, stderr=stderr, over="samples", count=count)
+    return penchant.Quantity(
+        value,
+        stderr=stderr,
+        over="samples",
+        count=count,
+    )
 
 
 def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
@@ -78,7 +87,11 @@ def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
 def permuted_labels(labels: Tensor, number: int, context: penchant.Context) -> Tensor:
     """Permutation `number` of the labels."""
     generator = context.generator("permutation", number)
-    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    order = torch.randperm(
+        len(labels),
+        generator=generator,
+        device="cpu",
+    )
     return labels[order.to(labels.device)]
 
 

@@ -25,19 +25,30 @@ def residual_tail(
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
     """Quantities and arrays of the tail; without enough of it there is no line."""
     density = _density(measure, options)
-    arrays: dict[str, Any] = {"log-grid": density.grid, "log-density-residual": density.density}
+    arrays: dict[str, Any] = {
+        "log-grid": density.grid,
+        "log-density-residual": density.density,
+    }
     if density.stderr is not None:
         arrays["log-density-residual-stderr"] = density.stderr
     for name, sign in (("positive", 1), ("negative", -1)):
         half = _density(_of_sign(measure, sign), options, density.grid)
         arrays[f"log-density-{name}"] = half.density
 
-    line = power_law(measure, low=options.tail_low, high=options.tail_high)
+    line = power_law(
+        measure,
+        low=options.tail_low,
+        high=options.tail_high,
+    )
     quantities = {} if line is None else _quantities(measure, line, options)
     if not quantities:
         return {}, arrays
     numbers = [line.slope, line.intercept]
-    arrays["tail-line"] = torch.tensor(numbers, device="cpu", dtype=torch.float64)
+    arrays["tail-line"] = torch.tensor(
+        numbers,
+        device="cpu",
+        dtype=torch.float64,
+    )
     arrays["tail-grid"] = line.places
     arrays["tail-density"] = line.density
     return quantities, arrays
@@ -66,17 +77,40 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Slope and fit: exact, or with errors over start vectors and places of bins."""
     low = max(options.tail_low, resolved_from(measure))
-    null = semicircle_slope(low=low, high=options.tail_high)
+    null = semicircle_slope(
+        low=low,
+        high=options.tail_high,
+    )
     if measure.complete or measure.variant == "exact":
         return {
-            "tail-exponent": penchant.Quantity(line.slope, exact=True, null=null),
+            "tail-exponent": penchant.Quantity(
+                line.slope,
+                exact=True,
+                null=null,
+            ),
             "tail-fit": penchant.Quantity(line.fit, exact=True),
         }
-    errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
+    errors = line_errors(
+        measure,
+        low=options.tail_low,
+        high=options.tail_high,
+    )
     if errors is None:
         return {}
-    drawn = {"over": "start vectors and places of bins", "count": len(measure.nodes)}
+    drawn = {
+        "over": "start vectors and places of bins",
+        "count": len(measure.nodes),
+    }
     return {
-        "tail-exponent": penchant.Quantity(line.slope, stderr=errors.slope, null=null, **drawn),
-        "tail-fit": penchant.Quantity(line.fit, stderr=errors.fit, **drawn),
+        "tail-exponent": penchant.Quantity(
+            line.slope,
+            stderr=errors.slope,
+            null=null,
+            **drawn,
+        ),
+        "tail-fit": penchant.Quantity(
+            line.fit,
+            stderr=errors.fit,
+            **drawn,
+        ),
     }

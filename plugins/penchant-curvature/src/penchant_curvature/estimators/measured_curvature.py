@@ -75,6 +75,7 @@ def _check_network(network: nn.Module, data: Data) -> None:
 
 def loss_of(options: Curvature, context: penchant.Context) -> str:
     """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
+    # the measurement's loss is the training's, unless asked otherwise
     trained = context.training.loss if context.training is not None else "cross-entropy"
     loss = trained if options.loss == "training" else options.loss
     for name, text in conventions(loss, "mean").items():
@@ -86,6 +87,7 @@ def loss_of(options: Curvature, context: penchant.Context) -> str:
 
 def _check_coverage(covered: Coverage, options: Factored, context: penchant.Context) -> None:
     """What cannot be represented is refused, or recorded where it was accepted."""
+    # nothing is left out without a word
     missing = covered.report()
     name = options.name
     if not covered.layers:
@@ -98,5 +100,7 @@ def _check_coverage(covered: Coverage, options: Factored, context: penchant.Cont
         raise penchant.Error(
             f"{name} cannot represent {missing}; uncovered = accept leaves them out"
         )
+
+    # accepted: the result says what is not in it
     share = f"{covered.share:.4%} of the parameters are"
     context.conventions[f"{name}: not represented"] = f"{missing}; {share}"

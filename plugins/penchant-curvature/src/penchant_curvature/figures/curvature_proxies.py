@@ -21,7 +21,12 @@ from penchant_numerics.pictures import (
 )
 
 SHOWN = 8  # layers in a figure of spectra, evenly spread
-COLOURS = {"exact": BLUE, "kfac": ORANGE, "cfac": GREEN, "empirical-fisher": VIOLET}
+COLOURS = {
+    "exact": BLUE,
+    "kfac": ORANGE,
+    "cfac": GREEN,
+    "empirical-fisher": VIOLET,
+}
 OTHERS = (RED, TEAL)
 LABELS = {
     "exact": "Gauss-Newton",
@@ -57,6 +62,8 @@ def _layers(result: penchant.Result) -> Sequence[str]:
 def _colour(result: penchant.Result, name: str) -> str:
     if name in COLOURS:
         return COLOURS[name]
+
+    # estimators of others share what colours are left
     unknown = [each for each in _proxies(result) if each not in COLOURS]
     return OTHERS[unknown.index(name) % len(OTHERS)]
 
@@ -66,25 +73,40 @@ def _label(name: str) -> str:
 
 
 def _evenly(count: int) -> list[int]:
+    """At most so many numbers below a count as a figure shows, evenly spread."""
     places = np.linspace(0, count - 1, min(SHOWN, count))
-    return sorted({int(round(place)) for place in places})
+    numbers = {int(round(place)) for place in places}
+    return sorted(numbers)
 
 
 def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
     """A row a layer and a column a proxy, as in figures 11 (last layer) and 12."""
     proxies, layers = _proxies(result), _layers(result)
+
+    # all layers would not fit: some, evenly spread
     rows = [len(layers) - 1] if last else _evenly(len(layers))
     height = (3.2 if last else 1.75) * len(rows) + 1.1
     figure = Figure(figsize=(3.4 * len(proxies) + 0.6, height))
-    axes = figure.subplots(len(rows), len(proxies), squeeze=False, sharex="row", sharey="row")
+    axes = figure.subplots(
+        len(rows),
+        len(proxies),
+        squeeze=False,
+        sharex="row",
+        sharey="row",
+    )
     for row, layer in zip(axes, rows):
         for panel, name in zip(row, proxies):
             _two_spectra(panel, result, layer, name)
         row[0].set_ylabel(f"layer {layers[layer]}\ndensity", fontsize=9)
         log_ticks(*row)
+
+    # names over the columns, the axis under them
     for panel, name in zip(axes[0], proxies):
         panel.set_title(_label(name), fontsize=10)
-        panel.legend(fontsize=7, loc="upper right")
+        panel.legend(
+            fontsize=7,
+            loc="upper right",
+        )
     for panel in axes[-1]:
         panel.set_xlabel("log10 of the eigenvalue")
         panel.tick_params(labelbottom=True)
@@ -103,8 +125,23 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
     for each in ("exact", name):
         colour = _colour(result, each)
         density = np.maximum(result.arrays[f"spectrum-{each}"][layer], floor)
-        panel.semilogy(grid, density, color=colour, linewidth=1, label=_label(each))
-        panel.fill_between(grid, floor, density, color=colour, alpha=0.2, linewidth=0)
+        panel.semilogy(
+            grid,
+            density,
+            color=colour,
+            linewidth=1,
+            label=_label(each),
+        )
+        panel.fill_between(
+            grid,
+            floor,
+            density,
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
+        )
+
+    # panels of a row have one scale
     every = ("exact", *_proxies(result))
     highest = max(result.arrays[f"spectrum-{each}"][layer].max() for each in every)
     # a single eigenvalue, a decade wide, would be at `smallest`
@@ -115,35 +152,28 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
 def errors(result: penchant.Result) -> Figure:
     """Relative error, trace and shared eigenvectors by depth, with nulls."""
     layers = _layers(result)
-    places = np.arange(len(layers))
-    arrays = result.arrays
     figure = Figure(figsize=(11.5, 4.0))
     left, middle, right = figure.subplots(1, 3)
     for name in _proxies(result):
-        shown = {"color": _colour(result, name), "markersize": 4, "label": _label(name)}
-        left.plot(places, arrays[f"layer-error-{name}"], "o-", **shown)
-        null = arrays.get(f"layer-error-{name}-null")
-        if null is not None:
-            stderr = arrays.get(f"layer-error-{name}-null-stderr")
-            label = f"{_label(name)}, classes permuted"
-            left.errorbar(places, null, stderr, fmt=":", color=shown["color"], label=label)
-        ratio = arrays[f"layer-trace-{name}"] / arrays["layer-trace-exact"]
-        middle.plot(places, ratio, "o-", **shown)
-        right.plot(places, arrays[f"layer-overlap-{name}"], "o-", **shown)
+        _by_depth(left, result, name, result.arrays[f"layer-error-{name}"])
+        _null_by_depth(left, result, name)
+        trace = result.arrays[f"layer-trace-{name}"]
+        _by_depth(middle, result, name, trace / result.arrays["layer-trace-exact"])
+        _by_depth(right, result, name, result.arrays[f"layer-overlap-{name}"])
+
+    # what each would be for a perfect proxy, and for none
     middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
-    right.plot(places, arrays["layer-overlap-null"], ":", color=FAINT, label="random vectors")
+    random = result.arrays["layer-overlap-null"]
+    right.plot(np.arange(len(layers)), random, ":", color=FAINT, label="random vectors")
     left.set(ylabel="relative error")
     left.set_ylim(bottom=0)
     middle.set(ylabel="trace / exact trace", yscale="log")
-    log_ticks(middle)
     right.set(ylabel="overlap of the first C eigenvectors", ylim=(0, 1.05))
     for panel in (left, middle, right):
         panel.set_xlabel("layer")
         _name_layers(panel, layers)
-    handles, labels = left.get_legend_handles_labels()
-    random, what = right.get_legend_handles_labels()
-    handles, labels = handles + random[-1:], labels + what[-1:]
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    log_ticks(middle)
+    _legend_below(figure, (left, right))
     return captioned(
         figure,
         "A proxy is good where its error is small, its trace ratio 1 and its overlap 1; dotted: "
@@ -152,7 +182,50 @@ def errors(result: penchant.Result) -> Figure:
     )
 
 
+def _by_depth(panel: Axes, result: penchant.Result, name: str, values: np.ndarray) -> None:
+    """One proxy's numbers, layer by layer."""
+    panel.plot(
+        np.arange(len(values)),
+        values,
+        "o-",
+        color=_colour(result, name),
+        markersize=4,
+        label=_label(name),
+    )
+
+
+def _null_by_depth(panel: Axes, result: penchant.Result, name: str) -> None:
+    """Errors with classes permuted, where the proxy uses classes."""
+    null = result.arrays.get(f"layer-error-{name}-null")
+    if null is None:
+        return
+    panel.errorbar(
+        np.arange(len(null)),
+        null,
+        result.arrays.get(f"layer-error-{name}-null-stderr"),
+        fmt=":",
+        color=_colour(result, name),
+        label=f"{_label(name)}, classes permuted",
+    )
+
+
+def _legend_below(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend for several panels, each label once."""
+    found = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels()):
+            found.setdefault(label, handle)
+    figure.legend(
+        list(found.values()),
+        list(found),
+        loc="outside lower center",
+        ncols=5,
+        fontsize=8,
+    )
+
+
 def _name_layers(panel: Axes, layers: Sequence[str]) -> None:
+    # long names are turned, so that they do not overlap
     long = max(map(len, layers)) > 3 or len(layers) > 12
     panel.set_xticks(
         np.arange(len(layers)),
@@ -176,13 +249,17 @@ def leading(result: penchant.Result) -> Figure:
     for panel, layer in zip(axes, shown):
         _ranked(panel, result, layer)
         count = result.arrays["layer-outliers-exact"][layer]
-        panel.axvline(count + 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+        panel.axvline(
+            count + 0.5,
+            color=FAINT,
+            linewidth=0.8,
+            linestyle=":",
+        )
         panel.set_title(f"layer {layers[layer]}: gap after {count:.0f}", fontsize=9)
         panel.set_xlabel("rank")
         log_ticks(panel)
     axes[0].set_ylabel("eigenvalue")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    _legend_below(figure, axes[:1])
     return captioned(
         figure,
         "Dotted: the largest gap of the exact spectrum, searched after 2 to 2 C eigenvalues.",
@@ -193,10 +270,19 @@ def leading(result: penchant.Result) -> Figure:
 def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
     for name, marker in zip(("exact", *_proxies(result)), MARKERS):
         values = result.arrays[f"leading-{name}"][layer]
+
+        # zeros have no place on a logarithmic axis
         kept = values > 1e-14 * values.max()
         ranks = np.arange(1, len(values) + 1)[kept]
         colour = _colour(result, name)
-        panel.semilogy(ranks, values[kept], marker, color=colour, markersize=4, label=_label(name))
+        panel.semilogy(
+            ranks,
+            values[kept],
+            marker,
+            color=colour,
+            markersize=4,
+            label=_label(name),
+        )
 
 
 def cosines(result: penchant.Result) -> Figure:
@@ -204,16 +290,21 @@ def cosines(result: penchant.Result) -> Figure:
     layers = _layers(result)
     figure = Figure(figsize=(8.4, 4.0))
     axes = figure.subplots(1, 2, sharey=True)
-    titles = {"class": "cos(g_c, h_c x delta_c)", "cross": "cos(g_cc', h_c x delta_cc')"}
+    titles = {
+        "class": "cos(g_c, h_c x delta_c)",
+        "cross": "cos(g_cc', h_c x delta_cc')",
+    }
     for panel, (kind, title) in zip(axes, titles.items()):
         _cosines_by_depth(panel, result, f"cosine-{kind}", BLUE, "o-", "own class")
         _cosines_by_depth(panel, result, f"cosine-{kind}-null", FAINT, "s:", "another class (null)")
         panel.set_title(title, fontsize=10)
-        panel.set(xlabel="layer", ylim=(-0.05, 1.05))
+        panel.set(
+            xlabel="layer",
+            ylim=(-0.05, 1.05),
+        )
         _name_layers(panel, layers)
     axes[0].set_ylabel("cosine")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8)
+    _legend_below(figure, axes[:1])
     return captioned(
         figure,
         "At 1 a class mean of gradients is the product of the means of features and errors; "
@@ -228,9 +319,25 @@ def _cosines_by_depth(
     """Median over classes, or pairs of them, with the middle 90 %."""
     found = result.arrays[name]
     values = found.reshape(len(found), -1)
+
+    # a class with itself is not a pair
     if found.ndim == 3:
         values = values[:, ~np.eye(found.shape[1], dtype=bool).ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
     places = np.arange(len(found))
-    panel.plot(places, middle, style, color=colour, markersize=4, label=label)
-    panel.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+    panel.plot(
+        places,
+        middle,
+        style,
+        color=colour,
+        markersize=4,
+        label=label,
+    )
+    panel.fill_between(
+        places,
+        low,
+        high,
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
+    )

@@ -31,16 +31,22 @@ class MeanProducts:
 
     def cosines(self) -> Tensor:
         """cos(g_{c,k}, h_b x delta_{c,k}) (C, C + 1, C)."""
-        lengths = (self.gradients * self.errors)[:, :, None].sqrt()
+        # |h x delta| = |h| |delta|
+        squares = self.gradients * self.errors
+        lengths = squares[:, :, None].sqrt()
         return self.inner / lengths / self.features.sqrt()
 
 
 def add(parts: Sequence[MeanProducts]) -> Tensor:
     """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
-    inner = torch.stack([each.inner for each in parts]).sum(0)
-    gradients = torch.stack([each.gradients for each in parts]).sum(0)
-    products = torch.stack([each.errors[:, :, None] * each.features for each in parts]).sum(0)
-    return inner / (gradients[:, :, None] * products).sqrt()
+    inner = torch.stack([each.inner for each in parts])
+    gradients = torch.stack([each.gradients for each in parts])
+    products = []
+    for each in parts:
+        # |h_b x delta_{c,k}|^2 is the product of both lengths
+        products.append(each.errors[:, :, None] * each.features)
+    lengths = gradients.sum(0)[:, :, None] * torch.stack(products).sum(0)
+    return inner.sum(0) / lengths.sqrt()
 
 
 def mean_products(
@@ -72,13 +78,24 @@ def mean_products(
             raise ValueError(
                 f"class means need samples of every class, found none of class {number}"
             )
+
+        # gradients of one class only are in memory
         own = (inputs[inside], labels[inside])
         h, along, square = _of_class(
-            LayerSamples(network, own, layer, bias=bias, batch=batch), number
+            LayerSamples(
+                network,
+                own,
+                layer,
+                bias=bias,
+                batch=batch,
+            ),
+            number,
         )
         features.append(h)
         alongs.append(along)
         squares.append(square)
+
+    # every class's gradients beside the features of every class
     h = torch.stack(features)  # (C, d)
     gradients, errors = torch.stack(squares).unbind(1)  # (C, C + 1) each
     return MeanProducts(torch.stack(alongs) @ h.T, gradients, errors, h.square().sum(1))
@@ -87,14 +104,21 @@ def mean_products(
 def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
     weights, h, gradients, errors = _sums(samples)
+
+    # the last target is the mean over all targets but the class itself
     others = torch.arange(len(weights), device=h.device) != own
     rest = weights[others].sum()
-    gradients = torch.cat(
-        [gradients / weights[:, None, None], (gradients[others].sum(0) / rest)[None]]
-    )
-    errors = torch.cat([errors / weights[:, None], (errors[others].sum(0) / rest)[None]])
+    class_gradient = gradients[others].sum(0) / rest
+    class_error = errors[others].sum(0) / rest
+    gradients = gradients / weights[:, None, None]
+    errors = errors / weights[:, None]
+    gradients = torch.cat([gradients, class_gradient[None]])
+    errors = torch.cat([errors, class_error[None]])
+
+    # only inner products are kept, because gradients are as large as the layer
     along = torch.einsum("kod,ko->kd", gradients, errors)
-    return h, along, torch.stack([gradients.square().sum((1, 2)), errors.square().sum(1)])
+    lengths = gradients.square().sum((1, 2))
+    return h, along, torch.stack([lengths, errors.square().sum(1)])
 
 
 def _sums(samples: LayerSamples) -> list[Tensor]:

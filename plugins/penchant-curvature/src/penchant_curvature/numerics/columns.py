@@ -90,14 +90,20 @@ Stored = Positions | Gradients
 
 
 def between_positions(
-    left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None
+    left: Positions,
+    right: Positions,
+    H: Tensor | None = None,
+    Delta: Tensor | None = None,
 ) -> Tensor:
     """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for pairs of positions of a sample (n, t, t')."""
     inputs = left.inputs if H is None else left.inputs @ H
     errors = left.errors if Delta is None else left.errors @ Delta
     mine = errors.transpose(1, 2).flatten(2)  # (n, t, k o)
     theirs = right.errors.transpose(1, 2).flatten(2)
-    return (inputs @ right.inputs.mT) * (mine @ theirs.mT)
+
+    # an outer product of sums is a product of inner products
+    of_inputs = inputs @ right.inputs.mT
+    return of_inputs * (mine @ theirs.mT)
 
 
 def store(samples: LayerSamples) -> tuple[Layer, Stored]:
@@ -106,13 +112,20 @@ def store(samples: LayerSamples) -> tuple[Layer, Stored]:
     for batch in samples:
         _, t, d = batch.inputs.shape
         _, k, _, o = batch.errors.shape
+
+        # numbers of positions, against numbers of gradients
         if t == 1 or t * (o + d / k) <= o * d:
             inputs.append(batch.inputs)
             errors.append(batch.errors)
         else:
             positions = Positions(batch.inputs, batch.errors)
             columns.append(positions.matrices(slice(None)))
-    layer = Layer(samples.name, o, d, bias=samples.has_bias)
+    layer = Layer(
+        samples.name,
+        o,
+        d,
+        bias=samples.has_bias,
+    )
     if columns:
         return layer, Gradients(torch.cat(columns))
     return layer, Positions(torch.cat(inputs), torch.cat(errors))
@@ -123,7 +136,11 @@ class Columns(Curvature):
 
     def __init__(self, layers: Sequence[Layer], stored: Sequence[Stored]) -> None:
         norm = stored[0].squared_norm()
-        super().__init__(layers, device=norm.device, dtype=norm.dtype)
+        super().__init__(
+            layers,
+            device=norm.device,
+            dtype=norm.dtype,
+        )
         self.stored = tuple(stored)
         self.samples, self.each = stored[0].shape  # columns a sample
 
@@ -133,11 +150,17 @@ class Columns(Curvature):
         return self.samples * self.each
 
     def _apply(self, u: Tensor) -> Tensor:
+        """V u of rows u (k, columns)."""
+        # each layer has its part of the same combination
         weights = u.reshape(len(u), self.samples, self.each)
-        return self.flat([each.combined(weights) for each in self.stored])
+        parts = [each.combined(weights) for each in self.stored]
+        return self.flat(parts)
 
     def _adjoint(self, rows: Tensor) -> Tensor:
-        found = [each.products(matrix) for each, matrix in zip(self.stored, self.matrices(rows))]
+        """V^T x of rows x (k, size)."""
+        found = []
+        for each, matrix in zip(self.stored, self.matrices(rows)):
+            found.append(each.products(matrix))
         return torch.stack(found).sum(0).flatten(1)
 
     def _rows(self, rows: Tensor) -> Tensor:
@@ -158,13 +181,16 @@ class Columns(Curvature):
 
     def cross_gram(self, other: Columns) -> Tensor:
         """V^T W (columns, columns of the other)."""
-        return sum(_gram(mine, theirs) for mine, theirs in zip(self.stored, other.stored))
+        # layers are parts of the same columns: their products add up
+        pairs = zip(self.stored, other.stored)
+        return sum(_gram(mine, theirs) for mine, theirs in pairs)
 
     @functools.cached_property
     def _decomposed(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues of the Gram matrix, descending, and eigenvectors as columns."""
         values, vectors = torch.linalg.eigh(self.gram)
-        return values.flip(0), vectors.flip(1)
+        largest_first = values.flip(0)
+        return largest_first, vectors.flip(1)
 
     def inner(self, other: Any) -> float:
         """<A, B>: from Gram matrices, from the other's factors, or by products with the columns."""
@@ -177,12 +203,20 @@ class Columns(Curvature):
 
     def _inner_by_products(self, other: Any) -> float:
         """sum_j v_j^T B v_j, some columns at a time: asks B for products only."""
+        # as many columns at once as fit in a chunk
         width = max(1, _CHUNK_BYTES // (self.size * torch.finfo(self.dtype).bits // 8))
         total = 0.0
         for start in range(0, self.count, width):
             chosen = torch.arange(start, min(start + width, self.count), device=self.device)
-            units = torch.zeros(len(chosen), self.count, device=self.device, dtype=self.dtype)
+            units = torch.zeros(
+                len(chosen),
+                self.count,
+                device=self.device,
+                dtype=self.dtype,
+            )
             units[torch.arange(len(chosen), device=self.device), chosen] = 1
+
+            # columns of V, and what the other makes of them
             rows = self._apply(units)
             images = other.rows(rows.to(other.dtype))
             total += float((rows * images.to(rows)).sum())
@@ -194,16 +228,24 @@ class Columns(Curvature):
             return None
         if self.size <= min(self.count, DENSE):
             return super().exact_spectrum()
-        known = "_decomposed" in self.__dict__
-        values = self._decomposed[0] if known else torch.linalg.eigvalsh(self.gram).flip(0)
+
+        # with eigenvectors the Gram matrix may have been decomposed already
+        if "_decomposed" in self.__dict__:
+            values = self._decomposed[0]
+        else:
+            values = torch.linalg.eigvalsh(self.gram).flip(0)
         return values[: self.size].clamp(min=0)
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """Vectors V q / sqrt(lambda) of the Gram matrix's (lambda, q), without those of zero."""
         if self.count > LARGEST or self.size <= min(self.count, DENSE):
             return super().eigenpairs(count, generator=generator)
-        values, mix = (each[..., :count] for each in self._decomposed)
-        kept = values > self.count * torch.finfo(values.dtype).eps * values[0]
+        values, mix = self._decomposed
+        values, mix = values[:count], mix[:, :count]
+
+        # an eigenvector of zero is not in the range of V
+        rounding = self.count * torch.finfo(values.dtype).eps * values[0]
+        kept = values > rounding
         rows = self._apply(mix[:, kept].T)
         lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return direct_pairs(values[kept], (rows / lengths).T)
@@ -212,8 +254,18 @@ class Columns(Curvature):
 def _gram(mine: Stored, theirs: Stored) -> Tensor:
     if isinstance(mine, Positions) and isinstance(theirs, Positions):
         total = mine.inputs.new_zeros(*mine.errors.shape[:2], *theirs.errors.shape[:2])
-        left = Factored(mine.inputs, mine.errors, weight=True, bias=False)
-        right = Factored(theirs.inputs, theirs.errors, weight=True, bias=False)
+        left = Factored(
+            mine.inputs,
+            mine.errors,
+            weight=True,
+            bias=False,
+        )
+        right = Factored(
+            theirs.inputs,
+            theirs.errors,
+            weight=True,
+            bias=False,
+        )
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
     found = [mine.products(each.flatten(0, 1)).flatten(1) for _, each in chunks(theirs)]
@@ -223,7 +275,9 @@ def _gram(mine: Stored, theirs: Stored) -> Tensor:
 def chunks(stored: Stored) -> Iterator[tuple[slice, Tensor]]:
     """Gradient matrices (m, k, o, d) of some samples at a time."""
     one = stored.matrices(slice(0, 1))
-    step = max(1, _CHUNK_BYTES // (one.numel() * one.element_size()))
-    for start in range(0, stored.shape[0], step):
+    bytes_of_one = one.numel() * one.element_size()
+    step = max(1, _CHUNK_BYTES // bytes_of_one)
+    samples = stored.shape[0]
+    for start in range(0, samples, step):
         part = slice(start, start + step)
         yield part, stored.matrices(part)

@@ -32,17 +32,24 @@ class Curvature(Operator):
         self, layers: Sequence[Layer], *, device: torch.device, dtype: torch.dtype
     ) -> None:
         size = sum(layer.size for layer in layers)
-        super().__init__(size, device=device, dtype=dtype)
+        super().__init__(
+            size,
+            device=device,
+            dtype=dtype,
+        )
         self.layers = tuple(layers)
 
     def matrices(self, rows: Tensor) -> list[Tensor]:
         """A matrix (k, out, width) a layer, of flat rows (k, size)."""
-        parts = rows.split([layer.size for layer in self.layers], dim=1)
+        sizes = [layer.size for layer in self.layers]
+        parts = rows.split(sizes, dim=1)
         return [layer.matrices(part) for layer, part in zip(self.layers, parts)]
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:
         """Flat rows (k, size) of a matrix (k, out, width) a layer."""
-        rows = [layer.rows(matrix) for layer, matrix in zip(self.layers, matrices)]
+        rows = []
+        for layer, matrix in zip(self.layers, matrices):
+            rows.append(layer.rows(matrix))
         return torch.cat(rows, dim=1)
 
     def inner(self, other: Any) -> float:
@@ -51,7 +58,8 @@ class Curvature(Operator):
 
     def alignment(self, other: Any) -> float:
         """<A, B> / (|A| |B|): the distance without what a factor could mend."""
-        return self.inner(other) / math.sqrt(self.squared_norm * squared_norm(other))
+        squares = self.squared_norm * squared_norm(other)
+        return self.inner(other) / math.sqrt(squares)
 
     @functools.cached_property
     def squared_norm(self) -> float:
@@ -73,10 +81,14 @@ class Curvature(Operator):
             raise ValueError(
                 f"expected an operator on {self.size} parameters, found one on {other.size}"
             )
-        square = self.squared_norm - 2 * self.inner(other) + squared_norm(other)
-        if relative and not self.squared_norm:
+        own = self.squared_norm
+        square = own - 2 * self.inner(other) + squared_norm(other)
+        if not relative:
+            return math.sqrt(max(square, 0.0))
+        # nothing has no relative distance
+        if not own:
             return math.nan
-        return math.sqrt(max(square, 0.0) / (self.squared_norm if relative else 1.0))
+        return math.sqrt(max(square, 0.0) / own)
 
     def exact_spectrum(self) -> Tensor | None:
         """All eigenvalues that may differ from zero, descending; None where they are too many."""
@@ -100,6 +112,7 @@ class Curvature(Operator):
         self, count: int | None = None, *, generator: torch.Generator | None = None
     ) -> Tensor:
         """The `count` largest eigenvalues, descending; without a count, all that may not be 0."""
+        # exact ones are cheaper than a search, where they are affordable
         found = self.exact_spectrum()
         if found is not None:
             return found if count is None else _padded(found, min(count, self.size))
@@ -113,17 +126,29 @@ class Curvature(Operator):
 
 def _padded(values: Tensor, count: int) -> Tensor:
     """The first `count` values; zeros where there are fewer, because the others are zero."""
-    return torch.cat([values[:count], values.new_zeros(max(0, count - len(values)))])
+    missing = max(0, count - len(values))
+    zeros = values.new_zeros(missing)
+    return torch.cat([values[:count], zeros])
 
 
 def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
     """Pairs of a direct method, whose residuals are rounding."""
+    # a direct method is exact to rounding of the largest
     rounding = torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
     return Eigenpairs(
         values=values.cpu(),
         vectors=vectors,
-        residuals=torch.full((len(values),), rounding, device="cpu", dtype=torch.float64),
-        converged=torch.ones(len(values), device="cpu", dtype=torch.bool),
+        residuals=torch.full(
+            (len(values),),
+            rounding,
+            device="cpu",
+            dtype=torch.float64,
+        ),
+        converged=torch.ones(
+            len(values),
+            device="cpu",
+            dtype=torch.bool,
+        ),
         products=0,
     )
 

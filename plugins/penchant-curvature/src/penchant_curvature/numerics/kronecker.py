@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -63,11 +63,20 @@ def moments(
     for batch in samples:
         sums.add(batch, groups[batch.indices])
         if joined:
+            # positions of two layers have no common order: all pairs of them
             means.append(batch.inputs.mean(1))
             totals.append(batch.errors.sum(2))
-    layer = Layer(samples.name, batch.errors.shape[3], batch.inputs.shape[2], bias=samples.has_bias)
-    between = {"inputs": torch.cat(means), "errors": torch.cat(totals)} if joined else {}
-    return layer, Moments(sums.H, sums.Delta, sums.roots(), **between)
+    layer = Layer(
+        samples.name,
+        batch.errors.shape[3],
+        batch.inputs.shape[2],
+        bias=samples.has_bias,
+    )
+    found = Moments(sums.H, sums.Delta, sums.roots())
+    if joined:
+        # blocks between layers are made of these, one group after another
+        found = replace(found, inputs=torch.cat(means), errors=torch.cat(totals))
+    return layer, found
 
 
 class _Sums:
@@ -81,18 +90,25 @@ class _Sums:
 
     def add(self, batch: Batch, inside: Tensor) -> None:
         """Add a batch whose samples are in the groups `inside` (n,)."""
-        (_, t, d), o = batch.inputs.shape, batch.errors.shape[3]
+        _, t, d = batch.inputs.shape
+        o = batch.errors.shape[3]
         if self.H is None:
-            self.H = batch.inputs.new_zeros(len(self.members), d, d)
-            self.Delta = batch.inputs.new_zeros(len(self.members), o, o)
+            count = len(self.members)
+            self.H = batch.inputs.new_zeros(count, d, d)
+            self.Delta = batch.inputs.new_zeros(count, o, o)
         for group in inside.unique().tolist():
             own = inside == group
+            members = t * self.members[group]
             h = batch.inputs[own].flatten(0, 1)
             s = batch.errors[own].flatten(0, 2)
-            h = h / (t * self.members[group]) ** 0.5
+
+            # H is a mean over samples and positions, Delta a sum
+            h = h / members**0.5
             self.H[group].addmm_(h.T, h)
             self.Delta[group].addmm_(s.T, s)
-            if 2 * t * self.members[group] <= d:
+
+            # few samples are a root of H that is smaller than H
+            if 2 * members <= d:
                 self.kept.setdefault(group, []).append(h)
 
     def roots(self) -> tuple[Tensor | None, ...]:
@@ -115,11 +131,18 @@ class KroneckerSum(Curvature):
         by_class: bool = False,
     ) -> None:
         first = factors[0].H
-        super().__init__(layers, device=first.device, dtype=first.dtype)
+        super().__init__(
+            layers,
+            device=first.device,
+            dtype=first.dtype,
+        )
         self.factors = tuple(factors)
         self.by_class = by_class
-        if len(layers) > 1 and (groups is None or any(each.inputs is None for each in factors)):
+        joined = groups is not None and all(each.inputs is not None for each in factors)
+        if len(layers) > 1 and not joined:
             raise ValueError(f"{len(layers)} layers need the groups of samples and joined moments")
+
+        # samples of each group, for blocks between layers
         self.members: list[Tensor] = []
         if groups is not None:
             self.members = [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
@@ -131,15 +154,22 @@ class KroneckerSum(Curvature):
 
     def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
         """H (d, d') and Delta (o, o') of a group between two layers."""
+        left, right = self.factors[row], self.factors[column]
         if row == column:
-            return self.factors[row].H[group], self.factors[row].Delta[group]
-        left, right, inside = self.factors[row], self.factors[column], self.members[group]
-        H = left.inputs[inside].T @ right.inputs[inside] / len(inside)
-        return H, left.errors[inside].flatten(0, 1).T @ right.errors[inside].flatten(0, 1)
+            return left.H[group], left.Delta[group]
+
+        # moments between two layers, of means over positions and of sums
+        inside = self.members[group]
+        H = left.inputs[inside].T @ right.inputs[inside]
+        mine = left.errors[inside].flatten(0, 1)  # (m k, o)
+        theirs = right.errors[inside].flatten(0, 1)
+        return H / len(inside), mine.T @ theirs
 
     def _rows(self, rows: Tensor) -> Tensor:
         given = self.matrices(rows)
         found = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
+
+        # layers are joined by the samples of each group
         for group in self.members if len(given) > 1 else ():
             self._add_between_layers(found, given, group)
         return self.flat(found)
@@ -148,10 +178,17 @@ class KroneckerSum(Curvature):
         """Add S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n: blocks off the diagonal, none formed."""
         inputs = [each.inputs[inside] for each in self.factors]  # (m, d)
         errors = [each.errors[inside].flatten(0, 1) for each in self.factors]  # (m k, o)
-        seen = [S @ X @ A.T for S, X, A in zip(errors, given, inputs)]  # (r, m k, m)
+
+        # what the samples see of each layer's matrix, and of all of them together
+        seen = []
+        for S, X, A in zip(errors, given, inputs):
+            seen.append(S @ X @ A.T)  # (r, m k, m)
         total = torch.stack(seen).sum(0)
-        for sum_, S, A, own in zip(found, errors, inputs, seen):
-            sum_ += S.T @ (total - own) @ A / len(inside)
+
+        # every layer is given what the others made
+        for number, sum_ in enumerate(found):
+            others = total - seen[number]
+            sum_ += errors[number].T @ others @ inputs[number] / len(inside)
 
     @functools.cached_property
     def _both_roots(self) -> list[tuple[Tensor, Tensor]]:
@@ -169,6 +206,8 @@ class KroneckerSum(Curvature):
         """
         if len(self.layers) > 1:
             return None
+
+        # (H x Delta) = (R x Q) (R x Q)^T: a column for every pair
         shapes = [(Q.shape[1], R.shape[1]) for R, Q in self._both_roots]
         counts = [rows * columns for rows, columns in shapes]
         if sum(counts) >= self.size:
@@ -190,8 +229,8 @@ class KroneckerSum(Curvature):
         """The sum over groups and layers of Tr H Tr Delta."""
         traces = []
         for each in self.factors:
-            inputs = each.H.diagonal(dim1=1, dim2=2).sum(1)
-            errors = each.Delta.diagonal(dim1=1, dim2=2).sum(1)
+            inputs = torch.diagonal(each.H, dim1=1, dim2=2).sum(1)
+            errors = torch.diagonal(each.Delta, dim1=1, dim2=2).sum(1)
             traces.append(inputs * errors)
         return float(torch.stack(traces).sum())
 
@@ -212,13 +251,19 @@ class KroneckerSum(Curvature):
                 theirs = mine if other is self else other._blocks(row, column)
                 inputs = _pairwise(mine[0], theirs[0])
                 errors = _pairwise(mine[1], theirs[1])
-                total += float((inputs * errors).sum()) * (1 if row == column else 2)
+                # a block off the diagonal stands for its transpose, too
+                times = 1 if row == column else 2
+                total += float((inputs * errors).sum()) * times
         return total
 
     def _blocks(self, row: int, column: int) -> tuple[list[Tensor], list[Tensor]]:
         """H and Delta of all groups between two layers."""
-        blocks = [self.block(group, row, column) for group in range(self.groups)]
-        return [H for H, _ in blocks], [Delta for _, Delta in blocks]
+        inputs, errors = [], []
+        for group in range(self.groups):
+            H, Delta = self.block(group, row, column)
+            inputs.append(H)
+            errors.append(Delta)
+        return inputs, errors
 
     def _inner_of_columns(self, other: Columns) -> float:
         """sum_ik v_ik^T A v_ik."""
@@ -227,35 +272,46 @@ class KroneckerSum(Curvature):
             for row, left in enumerate(other.stored):
                 for column, right in enumerate(other.stored[: row + 1]):
                     H, Delta = self.block(group, row, column)
-                    total += _quadratic(left, right, H, Delta) * (1 if row == column else 2)
+                    times = 1 if row == column else 2
+                    total += _quadratic(left, right, H, Delta) * times
         return total
 
     def exact_spectrum(self) -> Tensor | None:
         """With one group and one layer, products of the factors' eigenvalues."""
         if self.groups > 1 or len(self.layers) > 1:
             return super().exact_spectrum()
-        inputs = torch.linalg.eigvalsh(self.factors[0].H[0]).clamp(min=0)
-        errors = torch.linalg.eigvalsh(self.factors[0].Delta[0]).clamp(min=0)
-        return torch.outer(inputs, errors).flatten().sort(descending=True).values
+        (factors,) = self.factors
+        inputs = torch.linalg.eigvalsh(factors.H[0]).clamp(min=0)
+        errors = torch.linalg.eigvalsh(factors.Delta[0]).clamp(min=0)
+        products = torch.outer(inputs, errors).flatten()
+        return products.sort(descending=True).values
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """With one group and one layer, products of the factors' eigenvectors."""
         if self.groups > 1 or len(self.layers) > 1:
             return super().eigenpairs(count, generator=generator)
-        inputs, left = torch.linalg.eigh(self.factors[0].H[0])
-        errors, right = torch.linalg.eigh(self.factors[0].Delta[0])
-        top = torch.outer(errors, inputs).flatten().topk(min(count, self.size))
+        (factors,) = self.factors
+        inputs, left = torch.linalg.eigh(factors.H[0])
+        errors, right = torch.linalg.eigh(factors.Delta[0])
+
+        # an eigenvector of a Kronecker product is an outer product of two
+        products = torch.outer(errors, inputs).flatten()
+        top = products.topk(min(count, self.size))
         matrices = []
         for at in top.indices.tolist():
             row, column = divmod(at, len(inputs))
-            matrices.append(torch.outer(right[:, row], left[:, column]))
-        return direct_pairs(top.values, self.layers[0].rows(torch.stack(matrices)).T)
+            matrix = torch.outer(right[:, row], left[:, column])
+            matrices.append(matrix)
+        rows = self.layers[0].rows(torch.stack(matrices))
+        return direct_pairs(top.values, rows.T)
 
 
 def _root(matrix: Tensor) -> Tensor:
     """R (d, rank) of a positive matrix R R^T (d, d)."""
     values, vectors = torch.linalg.eigh(matrix)
-    kept = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    # eigenvalues that only rounding made are no directions
+    rounding = len(values) * torch.finfo(values.dtype).eps * values[-1]
+    kept = values > rounding
     return vectors[:, kept] * values[kept].sqrt()
 
 
@@ -263,7 +319,9 @@ def _block_product(factors: Moments, matrices: Tensor) -> Tensor:
     """sum_g Delta_g X H_g for matrices X (r, o, d)."""
     total = torch.zeros_like(matrices)
     for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
-        total += Delta @ matrices @ H if R is None else Delta @ (matrices @ R) @ R.T
+        left = Delta @ matrices
+        # a root makes the product cheaper where a group has few samples
+        total += left @ H if R is None else Delta @ (matrices @ R) @ R.T
     return total
 
 
@@ -272,12 +330,18 @@ def _pairwise(mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
     left = torch.stack([each.flatten() for each in mine])
     if theirs is mine:
         return left @ left.T
-    return left @ torch.stack([each.flatten() for each in theirs]).T
+    right = torch.stack([each.flatten() for each in theirs])
+    return left @ right.T
 
 
 def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
     """sum_ik <v_ik, Delta v'_ik H^T> for columns v of one layer and v' of another."""
-    if isinstance(left, Gradients) or isinstance(right, Gradients):
-        parts = ((mine, right.matrices(part)) for part, mine in chunks(left))
-        return float(sum((mine * (Delta @ theirs @ H.T)).sum() for mine, theirs in parts))
-    return float(between_positions(left, right, H, Delta).sum())
+    if not isinstance(left, Gradients) and not isinstance(right, Gradients):
+        return float(between_positions(left, right, H, Delta).sum())
+
+    # some samples at a time, because gradients are large
+    total = 0.0
+    for part, mine in chunks(left):
+        theirs = Delta @ right.matrices(part) @ H.T
+        total = total + (mine * theirs).sum()
+    return float(total)

@@ -27,6 +27,8 @@ class LayerOperators(Mapping[str, Curvature]):
     def __getitem__(self, name: str) -> Curvature:
         if name not in self._names:
             raise KeyError(name)
+
+        # what was read last is read again: by distances, spectra, pairs
         if self._last is None or self._last[0] != name:
             self._last = None  # its memory is free before the next one needs some
             self._last = (name, self._make(name))
@@ -63,6 +65,8 @@ def column_operators(
         batch: Samples a pass; None: by device.
     """
     modules: dict[str, Sequence[str] | None] = dict.fromkeys(covered.layers)
+
+    # parameters beside a linear layer in one module have a name of their own
     for name, names in covered.others.items():
         modules[name if name not in modules else f"{name} (other)"] = names
 
@@ -81,6 +85,8 @@ def column_operators(
 
     def make(name: str) -> Curvature:
         names = [name] if blocks == "layers" else modules
+
+        # over all layers a column has a part in each
         pairs = [stored(each) for each in names]
         return Columns(*zip(*pairs))
 
@@ -119,8 +125,19 @@ def kronecker_operators(
         names = [name] if blocks == "layers" else list(covered.layers)
         found = []
         for each in names:
-            samples = LayerSamples(network, data, each, loss=loss, bias=bias, batch=batch)
+            samples = LayerSamples(
+                network,
+                data,
+                each,
+                loss=loss,
+                bias=bias,
+                batch=batch,
+            )
             found.append(moments(samples, groups, joined=len(names) > 1))
-        return KroneckerSum(*zip(*found), groups=groups, by_class=by_class)
+        return KroneckerSum(
+            *zip(*found),
+            groups=groups,
+            by_class=by_class,
+        )
 
     return LayerOperators(list(covered.layers) if blocks == "layers" else [ALL], make)

@@ -80,10 +80,14 @@ class LayerSamples:
         self.loss = loss
         self.columns = columns
         self.inputs, self.labels = data[0], data[1]
+
+        # a linear layer has a weight and maybe a bias; other modules are told by their parameters
         names = parameter_names(layer)
         known = {name for name, _ in network.named_parameters()}
         own = [name for name in names if name in known and (bias or name != names[1])]
         chosen = list(parameters or own)
+
+        # features tell whether gradients are errors times inputs
         self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
         self.factored = layer in self.features.layers
         self.has_bias = self.factored and names[1] in chosen
@@ -95,11 +99,15 @@ class LayerSamples:
         return len(self.inputs)
 
     def __iter__(self) -> Iterator[Batch]:
-        labels = [None] * len(self.inputs) if self.labels is None else self.labels.split(self.batch)
-        for number, (x, y) in enumerate(zip(self.inputs.split(self.batch), labels)):
+        parts = self.inputs.split(self.batch)
+        labels = [None] * len(parts)
+        if self.labels is not None:
+            labels = self.labels.split(self.batch)
+        for number, (x, y) in enumerate(zip(parts, labels)):
             yield self._batch(number * self.batch, x, y)
 
     def _batch(self, start: int, inputs: Tensor, labels: Tensor | None) -> Batch:
+        # curvatures are compared to many digits, whatever the precision of the network
         wide = accumulation_dtype(inputs.device)
         with torch.no_grad():
             outputs = self.features.outputs(self.features.outputs.values, inputs).to(wide)
@@ -110,44 +118,69 @@ class LayerSamples:
         else:
             # gradients are the errors of a layer whose one input is 1
             errors = found.rows.to(wide)[:, :, None]  # (n, C, 1, parameters)
-            given = torch.ones(len(inputs), 1, 1, device=errors.device, dtype=wide)
+            given = torch.ones(
+                len(inputs),
+                1,
+                1,
+                device=errors.device,
+                dtype=wide,
+            )
+
+        # from errors of the outputs to those of the columns
         outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
         scaled = self._scaled(errors, outputs, labels)
         return Batch(start, given, scaled, _probabilities(outputs, self.loss))
 
     def _scaled(self, errors: Tensor, outputs: Tensor, labels: Tensor | None) -> Tensor:
         """Errors of the columns, of errors (n, C, t, o) of the outputs."""
+        root = len(self) ** 0.5
         if self.columns == "empirical":
-            slopes = _loss_gradient(outputs, labels, self.loss) / len(self) ** 0.5
+            slopes = _loss_gradient(outputs, labels, self.loss) / root
             return torch.einsum("nc,ncto->nto", slopes, errors)[:, None]
         if self.loss == "squared-error":
-            return errors / len(self) ** 0.5
+            return errors / root
+
+        # sqrt(p_k / N) (e_k - p)
         share = outputs.softmax(1)
         mean = torch.einsum("nc,ncto->nto", share, errors)
-        return (errors - mean[:, None]).mul_((share / len(self)).sqrt()[:, :, None, None])
+        weights = (share / len(self)).sqrt()
+        return (errors - mean[:, None]).mul_(weights[:, :, None, None])
 
 
 def _with_bias(inputs: Tensor, *, bias: bool) -> Tensor:
-    return torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if bias else inputs
+    """Inputs, with a last one of ones for the bias."""
+    if not bias:
+        return inputs
+    ones = torch.ones_like(inputs[..., :1])
+    return torch.cat([inputs, ones], dim=-1)
 
 
 def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[Tensor, Tensor]:
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
-    pair = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-    return pair, torch.cat([torch.zeros_like(errors), errors], dim=1)
+    nothing = torch.zeros_like(outputs)
+    pair = torch.cat([nothing, outputs], dim=1)
+    zeros = torch.zeros_like(errors)
+    return pair, torch.cat([zeros, errors], dim=1)
 
 
 def _probabilities(outputs: Tensor, loss: str) -> Tensor:
-    return torch.ones_like(outputs) if loss == "squared-error" else outputs.softmax(1)
+    """Probabilities of classes; the squared error has none, and weighs all outputs alike."""
+    if loss == "squared-error":
+        return torch.ones_like(outputs)
+    return outputs.softmax(1)
 
 
 def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
     """Gradient (n, C) of each sample's loss in its outputs, with labels as trainings have them."""
     classes = outputs.shape[1]
     if loss == "cross-entropy":
-        return outputs.softmax(1) - functional.one_hot(labels.long(), classes).to(outputs.dtype)
+        hot = functional.one_hot(labels.long(), classes)
+        return outputs.softmax(1) - hot.to(outputs.dtype)
+
+    # classes are unit vectors, or signs where there is one output
     if not labels.is_floating_point():
-        labels = functional.one_hot(labels, classes) if classes > 1 else 2 * labels[:, None] - 1
+        one = classes == 1
+        labels = 2 * labels[:, None] - 1 if one else functional.one_hot(labels, classes)
     return outputs - labels.to(outputs.dtype).reshape(outputs.shape)

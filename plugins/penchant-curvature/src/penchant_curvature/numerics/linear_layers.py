@@ -43,14 +43,18 @@ class Layer:
         """Matrices (k, out, width) of flat rows (k, size)."""
         if not self.bias:
             return rows.reshape(-1, self.out, self.width)
-        weight, bias = rows.split([self.out * (self.width - 1), self.out], dim=1)
-        return torch.cat([weight.reshape(-1, self.out, self.width - 1), bias[:, :, None]], dim=2)
+        inputs = self.width - 1
+        weight, bias = rows.split([self.out * inputs, self.out], dim=1)
+        weight = weight.reshape(-1, self.out, inputs)
+        return torch.cat([weight, bias[:, :, None]], dim=2)
 
     def rows(self, matrices: Tensor) -> Tensor:
         """Flat rows (k, size) of matrices (k, out, width)."""
         if not self.bias:
             return matrices.flatten(1)
-        return torch.cat([matrices[:, :, :-1].flatten(1), matrices[:, :, -1]], dim=1)
+        # the bias is the last column, and comes last in a flat row
+        weight = matrices[:, :, :-1].flatten(1)
+        return torch.cat([weight, matrices[:, :, -1]], dim=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,9 @@ class Coverage:
     @property
     def share(self) -> float:
         """The share of the network's numbers that is represented."""
-        inside = sum(self.sizes[name] for names in self.layers.values() for name in names)
+        inside = 0
+        for names in self.layers.values():
+            inside += sum(self.sizes[name] for name in names)
         return inside / sum(self.sizes.values())
 
     def report(self) -> str:
@@ -93,15 +99,23 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
     features = TangentFeatures(network, inputs[:_SEEN])
     layers = {}
     for name in features.layers:
-        layers[name] = tuple(each for each in parameter_names(name) if each in sizes)
+        own = parameter_names(name)
+        layers[name] = tuple(each for each in own if each in sizes)
+
+    # everything else, by the module that holds it
     others: dict[str, list[str]] = {}
     for name in features.others:
-        others.setdefault(name.rpartition(".")[0], []).append(name)
-    kinds = {name: type(network.get_submodule(name)).__name__ for name in [*layers, *others]}
+        module = name.rpartition(".")[0]
+        others.setdefault(module, []).append(name)
+    kinds = {}
+    for name in [*layers, *others]:
+        kinds[name] = type(network.get_submodule(name)).__name__
     grouped = {module: tuple(names) for module, names in others.items()}
     return Coverage(layers, grouped, sizes, kinds)
 
 
 def parameter_names(layer: str) -> tuple[str, str]:
     """Names of a layer's weight and bias; the layer that is the whole network has no name."""
-    return f"{layer}.weight".lstrip("."), f"{layer}.bias".lstrip(".")
+    weight = f"{layer}.weight"
+    bias = f"{layer}.bias"
+    return weight.lstrip("."), bias.lstrip(".")

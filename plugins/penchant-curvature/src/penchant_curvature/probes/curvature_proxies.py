@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,18 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     layers = _shared_layers(context, network, data)
     if options.last is not None:
         layers = layers[-options.last :]
+
+    # one shard a layer: its matrices are gone before the next one needs memory
     shards = list(context.map(measure_layer, layers))
 
+    # what the layers found, a row each; then numbers about all of them
     arrays = _arrays(shards, proxies, classes)
     arrays |= _cosines(shards, classes)
     quantities = {"effective-samples": _effective_samples(context, network, data, classes)}
     share = coverage(network, data.inputs).share
     quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
+
+    # a layer without curvature has no relative error
     missing = [name for name, value in arrays.items() if not torch.isfinite(value).all()]
     for name in proxies:
         _say_how(context, name, layers, shards)
@@ -71,11 +77,17 @@ def _proxies(context: penchant.Context) -> list[str]:
 def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
     found = [list(each(network, data)) for each in context.estimators("curvature")]
-    layers = [name for name in found[0] if all(name in names for names in found)]
+    layers = []
+    for name in found[0]:
+        if all(name in names for names in found):
+            layers.append(name)
     if not layers:
-        some = " and ".join(", ".join(names[:4]) for names in found)
-        raise penchant.Error(f"the estimators have no layer in common, found {some}")
-    order = {name: number for number, (name, _) in enumerate(network.named_modules())}
+        some = [", ".join(names[:4]) for names in found]
+        raise penchant.Error(f"the estimators have no layer in common, found {' and '.join(some)}")
+
+    # shards come in the order of the network, whoever was asked first
+    modules = [name for name, _ in network.named_modules()]
+    order = {name: number for number, name in enumerate(modules)}
     return sorted(layers, key=lambda name: order.get(name, -1))
 
 
@@ -86,9 +98,13 @@ def _effective_samples(
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
     if loss_of(exact.options, context) == "squared-error":
         return penchant.Quantity(len(data.labels), exact=True)
+
+    # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
     if given.shape[1] == 1:
         given = torch.cat([torch.zeros_like(given), given], dim=1)
+
+    # the trace of diag p - p p^T is near zero for a sample that is sure
     p = given.softmax(1)
     weights = (p * (1 - p)).sum(1)
     count = float(weights.sum().square() / weights.square().sum())
@@ -102,10 +118,17 @@ def _effective_samples(
 
 def _rows(shards: Shards, name: str) -> Tensor:
     """What all layers found, a row each."""
-    found = []
-    for shard in shards:
-        found.append(torch.as_tensor(shard[name], device="cpu", dtype=torch.float64))
-    return torch.stack(found)
+    found = [shard[name] for shard in shards]
+    return _stacked(found)
+
+
+def _stacked(values: Sequence[Any]) -> Tensor:
+    """Numbers or arrays in double precision, one after another."""
+    rows = []
+    for value in values:
+        row = torch.as_tensor(value, device="cpu", dtype=torch.float64)
+        rows.append(row)
+    return torch.stack(rows)
 
 
 def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tensor]:
@@ -117,6 +140,7 @@ def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tenso
         "spectrum-grid": _rows(shards, "grid"),
     }
     for name in ("exact", *proxies):
+        # by itself
         for kind in ("trace", "outliers", "gap"):
             arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
         arrays[f"leading-{name}"] = _rows(shards, f"leading-{name}")
@@ -125,10 +149,13 @@ def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tenso
         if stderr is not None:
             arrays[f"spectrum-{name}-stderr"] = stderr
     for name in proxies:
+        # beside the exact matrix
         for kind in ("error", "alignment", "overlap"):
             arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
         leading = arrays[f"leading-{name}"]
         arrays[f"layer-shift-{name}"] = _shift(arrays["leading-exact"], leading, classes)
+
+    # what groups without meaning give
     for name, nulls in _nulls(shards, proxies).items():
         arrays[f"layer-error-{name}-null"] = nulls.mean(1)
         if nulls.shape[1] > 1:
@@ -139,16 +166,18 @@ def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tenso
 
 def _spectrum_stderr(shards: Shards, name: str) -> Tensor | None:
     """Errors over start vectors, none in layers that are exact; unknown with one start vector."""
+    key = f"spectrum-{name}-stderr"
     by_lanczos = [shard for shard in shards if not shard[f"exact-{name}"]]
-    if not by_lanczos or any(shard[f"spectrum-{name}-stderr"] is None for shard in by_lanczos):
+    known = [shard[key] is not None for shard in by_lanczos]
+    if not by_lanczos or not all(known):
         return None
+
+    # where all eigenvalues are known nothing is uncertain
     found = []
     for shard in shards:
-        stderr = shard[f"spectrum-{name}-stderr"]
-        if stderr is None:
-            stderr = np.zeros_like(shard[f"spectrum-{name}"])
-        found.append(torch.as_tensor(stderr, device="cpu", dtype=torch.float64))
-    return torch.stack(found)
+        nothing = np.zeros_like(shard[f"spectrum-{name}"])
+        found.append(nothing if shard[key] is None else shard[key])
+    return _stacked(found)
 
 
 def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
@@ -166,10 +195,15 @@ def _shift(exact: Tensor, proxy: Tensor, classes: int) -> Tensor:
 
     Of those that are not zero to rounding in the exact spectrum.
     """
-    first, second = exact[:, :classes], proxy[:, :classes]
+    first = exact[:, :classes]
     real = first > 1e-12 * first[:, :1]
-    away = second.clamp(min=1e-300).log10() - first.clamp(min=1e-300).log10()
-    return (away.abs() * real).sum(1) / real.sum(1).clamp(min=1)
+
+    # zeros have no logarithm, and are not counted
+    decades = first.clamp(min=1e-300).log10()
+    proxy_decades = proxy[:, :classes].clamp(min=1e-300).log10()
+    away = (proxy_decades - decades).abs() * real
+    count = real.sum(1).clamp(min=1)
+    return away.sum(1) / count
 
 
 def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
@@ -178,13 +212,18 @@ def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
         return {}
     parts = []
     for shard in shards:
-        numbers = [torch.as_tensor(shard[f"means-{name}"], device="cpu") for name in MEANS]
-        parts.append(class_means.MeanProducts(*[each.double() for each in numbers]))
+        numbers = []
+        for name in MEANS:
+            number = torch.as_tensor(shard[f"means-{name}"], device="cpu")
+            numbers.append(number.double())
+        parts.append(class_means.MeanProducts(*numbers))
+
+    # layer by layer, and last over all layers together
     each = [part.cosines() for part in parts]
     found = torch.stack([*each, class_means.add(parts)])  # (layers + 1, C, C + 1, C)
 
     # (layers + 1, C, C + 1): with the features of the class itself, and of the others
-    own = found.diagonal(dim1=1, dim2=3).transpose(1, 2)
+    own = torch.diagonal(found, dim1=1, dim2=3).transpose(1, 2)
     other = (found.sum(3) - own) / (classes - 1)
     arrays = {}
     for suffix, cosines in (("", own), ("-null", other)):
@@ -196,7 +235,10 @@ def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
 
 
 def _quantities(
-    arrays: dict[str, Tensor], nulls: dict[str, Tensor], proxies: list[str], share: float
+    arrays: dict[str, Tensor],
+    nulls: dict[str, Tensor],
+    proxies: list[str],
+    share: float,
 ) -> dict[str, penchant.Quantity]:
     """Numbers of these samples; what is random about them is the null."""
     found = {"covered": penchant.Quantity(share, exact=True)}
@@ -204,12 +246,21 @@ def _quantities(
         errors = arrays[f"layer-error-{name}"]
         last, mean = {}, {}
         if name in nulls:
-            last, mean = null_of(nulls[name][-1]), null_of(nulls[name].mean(0))
+            last = null_of(nulls[name][-1])
+            mean = null_of(nulls[name].mean(0))
         found[f"last-error-{name}"] = penchant.Quantity(errors[-1], exact=True, **last)
         found[f"mean-error-{name}"] = penchant.Quantity(errors.mean(), exact=True, **mean)
+
+    # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
         better = arrays["layer-error-cfac"] < arrays["layer-error-kfac"]
         found["cfac-better"] = penchant.Quantity(better.double().mean(), exact=True)
+    return found | _cosine_quantities(arrays)
+
+
+def _cosine_quantities(arrays: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
+    """Mean cosines over classes, and over pairs of different ones."""
+    found = {}
     for kind in ("class", "cross"):
         values = arrays.get(f"cosine-{kind}-all")
         if values is None or not torch.isfinite(values).all():
@@ -217,9 +268,12 @@ def _quantities(
         null = arrays[f"cosine-{kind}-all-null"]
         wanted = torch.ones_like(values, dtype=torch.bool)
         if kind == "cross":
+            # a class with itself is another thing: its gradients are those of the class mean
             wanted = ~torch.eye(len(values), device="cpu", dtype=torch.bool)
         found[f"cosine-{kind}"] = penchant.Quantity(
-            values[wanted].mean(), exact=True, null=null[wanted].mean()
+            values[wanted].mean(),
+            exact=True,
+            null=null[wanted].mean(),
         )
     return found
 
@@ -235,6 +289,8 @@ def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Sh
             f"{', '.join(late)}, else exact"
         )
     context.conventions[f"spectra of {name}"] = how
+
+    # a pair that did not converge is not a leading eigenvalue
     unsure = [layer for layer, shard in zip(layers, shards) if not shard[f"converged-{name}"]]
     if unsure:
         context.warn(f"leading eigenvalues of {name} did not converge in {', '.join(unsure)}")

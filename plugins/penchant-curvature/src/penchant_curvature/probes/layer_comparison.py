@@ -6,7 +6,7 @@ operator that knows products only takes part, too, where it is small enough for 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import penchant
 import torch
@@ -27,8 +27,6 @@ from penchant_curvature.numerics.layer_operators import ALL
 EXACT = "ggn"  # the estimator that the others are compared with; its numbers are called exact
 MEANS = ("inner", "gradients", "errors", "features")
 
-Operators = dict[str, Any]
-
 
 def measured_network(context: penchant.Context) -> nn.Module:
     """The trained network, safe to differentiate, batch-norm in evaluation mode."""
@@ -42,6 +40,8 @@ def chosen_samples(context: penchant.Context) -> Samples:
     samples = getattr(context.data, options.part)
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
+
+    # Gram matrices have a row for every sample and class
     rows = len(samples.inputs) * max(context.data.outputs, 2)
     if rows > LARGEST:
         raise penchant.Error(
@@ -53,97 +53,137 @@ def chosen_samples(context: penchant.Context) -> Samples:
 
 def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
     """Everything about one layer."""
-    options: CurvatureProxies = context.options
-    network, data = measured_network(context), chosen_samples(context)
-    classes = context.data.classes
-    estimators = {_name(each): each for each in context.estimators("curvature")}
-    operators = {name: each(network, data)[layer] for name, each in estimators.items()}
-    found: dict[str, Any] = {"size": operators["exact"].size}
-    pairs: dict[str, Eigenpairs] = {}
-    count = options.leading or 2 * classes + 1
-    for name, A in operators.items():
-        asked = EXACT if name == "exact" else name
-        pairs[name] = _leading(A, count, context.generator("leading", layer, asked))
-        trace = A.trace(generator=context.generator("trace", layer, asked))
-        found[f"trace-{name}"] = trace.value
-        found |= _outliers(name, pairs[name], count, classes)
-    for name, A in operators.items():
-        if name == "exact":
-            continue
-        found |= _differences(name, operators["exact"], A)
-        first, second = pairs["exact"].vectors, pairs[name].vectors
-        overlap = subspace_overlap(first[:, :classes], second[:, :classes])
-        found[f"overlap-{name}"] = overlap
-        found[f"error-{name}-nulls"] = torch.zeros(0, device="cpu", dtype=torch.float64)
-        if getattr(A, "by_class", False):
-            nulls = _nulls(context, network, data, layer, estimators[name], operators["exact"])
-            found[f"error-{name}-nulls"] = nulls
-    found |= _densities(context, layer, operators)
-    found |= _means(context, network, data, layer, estimators["exact"].options)
+    compared = _compared(context, layer)
+    exact = compared["exact"]
+    found: dict[str, Any] = {"size": exact.operator.size}
+
+    # each curvature by itself, and each proxy beside the exact one
+    for each in compared.values():
+        found |= _alone(context, each)
+        if each is not exact:
+            found |= _beside(context, exact, each)
+
+    # all of them on one grid
+    found |= _densities(context, compared)
+    found |= _means(context, exact)
     return found
 
 
-def _name(estimator: Any) -> str:
-    return "exact" if estimator.name == EXACT else estimator.label
+class Compared(NamedTuple):
+    """One estimator's curvature of a layer."""
+
+    layer: str
+    name: str  # `exact`, or the estimator's label
+    estimator: Any
+    network: nn.Module
+    data: Samples
+    operator: Any
+    pairs: Eigenpairs  # leading ones
+
+    def generator(self, context: penchant.Context, what: str) -> torch.Generator:
+        """Random numbers for one use of one operator."""
+        return context.generator(what, self.layer, _of(self.name))
+
+
+def _of(name: str) -> str:
+    """The estimator's label, by which random numbers are told apart."""
+    return EXACT if name == "exact" else name
+
+
+def _compared(context: penchant.Context, layer: str) -> dict[str, Compared]:
+    """The curvatures of a layer by all estimators, by name."""
+    options: CurvatureProxies = context.options
+    network, data = measured_network(context), chosen_samples(context)
+    count = options.leading or 2 * context.data.classes + 1
+    found = {}
+    for estimator in context.estimators("curvature"):
+        name = "exact" if estimator.name == EXACT else estimator.label
+        operator = estimator(network, data)[layer]
+
+        # pairs are found once: eigenvalues, gaps and overlaps need them
+        generator = context.generator("leading", layer, _of(name))
+        pairs = _leading(operator, count, generator)
+        found[name] = Compared(layer, name, estimator, network, data, operator, pairs)
+    return found
 
 
 def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
     """Leading pairs; an operator may know products only."""
     if isinstance(A, LayerCurvature):
         return A.eigenpairs(count, generator=generator)
-    return leading_pairs(A, min(count, A.size), generator=generator)
+
+    # only products are known: small ones are decomposed, large ones go by Lanczos
+    fewer = min(count, A.size)
+    return leading_pairs(A, fewer, generator=generator)
 
 
-def _outliers(name: str, pairs: Eigenpairs, count: int, classes: int) -> dict[str, Any]:
-    """Leading eigenvalues, filled up with zeros, and where their largest gap is."""
-    values = pairs.values
+def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
+    """What a curvature is by itself: trace, leading eigenvalues, where their largest gap is."""
+    options: CurvatureProxies = context.options
+    classes = context.data.classes
+    trace = each.operator.trace(generator=each.generator(context, "trace"))
+    values = each.pairs.values
+
+    # what an operator of few samples does not have is zero
+    count = options.leading or 2 * classes + 1
     missing = values.new_zeros(max(0, count - len(values)))
+
+    # fewer than three eigenvalues have no gap to speak of
     position, ratio = len(values), 1.0
     if len(values) > 2:
         floor = torch.finfo(values.dtype).tiny
         gap = largest_gap(values, first=2, last=2 * classes, floor=floor)
         position, ratio = gap.position, gap.ratio
     return {
-        f"leading-{name}": torch.cat([values, missing]),
-        f"converged-{name}": bool(pairs.converged.all()),
-        f"outliers-{name}": position,
-        f"gap-{name}": ratio,
+        f"trace-{each.name}": trace.value,
+        f"leading-{each.name}": torch.cat([values, missing]),
+        f"converged-{each.name}": bool(each.pairs.converged.all()),
+        f"outliers-{each.name}": position,
+        f"gap-{each.name}": ratio,
     }
 
 
-def _differences(name: str, exact: Any, A: Any) -> dict[str, float]:
+def _beside(context: penchant.Context, exact: Compared, proxy: Compared) -> dict[str, Any]:
+    """How far a proxy is from the exact curvature."""
+    classes = context.data.classes
+    first = exact.pairs.vectors[:, :classes]
+    second = proxy.pairs.vectors[:, :classes]
+
+    # leading eigenspaces are compared whole: their order may differ
+    distance = exact.operator.frobenius_distance(proxy.operator, relative=True)
     return {
-        f"error-{name}": exact.frobenius_distance(A, relative=True),
-        f"alignment-{name}": exact.alignment(A),
+        f"error-{proxy.name}": distance,
+        f"alignment-{proxy.name}": exact.operator.alignment(proxy.operator),
+        f"overlap-{proxy.name}": subspace_overlap(first, second),
+        f"error-{proxy.name}-nulls": _nulls(context, exact, proxy),
     }
 
 
-def _nulls(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Samples,
-    layer: str,
-    estimator: Any,
-    exact: Any,
-) -> Tensor:
-    """Relative errors (permutations,) of a proxy that uses labels, with labels permuted."""
+def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tensor:
+    """Relative errors (permutations,) with labels permuted; none where labels are not used."""
+    by_class = getattr(proxy.operator, "by_class", False)
+    permutations = context.options.permutations if by_class else 0
+    inputs, labels = proxy.data
     errors = []
-    for number in range(context.options.permutations):
+    for number in range(permutations):
         generator = context.generator("permutation", number)
-        order = torch.randperm(len(data.labels), generator=generator, device="cpu")
-        permuted = Samples(data.inputs, data.labels[order.to(data.labels.device)])
-        proxy = estimator(network, permuted)[layer]
-        errors.append(exact.frobenius_distance(proxy, relative=True))
+        order = torch.randperm(len(labels), generator=generator, device="cpu")
+        permuted = Samples(inputs, labels[order.to(labels.device)])
+
+        # the same estimator, told other classes
+        operators = proxy.estimator(proxy.network, permuted)
+        other = operators[proxy.layer]
+        error = exact.operator.frobenius_distance(other, relative=True)
+        errors.append(error)
     return torch.tensor(errors, device="cpu", dtype=torch.float64)
 
 
-def _densities(context: penchant.Context, layer: str, operators: Operators) -> dict[str, Any]:
+def _densities(context: penchant.Context, compared: dict[str, Compared]) -> dict[str, Any]:
     """Log densities of all operators on one grid, which the exact one sets."""
     options: CurvatureProxies = context.options
-    spectra = {"exact": _spectrum(context, layer, "exact", operators["exact"])}
-    for name, A in operators.items():
-        if name != "exact":
-            spectra[name] = _spectrum(context, layer, name, A)
+    # the first spectrum sets the floor of the grid
+    ordered = sorted(compared.values(), key=lambda each: each.name != "exact")
+    spectra = {each.name: _spectrum(context, each) for each in ordered}
     grid = common_log_grid(
         list(spectra.values()),
         floor=options.floor,
@@ -159,32 +199,39 @@ def _densities(context: penchant.Context, layer: str, operators: Operators) -> d
     return found
 
 
-def _spectrum(context: penchant.Context, layer: str, name: str, A: Any) -> Quadrature:
+def _spectrum(context: penchant.Context, each: Compared) -> Quadrature:
     """The spectrum of an operator: exact where it is affordable, else by Lanczos."""
     options: CurvatureProxies = context.options
+    A = each.operator
+
+    # few samples or few parameters: all eigenvalues are affordable
     values = A.exact_spectrum() if isinstance(A, LayerCurvature) else None
     if values is not None:
         return exact_quadrature(values, zeros=A.size - len(values))
-    asked = EXACT if name == "exact" else name
     return quadrature(
         A,
-        generator=context.generator("spectrum", layer, asked),
+        generator=each.generator(context, "spectrum"),
         steps=options.lanczos_steps,
         starts=options.starts,
     )
 
 
-def _means(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Samples,
-    layer: str,
-    exact: GaussNewton,
-) -> dict[str, Any]:
+def _means(context: penchant.Context, exact: Compared) -> dict[str, Any]:
     """Inner products of class means; none for the squared error, which has no classes."""
+    options: GaussNewton = exact.estimator.options
     classes = context.data.classes
-    every = len(data.labels.unique()) == classes
-    if layer == ALL or loss_of(exact, context) != "cross-entropy" or not every:
+    loss = loss_of(options, context)
+    every = len(exact.data.labels.unique()) == classes
+    if exact.layer == ALL or loss != "cross-entropy" or not every:
         return {}
-    found = mean_products(network, data, layer, classes=classes, bias=exact.bias, batch=exact.batch)
+
+    # inner products only, so that layers can be added up
+    found = mean_products(
+        exact.network,
+        exact.data,
+        exact.layer,
+        classes=classes,
+        bias=options.bias,
+        batch=options.batch,
+    )
     return {f"means-{name}": getattr(found, name) for name in MEANS}
