@@ -3,6 +3,7 @@
 import numpy as np
 import penchant
 import pytest
+import torch
 from penchant import testing
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
 from torch import nn
@@ -175,6 +176,41 @@ def test_layers_that_are_left_out_are_named():
     assert result.labels["layers"] == ("last",)
     (warning,) = [text for text in result.warnings if "left out" in text]
     assert warning == "left out, because their gradient is not errors times inputs: grouped"
+
+
+class Transposed(nn.Module):
+    """A linear layer whose first axis is a token, not the sample, as torch's transformers have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 5)
+        self.head = nn.Linear(5, C)
+
+    def forward(self, x):
+        tokens = x.reshape(-1, 2, 2).transpose(0, 1)
+        return self.head(torch.tanh(self.inner(tokens)).mean(0))
+
+
+def transposed(shape, outputs):
+    return Transposed()
+
+
+def test_a_layer_whose_first_axis_is_not_the_sample_is_measured_by_its_gradients():
+    parts = {"architecture": {"name": "import", "factory": transposed}, "lanczos_steps": 8}
+    exact = measure("cross-class", **parts)
+    free = measure("cross-class", **parts, exact_limit=0)
+    assert exact.quantities["trace-total"].value == pytest.approx(
+        free.quantities["trace-total"].value, rel=1e-4
+    )
+    assert any("inner are taken sample by sample" in text for text in exact.warnings)
+    hessian = measure("hessian-spectrum", **parts, part="train")
+    assert hessian.quantities["trace-gauss-newton"].value == pytest.approx(
+        exact.quantities["trace-total"].value, rel=1e-4
+    )
+    del parts["lanczos_steps"]
+    layers = measure("layer-structure", **parts, eigenvalues=8)
+    assert layers.labels["layers"] == ("head",)
+    assert any(text.endswith("not errors times inputs: inner") for text in layers.warnings)
 
 
 def one_each(generator):

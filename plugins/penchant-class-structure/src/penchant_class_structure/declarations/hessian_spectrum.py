@@ -58,7 +58,10 @@ _ARRAYS = {
 
 def _also_on_test(names: dict[str, str]) -> dict[str, str]:
     """Names of the training samples, and the same of test samples."""
-    return names | {f"test-{name}": f"{about}; on test samples" for name, about in names.items()}
+    both = dict(names)
+    for name, about in names.items():
+        both[f"test-{name}"] = f"{about}; on test samples"
+    return both
 
 
 @attrs.frozen

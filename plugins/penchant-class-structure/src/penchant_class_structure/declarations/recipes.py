@@ -6,7 +6,11 @@ from __future__ import annotations
 def _rates(count: int) -> tuple[float, ...]:
     """Learning rates from 0.25 down to 1e-4, evenly spaced in the logarithm."""
     ratio = 1e-4 / 0.25
-    return tuple(round(0.25 * ratio ** (number / (count - 1)), 8) for number in range(count))
+    rates = []
+    for number in range(count):
+        share = number / (count - 1)
+        rates.append(round(0.25 * ratio**share, 8))
+    return tuple(rates)
 
 
 # Of these rates the one with the smallest final test error is kept.

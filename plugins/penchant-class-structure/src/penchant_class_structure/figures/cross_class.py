@@ -56,6 +56,8 @@ def knockouts(result: penchant.Result) -> Figure:
         sharex=True,
         sharey=True,
     )
+
+    # one scale for all panels: a bump that is gone is seen to be gone
     highest = max(result.arrays[f"density-{part}"].max() for part in shown)
     for panel, (part, title) in zip(axes, shown.items()):
         density = result.arrays[f"density-{part}"]
@@ -97,6 +99,8 @@ def eigenvalues(result: penchant.Result) -> Figure:
     """Leading eigenvalues of G beside those of its components."""
     figure = Figure(figsize=(6.8, 4.2))
     axes = figure.subplots()
+
+    # all eigenvalues where they are known, as many as means could make
     spectrum = result.arrays.get("spectrum", result.arrays["top-eigenvalues"])
     classes = len(result.arrays["eigenvalues-class"])
     shown = min(len(spectrum), 2 * classes**2)
@@ -121,6 +125,8 @@ def eigenvalues(result: penchant.Result) -> Figure:
             color=colour,
             label=label,
         )
+
+    # classes have a bulk each: marks at the right edge
     within = result.arrays["within-average"]
     last = np.full(len(within), shown)
     axes.loglog(
@@ -161,6 +167,8 @@ def panels(result: penchant.Result) -> Figure:
     """Log spectra with the eigenvalues of the means: steps downwards, sizes to the right."""
     sizes, steps = result.arrays["panel-sizes"], result.arrays["panel-steps"]
     samples = result.arrays["panel-samples"]
+
+    # a column for each sample size, a row for each step
     columns = sorted(set(zip(sizes.tolist(), samples.tolist())))
     by_column = {column: [] for column in columns}
     for number in np.argsort(steps, kind="stable"):
@@ -206,6 +214,8 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
         linewidth=0.9,
         label="G",
     )
+
+    # eigenvalues of the means, in rows at the bottom
     classes = arrays["panel-top"].shape[1]
     means = arrays["panel-means"][number]
     groups = (

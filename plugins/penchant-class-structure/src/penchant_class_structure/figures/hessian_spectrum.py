@@ -36,7 +36,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _prefixes(result: penchant.Result, name: str) -> list[str]:
     """Of which samples there is an array: names of test samples have a prefix."""
-    return [prefix for prefix in ("", "test-") if f"{prefix}{name}" in result.arrays]
+    found = []
+    for prefix in ("", "test-"):
+        if f"{prefix}{name}" in result.arrays:
+            found.append(prefix)
+    return found
 
 
 def _samples(result: penchant.Result, prefix: str) -> str:
@@ -83,12 +87,15 @@ def _density(axes: Axes, result: penchant.Result, prefix: str, name: str, *, zoo
     _curve(axes, grid, density, stderr, floor, COLOURS[name])
     axes.set_ylim(floor, density.max() * 3)
     axes.set_ylabel(f"density, {TITLES[name]}", fontsize=8)
+
+    # E has no leading eigenvalues
     suffix = {
         "hessian": "",
         "gauss-newton": "-gauss-newton",
     }.get(name)
     top = result.arrays.get(f"{prefix}top-eigenvalues{suffix}") if suffix is not None else None
     if top is not None and not zoom:
+        # marks under the bumps that they make
         heights = np.full(len(top), floor * 6)
         label = f"{len(top)} leading"
         axes.plot(
@@ -146,6 +153,8 @@ def deflation(result: penchant.Result) -> Figure:
         "undeflated": "not deflated",
         "hessian": "leading eigenvalues deflated",
     }
+
+    # aligned panels: the same axes
     highest = max(result.arrays[f"density-{name}"].max() for name in names)
     for panel, (name, title) in zip(axes, names.items()):
         density = result.arrays[f"density-{name}"]
@@ -183,6 +192,7 @@ def tail(result: penchant.Result) -> Figure:
 
 def _signs(axes: Axes, result: penchant.Result, prefix: str) -> None:
     """Densities of positive and of negative eigenvalues, in the eigenvalue."""
+    # from a density in the logarithm to one in the eigenvalue
     values = np.exp(result.arrays[f"{prefix}log-grid"]) - result.options.get("epsilon", 0.0)
     whole = result.arrays[f"{prefix}log-density-residual"]
     for name, colour in (("positive", GREEN), ("negative", RED)):
@@ -213,6 +223,8 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
         color=BLUE,
         label="both, bins",
     )
+
+    # the label says what a semicircle would have
     slope = result.quantities[f"{prefix}tail-exponent"]
     fit = result.quantities[f"{prefix}tail-fit"].value
     error = "" if slope.stderr is None else f" ± {slope.stderr:.2f}"

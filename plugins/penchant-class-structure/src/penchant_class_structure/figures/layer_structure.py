@@ -65,6 +65,7 @@ def _panels(result: penchant.Result) -> tuple[Figure, list[Axes], Sequence[str]]
 
 def knockout(result: penchant.Result, name: str, left: str, *, what: str) -> Figure:
     """Log eigenvalues against those left by a knockout, both scaled to [0, 1]."""
+    # as many points in blue as the means could make
     classes = result.arrays["features-class"].shape[1]
     count = classes * (classes - 1) if "cross" in left else classes
     figure, axes, names = _panels(result)
@@ -102,6 +103,8 @@ def _before_and_after(axes: Axes, before: np.ndarray, after: np.ndarray, count: 
             fontsize=8,
         )
         return
+
+    # both axes have one scale, so that the diagonal means unchanged
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
     scale = (high - low) or 1.0
     x, y = (x - low) / scale, (y - low) / scale
@@ -133,12 +136,16 @@ def scree(result: penchant.Result, name: str) -> Figure:
     for number, (panel, layer) in enumerate(zip(axes, names)):
         total = result.arrays[name][number]
         part = result.arrays[f"{name}-class"][number]
+
+        # as in the paper: relative to an ordinary eigenvalue
         median = np.median(total[total > _SMALLEST * total[0]])
         _points(panel, total / median, BLUE, ".", 4, "all")
         if name == "errors":
             means = result.arrays["errors-means"][number]
             _points(panel, means / median, GREY, "x", 3, "class and cross-class means")
         _points(panel, part / median, ORANGE, "o", 4, "class means")
+
+        # the whisker: how equal the eigenvalues of the class part are
         positive = part[part > _SMALLEST * part[0]] / median
         if len(positive) > 1:
             panel.vlines(

@@ -24,7 +24,9 @@ def multiplicities(classes: int, dimension: int) -> Tensor:
     ([4, 8, 24, 12], 48)
     """
     C, D = classes, dimension
-    return torch.tensor([C, C * (C - 2), (D - C) * (C - 1), D], device="cpu")
+    mini_bulk = C * (C - 2)
+    bulk = (D - C) * (C - 1)
+    return torch.tensor([C, mini_bulk, bulk, D], device="cpu")
 
 
 def theory(classes: int, separation: float, alpha: float) -> Tensor:
@@ -34,6 +36,8 @@ def theory(classes: int, separation: float, alpha: float) -> Tensor:
     [0.44, 0.26, 0.16, 0.0]
     """
     C, s = classes, separation**2
+
+    # what all non-zero eigenvalues have in common
     r = 2 - alpha * C / (C - 1)
     values = [s * (1 - alpha) + r, s / C + r, r, 0.0]
     return (
@@ -66,18 +70,26 @@ def traces_on_eigenspaces(x: Tensor, p: Tensor) -> Tensor:
     They follow from u^T (diag p - p p^T) u = C / (C - 1) p_k (1 - p_k).
     """
     C = p.shape[1]
-    squares, p = x.double().square(), p.double()
-    U = p * (1 - p)  # (n, C), the diagonal of diag p - p p^T
-    whole, along = U.sum(1, keepdim=True), C / (C - 1) * U
+    squares = x.double().square()
+    p = p.double()
+
+    # the diagonal of diag p - p p^T, and what it is along each class's direction
+    U = p * (1 - p)  # (n, C)
+    whole = U.sum(1, keepdim=True)
+    along = C / (C - 1) * U
     ones = (p.sum(1) - p.sum(1).square()) / C  # zero: kept to show that it is
-    first, rest = squares[:, :C], squares[:, C:].sum(1)
+
+    # coordinates of the classes, and all others
+    first = squares[:, :C]
+    rest = squares[:, C:].sum(1)
     parts = [
         (first * along).sum(1),
         (first * (whole - along)).sum(1),
         rest * whole[:, 0],
         squares.sum(1) * ones,
     ]
-    return torch.stack(parts, dim=1) / multiplicities(C, x.shape[1]).to(x.device)
+    counts = multiplicities(C, x.shape[1])
+    return torch.stack(parts, dim=1) / counts.to(x.device)
 
 
 def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,6 +102,8 @@ def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         device=values.device,
         dtype=values.dtype,
     )
+
+    # samples of one class are independent draws
     for label in labels.unique():
         own = values[labels == label]
         variance += (len(own) / len(values)) ** 2 * own.var(0) / len(own)
@@ -99,9 +113,12 @@ def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def gauss_newton(x: Tensor, p: Tensor) -> Tensor:
     """G (D C, D C) of the sample."""
     x, p = x.double(), p.double()
+    D, C = x.shape[1], p.shape[1]
     diagonal = torch.einsum("nd,ne,nc->cde", x, x, p)
     products = x[:, :, None] * p[:, None]  # (n, D, C)
     G = -torch.einsum("ndc,nek->dcek", products, products)
-    own = torch.arange(p.shape[1], device=x.device)
+
+    # diag p is in the blocks of one class
+    own = torch.arange(C, device=x.device)
     G[:, own, :, own] += diagonal
-    return G.reshape(x.shape[1] * p.shape[1], -1) / len(x)
+    return G.reshape(D * C, -1) / len(x)

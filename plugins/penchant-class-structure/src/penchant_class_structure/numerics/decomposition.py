@@ -34,6 +34,8 @@ class Decomposition:
         self.weights = weights
         self.labels = weights.labels
         self.classes = len(weights.pairs)
+
+        # roots of weights, as rows of sample space have them
         dtype, device = space.gram.dtype, space.gram.device
         self.within = weights.within().sqrt().to(device, dtype)  # (n, C), sqrt(pi_{i,c,c'})
         self.across = weights.across().sqrt().to(device, dtype)  # (C, C), sqrt(pi_{c,c'})
@@ -45,6 +47,7 @@ class Decomposition:
 
     def coefficients(self, rows: Tensor) -> Tensor:
         """Inner products (k, C, C) of rows with the a_{c,c'}."""
+        # sums over the samples of each class
         weighted = rows.reshape(len(rows), -1, self.classes) * self.within
         shape = (len(rows), self.classes, self.classes)
         zeros = torch.zeros(
@@ -87,6 +90,7 @@ class Decomposition:
 
     def mean_row(self) -> Tensor:
         """A row (1, n C) that V takes to a multiple of the global mean g_G = Ave_c g_c."""
+        # V takes a class vector to sqrt(w_c) g_c: the root is taken back
         tiny = torch.finfo(torch.float64).tiny
         scale = self.weights.classes.clamp(min=tiny).rsqrt()
         row = scale.to(self.across) @ self.class_rows()
@@ -110,6 +114,8 @@ class Decomposition:
             images: What `pair_images` gave, where it is known already.
         """
         size = self.classes**2
+
+        # <a, K b> for all pairs of means
         known = self.pair_images() if images is None else images
         M = self.coefficients(known).reshape(size, size).double().cpu()
         return (M + M.T) / 2
@@ -130,6 +136,8 @@ class Decomposition:
             dtype=M.dtype,
         ).reshape(shape)
         across = self.across.to("cpu", M.dtype)
+
+        # components are projections in the span of the means, too
         P = sum(_component(units, part, across) for part in parts).reshape(size, size)
         return torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
 
@@ -154,6 +162,8 @@ def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
     )
     if part == "diagonal":
         return found * own
+
+    # what is along the class vector is the class's, the rest is cross-class
     along = (found * across).sum(2, keepdim=True) * across
     return along if part == "class" else found * (1 - own) - along
 
@@ -175,6 +185,8 @@ def streamed_pair_products(
     """
     classes = len(weights.pairs)
     size = sum(p.numel() for p in network.parameters())
+
+    # classes whose means fit in memory together
     width = max(1, keep // (classes * size * torch.finfo(inputs.dtype).bits // 8))
     M = torch.zeros(
         classes,
@@ -189,6 +201,8 @@ def streamed_pair_products(
         for c, rows in _columns(network, inputs, weights, range(start, classes)):
             if c < start + width:
                 held[c] = rows
+
+            # later classes meet those that are held
             for other, theirs in held.items():
                 M[other, :, c] = inner_products(theirs, rows)
                 M[c, :, other] = M[other, :, c].T

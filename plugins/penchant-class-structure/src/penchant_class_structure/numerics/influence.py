@@ -23,7 +23,10 @@ from penchant_class_structure.numerics.decomposition import Decomposition
 def stderr_of(contributions: Tensor) -> float | None:
     """The standard error of the mean of contributions (n,); None with fewer than two."""
     count = len(contributions)
-    return float(contributions.std()) / count**0.5 if count > 1 else None
+    if count < 2:
+        return None
+    spread = float(contributions.std())
+    return spread / count**0.5
 
 
 def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:
@@ -35,15 +38,17 @@ def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:
         classes: Entries C of a sample.
     """
     squares = vectors.T.double().square().cpu()
-    by_sample = squares.reshape(len(values), -1, classes).sum(2)
-    return by_sample.shape[1] * values[:, None] * by_sample
+    shape = (len(values), -1, classes)
+    by_sample = squares.reshape(shape).sum(2)
+    samples = by_sample.shape[1]
+    return samples * values[:, None] * by_sample
 
 
 def of_ratio(above: Tensor, below: Tensor) -> Tensor:
     """Contributions (n,) to a ratio of two numbers, from theirs (n,)."""
-    ratio = above.mean() / below.mean()
-    change = above / above.mean() - below / below.mean()
-    return ratio * (1 + change)
+    top, bottom = above.mean(), below.mean()
+    change = above / top - below / bottom
+    return top / bottom * (1 + change)
 
 
 def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> dict[str, Tensor]:
@@ -57,35 +62,12 @@ def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> di
     Returns:
         By component: `class`, `cross`, `within`, `diagonal`, `total`.
     """
-    space = decomposition.space
+    toward = _toward_means(decomposition, images)
+    pairs = _of_pairs(decomposition, toward, M)
+    of_class = _of_classes(decomposition, toward, M)
     labels = decomposition.labels.cpu()
-    classes, count = decomposition.classes, len(labels)
-    within = decomposition.within.double().cpu()  # (n, C)
-    across = decomposition.across.double().cpu()  # (C, C)
-
-    # <a sample's column, the mean it belongs to>, for each label: entry (i, c') of K a_{y_i, c'}
-    shape = (classes, classes, count, classes)
-    numbers = torch.arange(count, device="cpu")
-    toward = images.double().cpu().reshape(shape)[labels, :, numbers]  # (n, C of the mean, C)
-    own = toward.diagonal(
-        dim1=1,
-        dim2=2,
-    )  # (n, C)
-    lengths = M.diagonal().reshape(classes, classes)[labels]  # (n, C)
-    pairs = count * (2 * within * own - within.square() * lengths)
-
-    # class vectors are combinations of these means, their entries products of both roots
-    entries = within * across[labels]  # (n, C), zero at the own label
-    along = torch.einsum("nk,nkc->nc", across[labels], toward)
-    blocks = M.reshape(classes, classes, classes, classes)
-    numbers = torch.arange(classes, device="cpu")
-    inside = blocks[numbers, :, numbers]  # (C, C, C), products of the means of one class
-    squares = torch.einsum("ck,ckl,cl->c", across, inside, across)[labels]
-    shares = entries.square().sum(1)
-    of_class = count * (2 * (entries * along).sum(1) - shares * squares)
-
     diagonal = pairs.gather(1, labels[:, None])[:, 0]
-    total = space.traces
+    total = decomposition.space.traces
     return {
         "class": of_class,
         "cross": pairs.sum(1) - diagonal - of_class,
@@ -93,3 +75,41 @@ def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> di
         "within": total - pairs.sum(1),
         "total": total,
     }
+
+
+def _toward_means(decomposition: Decomposition, images: Tensor) -> Tensor:
+    """Entries of sample i in K a_{y_i,c'} (n, C, C): its columns times the means of its class."""
+    labels = decomposition.labels.cpu()
+    C, count = decomposition.classes, len(labels)
+    by_pair = images.double().cpu().reshape(C, C, count, C)
+    numbers = torch.arange(count, device="cpu")
+    return by_pair[labels, :, numbers]
+
+
+def _of_pairs(decomposition: Decomposition, toward: Tensor, M: Tensor) -> Tensor:
+    """Contributions (n, C) to w_{c,c'} |g_{c,c'}|^2 of a sample's class c."""
+    labels = decomposition.labels.cpu()
+    C = decomposition.classes
+    roots = decomposition.within.double().cpu()  # (n, C), sqrt(pi_{i,c,c'})
+    own = torch.diagonal(toward, dim1=1, dim2=2)  # (n, C)
+    lengths = M.diagonal().reshape(C, C)[labels]  # (n, C)
+    return len(labels) * (2 * roots * own - roots.square() * lengths)
+
+
+def _of_classes(decomposition: Decomposition, toward: Tensor, M: Tensor) -> Tensor:
+    """Contributions (n,) to w_c |g_c|^2 of a sample's class c."""
+    labels = decomposition.labels.cpu()
+    C = decomposition.classes
+    across = decomposition.across.double().cpu()  # (C, C), sqrt(pi_{c,c'})
+    of_sample = across[labels]  # (n, C)
+
+    # entries of the class vector, and of what K makes of it
+    entries = decomposition.within.double().cpu() * of_sample
+    along = torch.einsum("nk,nkc->nc", of_sample, toward)
+
+    # |sqrt(w_c) g_c|^2 from products of the means of one class
+    numbers = torch.arange(C, device="cpu")
+    inside = M.reshape(C, C, C, C)[numbers, :, numbers]  # (C, C, C)
+    squares = torch.einsum("ck,ckl,cl->c", across, inside, across)[labels]
+    shares = entries.square().sum(1)
+    return len(labels) * (2 * (entries * along).sum(1) - shares * squares)

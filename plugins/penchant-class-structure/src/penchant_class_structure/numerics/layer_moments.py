@@ -41,14 +41,18 @@ class ClassSums:
 
     def error_means(self) -> tuple[Tensor, Tensor]:
         """delta_c (C, o), and the cross-class means delta_{c,c'} (C, C, o)."""
-        cross = self.errors / self.weights.clamp(min=_TINY)[:, :, None]
+        weights = self.weights.clamp(min=_TINY)
+        cross = self.errors / weights[:, :, None]
         share = self.across()
-        return (share[:, :, None] * cross).sum(1), cross
+        means = (share[:, :, None] * cross).sum(1)
+        return means, cross
 
     def across(self) -> Tensor:
         """pi_{c,c'} (C, C), zero on the diagonal."""
-        off = self.weights - torch.diag(self.weights.diagonal())
-        return off / off.sum(1, keepdim=True).clamp(min=_TINY)
+        own = torch.diag(self.weights.diagonal())
+        off = self.weights - own
+        total = off.sum(1, keepdim=True)
+        return off / total.clamp(min=_TINY)
 
 
 @dataclass
@@ -73,7 +77,11 @@ class Layers:
 
 
 def layer_moments(
-    network: nn.Module, inputs: Tensor, labellings: Sequence[Tensor], *, largest: int
+    network: nn.Module,
+    inputs: Tensor,
+    labellings: Sequence[Tensor],
+    *,
+    largest: int,
 ) -> Layers:
     """Moments of all linear layers and convolutions.
 
@@ -87,26 +95,27 @@ def layer_moments(
         The layers' moments, and the names of layers that are left out.
     """
     features = TangentFeatures(network, inputs[:4])
-    first = {
-        name: each for name, each in features(inputs[:1]).items() if isinstance(each, Factored)
-    }
+    first = _factored(features, inputs[:1])
     found = Layers(unlike=_other_weights(network, features))
     small = []
     for name in features.layers:
         width = max(first[name].inputs.shape[2], first[name].errors.shape[3])
-        (small if width <= largest else found.wide).append(name)
+
+        # matrices of inputs and of outputs are kept
+        fits = width <= largest
+        (small if fits else found.wide).append(name)
     if not small:
         return found
 
+    # every labelling has weights of its own, from the same probabilities
     weights = [cross_class_weights(outputs(network, inputs), labels) for labels in labellings]
     p = weights[0].probabilities
-    modules = dict(network.named_modules())
     pairs = [each.pairs for each in weights]
+    modules = dict(network.named_modules())
     moments = {name: _empty(name, first[name], modules[name], pairs) for name in small}
 
-    numbers = max(each.errors[0].numel() for each in first.values())
-    fitting = _PASS_BYTES // (numbers * inputs.element_size())
-    size = max(1, min(_LARGEST_PASS, fitting))
+    # one pass over the samples, in batches whose errors fit
+    size = _pass_size(first, inputs)
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
         made = features(inputs[here])
@@ -117,14 +126,35 @@ def layer_moments(
     return found
 
 
+def _factored(features: TangentFeatures, inputs: Tensor) -> dict[str, Factored]:
+    """What linear layers have of some inputs, by name."""
+    found = {}
+    for name, each in features(inputs).items():
+        if isinstance(each, Factored):
+            found[name] = each
+    return found
+
+
+def _pass_size(first: dict[str, Factored], inputs: Tensor) -> int:
+    """Samples of one pass, by the layer with the most errors."""
+    numbers = max(each.errors[0].numel() for each in first.values())
+    fitting = _PASS_BYTES // (numbers * inputs.element_size())
+    return max(1, min(_LARGEST_PASS, fitting))
+
+
 def _other_weights(network: nn.Module, features: TangentFeatures) -> list[str]:
     """Modules with a matrix of weights that are not among the layers: grouped, tied, attention."""
     sizes = {name: value.dim() for name, value in network.named_parameters()}
-    modules = [name.rpartition(".")[0] for name in features.others if sizes[name] > 1]
-    return list(dict.fromkeys(modules))
+    modules: dict[str, None] = {}
+    for name in features.others:
+        if sizes[name] > 1:
+            module = name.rpartition(".")[0]
+            modules[module] = None
+    return list(modules)
 
 
 def _empty(name: str, sample: Factored, module: nn.Module, pairs: list[Tensor]) -> LayerMoments:
+    # a position counts as a sample
     d, o = sample.inputs.shape[2], sample.errors.shape[3]
     positions = sample.inputs.shape[1]
     C = len(pairs[0])
@@ -145,33 +175,52 @@ def _empty(name: str, sample: Factored, module: nn.Module, pairs: list[Tensor]) 
 
 
 def _add(
-    layer: LayerMoments, batch: Factored, p: Tensor, labellings: list[Tensor], total: int
+    layer: LayerMoments,
+    batch: Factored,
+    p: Tensor,
+    labellings: list[Tensor],
+    total: int,
 ) -> None:
     """Add a batch with probabilities p (n, C), of `total` samples."""
     h, E = batch.inputs.double(), batch.errors.double()  # (n, t, d), (n, C, t, o)
     count, positions = h.shape[:2]
     delta = torch.einsum("nc,ncto->nto", p, E)[:, None] - E  # (n, C', t, o)
+
+    # second moments
     rows = h.flatten(0, 1)
     layer.features += (rows.T @ rows).cpu() / (total * positions)
     weighted = (delta * (p[:, :, None, None] / total)).flatten(0, 2)
     layer.errors += (delta.flatten(0, 2).T @ weighted).cpu()
+
+    # the gradient of the loss, at the true labels
     numbers = torch.arange(count, device=h.device)
     own = delta[numbers, labellings[0]]  # (n, t, o)
     layer.gradient += (own.flatten(0, 1).T @ rows).cpu() / total
 
     # the same batch, sorted by each labelling
-    used = torch.full(
-        (count,),
+    errors = (delta.sum(2) * (p[:, :, None] / total)).cpu()
+    inputs = h.sum(1).cpu()
+    for sums, labels in zip(layer.sums, labellings):
+        chosen = delta[numbers, labels].sum(1).cpu()
+        _add_to_classes(sums, labels.cpu(), positions, inputs, errors, chosen)
+
+
+def _add_to_classes(
+    sums: ClassSums,
+    labels: Tensor,
+    positions: int,
+    inputs: Tensor,
+    errors: Tensor,
+    own: Tensor,
+) -> None:
+    """Add samples with labels (n,) to the sums of their classes."""
+    counts = torch.full(
+        (len(labels),),
         float(positions),
         device="cpu",
         dtype=torch.float64,
     )
-    errors = (delta.sum(2) * (p[:, :, None] / total)).cpu()
-    inputs = h.sum(1).cpu()
-    for sums, labels in zip(layer.sums, labellings):
-        at = labels.cpu()
-        sums.counts.index_add_(0, at, used)
-        sums.features.index_add_(0, at, inputs)
-        sums.errors.index_add_(0, at, errors)
-        chosen = delta[numbers, labels]
-        sums.own.index_add_(0, at, chosen.sum(1).cpu())
+    sums.counts.index_add_(0, labels, counts)
+    sums.features.index_add_(0, labels, inputs)
+    sums.errors.index_add_(0, labels, errors)
+    sums.own.index_add_(0, labels, own)

@@ -13,22 +13,30 @@ _ZERO = 1e-10  # of the largest eigenvalue: smaller ones are rounding
 
 def descending(values: Tensor, count: int) -> Tensor:
     """The `count` largest, rounding below zero cut off, filled up with zeros."""
-    values = values.sort(descending=True).values.clamp(min=0)[:count]
-    return torch.cat([values, values.new_zeros(count - len(values))])
+    ordered = values.sort(descending=True).values
+    largest = ordered.clamp(min=0)[:count]
+    missing = largest.new_zeros(count - len(largest))
+    return torch.cat([largest, missing])
 
 
 def part_values(rows: Tensor, count: int) -> Tensor:
     """Eigenvalues of sum_j r_j r_j^T for rows (m, d)."""
-    small = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
-    return descending(torch.linalg.eigvalsh(small), count)
+    # both products have the same eigenvalues but zeros: the smaller one is decomposed
+    few = len(rows) <= rows.shape[1]
+    small = rows @ rows.T if few else rows.T @ rows
+    values = torch.linalg.eigvalsh(small)
+    return descending(values, count)
 
 
 def without(moment: Tensor, rows: Tensor) -> Tensor:
     """All eigenvalues, ascending, of a moment (d, d) with the span of rows (m, d) projected out."""
     basis = range_basis(rows.T)
+
+    # from the left, from the right, and symmetric again
     left = moment - basis @ (basis.T @ moment)
     left = left - (left @ basis) @ basis.T
-    return torch.linalg.eigvalsh((left + left.T) / 2)
+    symmetric = (left + left.T) / 2
+    return torch.linalg.eigvalsh(symmetric)
 
 
 def feature_rows(sums: ClassSums) -> Tensor:
@@ -55,6 +63,7 @@ def separation(part: Tensor, left: Tensor) -> float:
 
     NaN where that leaves nothing.
     """
+    # a class part of rank C - 1 has a zero that only rounding fills
     largest = part.max()
     positive = part[part > _ZERO * largest]
     rest = float(left.max())
@@ -69,11 +78,15 @@ def whitening(part: Tensor) -> float:
     NaN with fewer than two.
     """
     positive = part[part > _ZERO * part.max()]
-    return float(positive[1] / positive[-1]) if len(positive) > 1 else float("nan")
+    if len(positive) < 2:
+        return float("nan")
+    # the largest belongs to the global mean, which says nothing about classes
+    return float(positive[1] / positive[-1])
 
 
 def feature_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     """Spectra of what a layer is given, `count` eigenvalues each."""
+    # the class part, and what its span leaves
     rows = feature_rows(layer.sums[0])
     left = without(layer.features, rows)
     part = part_values(rows, len(rows))
@@ -94,6 +107,8 @@ def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     C = len(class_rows)
     part = part_values(class_rows, C)
     left = without(layer.errors, class_rows)
+
+    # class means, then cross-class means too
     both = torch.cat([class_rows, cross_rows])
     mean = layer.sums[0].error_means()[0].mean(0, keepdim=True)
     return {
@@ -117,12 +132,16 @@ def weight_spectra(
     and h.
     """
     sums = layer.sums[0]
+
+    # without weight decay the class part is known up to a factor
     scale = -1 / weight_decay if weight_decay else -1.0
     shares = sums.counts / sums.counts.sum()
     errors = sums.own / sums.counts[:, None]
     # the probabilities of a sample add up to one at each position
     positions = float(sums.weights.sum())
     part = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
+
+    # singular vectors of the class part, on both sides
     left = knock_out_matrix(layer.weight, part)
     found: dict[str, Tensor | float] = {
         "weights": descending(torch.linalg.svdvals(layer.weight), count),
@@ -130,6 +149,7 @@ def weight_spectra(
         "weights-without-class": descending(torch.linalg.svdvals(left), count),
     }
     if weight_decay:
+        # how far the training is from a stationary point
         difference = layer.weight - scale * layer.gradient
         found["stationarity-by-layer"] = float(difference.norm() / layer.weight.norm())
     return found
@@ -140,10 +160,12 @@ def null_draws(layer: LayerMoments) -> dict[str, list[float]]:
     draws: dict[str, list[float]] = {}
     for name, moment in (("features", layer.features), ("errors", layer.errors)):
         separations, whitenings = [], []
+        # the first labelling is the true one
         for sums in layer.sums[1:]:
             rows = feature_rows(sums) if name == "features" else error_rows(sums)[0]
             part = part_values(rows, len(rows))
-            separations.append(separation(part, without(moment, rows)))
+            left = without(moment, rows)
+            separations.append(separation(part, left))
             whitenings.append(whitening(part))
         draws[f"separation-{name}"] = separations
         draws[f"whitening-{name}"] = whitenings

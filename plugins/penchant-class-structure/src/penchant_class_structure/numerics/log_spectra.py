@@ -60,6 +60,8 @@ def measure_of(
         The measure: exact for small matrices, else by Lanczos.
     """
     zeros = max(0, size - K.size)
+
+    # a small matrix is decomposed: nothing is smoother than the truth
     if K.size <= DENSE_UP_TO and _is_matrix(K):
         values = torch.linalg.eigvalsh(K.dense(block=K.size).double()).flip(0)
         positive = values[:size].clamp(min=0)
@@ -88,6 +90,7 @@ def _fewer_zeros(found: Quadrature, size: int) -> Quadrature:
     extra = (found.size - size) / found.size
     weights = []
     for nodes, each in zip(found.nodes, found.weights):
+        # the node of zeros holds those that are too many
         smallest = nodes.abs().argmin()
         fewer = each.clone()
         fewer[smallest] = (fewer[smallest] - extra).clamp(min=0)
@@ -123,6 +126,8 @@ def log_spectra(
     """
     size = decomposition.space.size
     steps = smoothing.steps
+
+    # G itself: exact where all its eigenvalues are known
     if spectrum is None:
         gram = decomposition.space.gram
         total = measure_of(gram, size, smoothing, generators("density", "total"))
@@ -134,6 +139,7 @@ def log_spectra(
         )
     measures = {"total": total}
     for part in KNOCKOUTS:
+        # what is left without each part
         left = knockout(decomposition, part, how)
         generator = generators("density", part)
         measures[f"without-{part}"] = measure_of(left, size, smoothing, generator)

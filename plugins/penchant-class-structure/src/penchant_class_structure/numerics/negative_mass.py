@@ -50,12 +50,14 @@ def negative_mass(measure: Quadrature, *, uncertain: float) -> NegativeMass:
     >>> found.value, found.stderr
     (0.25, None)
     """
+    # all eigenvalues are known: they are counted
     rounding = _ROUNDING * max(abs(end) for end in measure.bounds)
     if measure.complete or measure.variant == "exact":
         shares = [_below(each, -rounding)[1] for each in _starts(measure)]
         share = float(torch.stack(shares).mean())
         return NegativeMass(share, None, share, share, rounding, len(shares))
 
+    # else bounds, at a distance from zero where they say something
     resolution = _resolution(measure, uncertain, rounding)
     bounds = torch.stack([torch.stack(_below(each, -resolution)) for each in _starts(measure)])
     least, _, most = bounds.mean(0).tolist()
@@ -73,6 +75,7 @@ def _starts(measure: Quadrature) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Nodes, ascending, with their weights, and whether each is an eigenvalue of known mass."""
     found = []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
+        # known eigenvalues have no residual
         order = nodes.argsort()
         found.append((nodes[order], weights[order], residuals[order] == 0))
     return found
@@ -81,7 +84,10 @@ def _starts(measure: Quadrature) -> list[tuple[Tensor, Tensor, Tensor]]:
 def _below(start: tuple[Tensor, Tensor, Tensor], place: float) -> tuple[Tensor, Tensor, Tensor]:
     """The least, the likely and the largest mass below a place."""
     nodes, weights, known = start
+    # eigenvalues of known mass are on one side or the other
     sure = weights[known & (nodes <= place)].sum()
+
+    # of the others the two nodes beside the place are in doubt
     theirs, rest = nodes[~known], weights[~known]
     inside = int((theirs <= place).sum())
     least = rest[: max(0, inside - 1)].sum()
@@ -93,6 +99,8 @@ def _below(start: tuple[Tensor, Tensor, Tensor], place: float) -> tuple[Tensor, 
 def _resolution(measure: Quadrature, uncertain: float, rounding: float) -> float:
     """The smallest distance from zero at which the bounds are near enough."""
     starts = _starts(measure)
+
+    # between two nodes nothing changes: only their places are tried
     negative = torch.cat([-nodes[nodes < 0] for nodes, _, _ in starts]).sort().values
     for place in [rounding, *negative.tolist()]:
         # a little beyond a node, so that it lies above

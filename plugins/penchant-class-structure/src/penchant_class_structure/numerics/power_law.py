@@ -57,6 +57,7 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
     >>> round(power_law(exact_quadrature(pareto), low=0.01, high=0.5).slope, 1)
     -3.0
     """
+    # the window is relative to the largest, and not below what is resolved
     largest = max(float(nodes.abs().max()) for nodes in measure.nodes)
     low = max(low, resolved_from(measure))
     if largest == 0 or low >= high:
@@ -69,6 +70,8 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
         dtype=torch.float64,
     )
     density = _mass(measure, edges) / edges.exp().diff()
+
+    # an empty bin has no logarithm
     filled = density > 0
     if int(filled.sum()) < 3:
         return None
@@ -81,6 +84,8 @@ def _bins(measure: Quadrature, low: float, high: float) -> int:
     distance = resolved_from(measure) / RESOLVED
     if not distance:
         return BINS
+
+    # bins are narrowest, in the eigenvalue, where they begin
     narrowest = math.log1p(distance / low)
     fitting = int(math.log(high / low) / narrowest)
     return max(3, min(BINS, fitting))
@@ -96,6 +101,8 @@ def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
     )
     for nodes, weights in zip(measure.nodes, measure.weights):
         places = nodes.abs().clamp(min=1e-300).log()
+
+        # mass of both signs
         bins = torch.bucketize(places, edges) - 1
         inside = (bins >= 0) & (bins < count)
         mass.index_add_(0, bins[inside], weights[inside] / len(measure.nodes))
@@ -123,21 +130,32 @@ def line_errors(measure: Quadrature, *, low: float, high: float) -> LineErrors |
     Returns:
         The errors; None where no other line is defined.
     """
-    shifted = _shifted_lines(measure, max(low, resolved_from(measure)), high)
+    begin = max(low, resolved_from(measure))
+    shifted = _shifted_lines(measure, begin, high)
     if len(shifted) < 2:
         return None
-    found = []
+    fewer = _lines_without_a_start(measure, low, high)
+    errors = []
     for name in ("slope", "fit"):
-        places = torch.tensor([getattr(line, name) for line in shifted], device="cpu").double()
-        variance = float(places.var())
-        starts = [getattr(line, name) for line in _lines_without_a_start(measure, low, high)]
-        variance += (jackknife(starts) or 0.0) ** 2 if starts else 0.0
-        found.append(math.sqrt(variance))
-    return LineErrors(*found)
+        by_place = [getattr(line, name) for line in shifted]
+        by_start = [getattr(line, name) for line in fewer]
+        errors.append(_combined(by_place, by_start))
+    return LineErrors(*errors)
+
+
+def _combined(shifted: list[float], fewer: list[float]) -> float:
+    """The error of both kinds: of places of bins, and of start vectors where they are known."""
+    places = torch.tensor(shifted, device="cpu").double()
+    variance = float(places.var())
+    if fewer:
+        of_starts = jackknife(fewer) or 0.0
+        variance += of_starts**2
+    return math.sqrt(variance)
 
 
 def _shifted_lines(measure: Quadrature, low: float, high: float) -> list[PowerLaw]:
     """Lines through bins that begin up to a bin later, as they are where that is not possible."""
+    # a bin's width on the log axis
     width = math.log(high / low) / _bins(measure, low, high)
     lines = []
     for quarter in range(4):
@@ -181,6 +199,7 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
     >>> round(semicircle_slope(low=0.01, high=0.1), 3)
     -0.002
     """
+    # beyond its edge a semicircle has no density
     first, last = math.log(low), math.log(min(high, 0.999))
     places = torch.linspace(
         first,
@@ -193,10 +212,17 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
 
 
 def _line(x: Tensor, density: Tensor) -> PowerLaw:
+    """The line of least squares through (x, log density)."""
     y = density.log()
     away = x - x.mean()
-    slope = float((away * (y - y.mean())).sum() / away.square().sum())
+    up = y - y.mean()
+    slope = float((away * up).sum() / away.square().sum())
     intercept = float(y.mean()) - slope * float(x.mean())
-    spread = float((y - y.mean()).square().sum())
-    left = float((y - slope * x - intercept).square().sum())
-    return PowerLaw(slope, intercept, 1 - left / spread if spread > 0 else 1.0, x, density)
+
+    # R squared: what the line explains of the spread
+    left = y - slope * x - intercept
+    spread = float(up.square().sum())
+    fit = 1.0
+    if spread > 0:
+        fit = 1 - float(left.square().sum()) / spread
+    return PowerLaw(slope, intercept, fit, x, density)

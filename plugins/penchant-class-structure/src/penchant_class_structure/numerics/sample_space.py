@@ -51,6 +51,8 @@ class SampleSpace:
         """U K u^T (k, k), in double precision, on the CPU, for rows u (k, n C)."""
         if self.factor is None:
             return (rows @ self.gram.rows(rows).T).double().cpu()
+
+        # V u itself, in parameter space
         made = self.factor.apply(rows.to(self.gram.dtype))  # (k, parameters)
         return inner_products(made, made)
 
@@ -58,6 +60,8 @@ class SampleSpace:
         """The same of some samples only, by their numbers (m,); K must be a matrix."""
         count, classes = self.outputs.shape
         numbers = torch.arange(count * classes, device=kept.device).reshape(count, classes)
+
+        # each sample has a row for each class
         rows = numbers[kept].flatten()
         scale = count / len(kept)  # weights are over the number of samples
         return replace(
@@ -86,6 +90,7 @@ def sample_space(
         wide = accumulation_dtype(inputs.device)
         return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
 
+    # too many rows for a matrix: products with V and V^T
     G = GaussNewton(network, (inputs, None), batch=batch)
     factor = G.factor()
     traces = sample_traces(network, inputs, batch=batch)
@@ -107,6 +112,8 @@ def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleS
     check_deterministic(network, inputs)
     K = gauss_newton_gram(network, (inputs, None), batch=batch)
     given = outputs(network, inputs, chunk=batch or 1024)
+
+    # a sample's part in the trace of G is on the diagonal
     by_sample = K.diagonal().reshape(given.shape).sum(1)
     return SampleSpace(
         gram=Dense(K),
@@ -126,6 +133,8 @@ def inner_products(left: Tensor, right: Tensor, block: int = 1 << 20) -> Tensor:
         device=left.device,
         dtype=torch.float64,
     )
+
+    # single precision is enough for a block, not for their sum
     for a, b in zip(left.split(block, dim=1), right.split(block, dim=1)):
         total += (a @ b.T).double()
     return total.cpu()

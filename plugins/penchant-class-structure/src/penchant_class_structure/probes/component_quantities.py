@@ -52,6 +52,8 @@ class Components:
             device="cpu",
             dtype=torch.float64,
         )
+
+        # added up class by class: the parts of classes are needed, too
         summed = zeros.index_add(0, self.decomposition.labels.cpu(), traces)
         return summed / len(traces)
 
@@ -66,24 +68,28 @@ class Components:
         """Tr G_within,c / n_c (C,)."""
         return self.by_class / self.decomposition.weights.counts.cpu()
 
+    def rank(self, part: str) -> int:
+        """Eigenvalues that a component made of means has."""
+        C = self.decomposition.classes
+        return C * (C - 2) if part == "cross" else C
+
     def trace(self, part: str) -> float:
         """The trace of a component."""
         if part == "within":
             return float(self.by_class.sum())
-        C = self.decomposition.classes
-        count = C * (C - 2) if part == "cross" else C
-        values = self.decomposition.component_values(self.M, (part,), count)
+        values = self.decomposition.component_values(self.M, (part,), self.rank(part))
+        # rounding makes negative ones, which no second moment has
         return float(values.clamp(min=0).sum())
 
     def ratio(self, part: str) -> float | None:
         """The mean eigenvalue of a component over the bulk; None where one of them is nothing."""
-        C = self.decomposition.classes
-        count = C * (C - 2) if part == "cross" else C
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
-        if within <= _ROUNDING * total or not count:
+        nothing = within <= _ROUNDING * total
+        if nothing or not self.rank(part):
             return None
-        return self.trace(part) / count / float(self.within_average.mean())
+        bulk = float(self.within_average.mean())
+        return self.trace(part) / self.rank(part) / bulk
 
 
 def component_quantities(
@@ -92,6 +98,8 @@ def component_quantities(
     """Traces of G and of its components, and how far they stand out of the bulk."""
     space = components.decomposition.space
     count = len(space.traces)
+
+    # what samples contribute, and what permuted classes would give
     errors = _contributions(components)
     nulls = _permuted(components, options, context)
     total = penchant.Quantity(
@@ -101,12 +109,15 @@ def component_quantities(
         count=count,
     )
     quantities = {"trace-total": total}
+
+    # each component, beside the same of permuted classes
     for part in PARTS:
         null = [each.trace(part) for each in nulls]
         quantities[f"trace-{part}"] = _quantity(
             components.trace(part), errors.get(part), null, count
         )
     for name, part in (("outliers-to-bulk", "class"), ("mini-bulk-to-bulk", "cross")):
+        # how far outliers and mini-bulk stand out of the bulk
         ratio = components.ratio(part)
         if ratio is None:
             continue
@@ -126,6 +137,8 @@ def _quantity(
 ) -> penchant.Quantity:
     """A number of these samples: with its error where contributions are known, else exact."""
     nothing = null_of(null) if null else {}
+
+    # without contributions it is a number of these samples, and exact for them
     stderr = None if contributions is None else influence.stderr_of(contributions)
     if stderr is None:
         return penchant.Quantity(
@@ -151,10 +164,11 @@ def _contributions(components: Components) -> dict[str, Tensor]:
 def _ratio_contributions(components: Components, errors: dict[str, Tensor], part: str) -> Tensor:
     """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
     decomposition = components.decomposition
-    counts = decomposition.weights.counts.cpu().double()
     C = decomposition.classes
-    bulk = errors["within"] / (counts[decomposition.labels.cpu()] * C)
-    above = errors[part] / (C * (C - 2) if part == "cross" else C)
+    counts = decomposition.weights.counts.cpu().double()
+    of_class = counts[decomposition.labels.cpu()]  # (n,)
+    bulk = errors["within"] / (of_class * C)
+    above = errors[part] / components.rank(part)
     return influence.of_ratio(above, bulk)
 
 
@@ -167,6 +181,7 @@ def _permuted(
     space = components.decomposition.space
     found = []
     for number in range(options.permutations):
+        # G stays as it is: only which samples belong together changes
         labels = permuted_labels(components.decomposition.labels, number, context)
         decomposition = Decomposition.of(space, labels)
         found.append(Components(decomposition, decomposition.pair_products()))
@@ -191,6 +206,8 @@ def gap_quantities(
     )
     count = leading.vectors.shape[0] // C
     contributions = influence.of_eigenvalues(leading.values, leading.vectors, C)
+
+    # errors of ratios of neighbours, from those of both
     ratio = _gap_contributions(contributions, gap.position)
     margin = None
     second = _second_gap(values, gap, C)
@@ -216,6 +233,7 @@ def gap_quantities(
 
 def _gap_contributions(contributions: Tensor, position: int) -> Tensor | None:
     """Contributions (n,) to the ratio of neighbours; None where the pairs are not known."""
+    # a gap beyond the pairs that were found has no error
     if position >= len(contributions):
         return None
     return influence.of_ratio(contributions[position - 1], contributions[position])
@@ -223,12 +241,15 @@ def _gap_contributions(contributions: Tensor, position: int) -> Tensor | None:
 
 def _second_gap(values: Tensor, gap: Gap, classes: int) -> int | None:
     """The position of the next largest gap of the window."""
-    last = min(2 * classes, int((values > 0).sum()) - 1)
-    ratios = {}
-    for position in range(min(2, len(values) - 1), last + 1):
-        if position != gap.position:
-            ratios[position] = float(values[position - 1] / values[position])
-    return max(ratios, key=lambda position: ratios[position]) if ratios else None
+    positive = int((values > 0).sum())
+    first = min(2, len(values) - 1)
+    last = min(2 * classes, positive - 1)
+    best, largest = None, 0.0
+    for position in range(first, last + 1):
+        ratio = float(values[position - 1] / values[position])
+        if position != gap.position and ratio > largest:
+            best, largest = position, ratio
+    return best
 
 
 def largest_eigenvalue(
@@ -245,6 +266,8 @@ def attribution(
     """Are the outliers made by class means? Beside them, what means of permuted classes do."""
     decomposition = components.decomposition
     space, C = decomposition.space, decomposition.classes
+
+    # the null first: means of classes that mean nothing
     shares, largest = [], []
     for number in range(options.permutations):
         labels = permuted_labels(decomposition.labels, number, context)
@@ -252,6 +275,7 @@ def attribution(
         shares.append(_class_share(permuted, leading))
         largest.append(float(_without_class(permuted, options, context).values[0]))
 
+    # then the classes themselves
     share = _class_share(decomposition, leading)
     nothing = null_of(shares) if shares else {}
     stderr, groups = _share_stderr(decomposition, leading)
@@ -270,6 +294,8 @@ def attribution(
             count=groups,
             **nothing,
         )
+
+    # does the largest outlier go with the class means?
     left = _without_class(decomposition, options, context)
     return {
         "class-share": of_share,
@@ -280,6 +306,8 @@ def attribution(
 def _class_share(decomposition: Decomposition, leading: Eigenpairs) -> float:
     """The share of the C leading eigenvectors of G in the span of the class means."""
     C = decomposition.classes
+
+    # class means and eigenvectors, both seen from sample space
     rows = decomposition.class_rows()
     products = decomposition.space.inner(rows)
     return share_in_span(leading.values[:C], leading.vectors.T[:C], rows, products)
@@ -302,6 +330,8 @@ def _share_stderr(decomposition: Decomposition, leading: Eigenpairs) -> tuple[fl
     """The jackknife over groups of samples, where K is a matrix; and how many groups."""
     space, labels = decomposition.space, decomposition.labels
     smallest = int(decomposition.weights.counts.min())
+
+    # every class keeps samples when a group is left out
     groups = min(GROUPS, smallest)
     if not space.exact or groups < 2:
         return None, 0
@@ -315,6 +345,7 @@ def _share_stderr(decomposition: Decomposition, leading: Eigenpairs) -> tuple[fl
 
 def _members(labels: Tensor, groups: int) -> Tensor:
     """The group (n,) of each sample: classes are dealt out evenly."""
+    # dealt in turn, so that groups have the same classes
     member = torch.zeros_like(labels)
     for label in labels.unique():
         own = labels == label
@@ -328,6 +359,8 @@ def _share_of(space: SampleSpace, labels: Tensor, kept: Tensor, leading: Eigenpa
     fewer = space.select(kept)
     decomposition = Decomposition.of(fewer, labels[kept])
     shape = (-1, C, leading.vectors.shape[1])
+
+    # eigenvectors of all samples, without the entries of those left out
     start = leading.vectors.reshape(shape)[kept].flatten(0, 1)
     pairs = subspace_iteration(
         fewer.gram,

@@ -33,6 +33,7 @@ from penchant_class_structure.probes.measured_network import (
     fractions_to_steps,
     loss_on,
     measured,
+    saying,
 )
 
 MEANS = ("class", "cross", "diagonal")
@@ -54,9 +55,12 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     data = context.data
     given = getattr(data, options.part)
     samples = chosen(given, options.per_class, data.classes)
+
+    # panels along the training are named by its steps, and by samples a class
     total = context.training.total_steps(len(data.train.inputs))
     smallest = int(data.train.labels.bincount(minlength=data.classes).min())
 
+    # along the training: little of each step, everything of the end
     panels: list[dict[str, Any]] = []
     network = None
     for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
@@ -73,9 +77,12 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     assert network is not None
     structure = _structure(network, samples, options, context)
     quantities, arrays = _whole(structure, options, context)
+
+    # how far the training went
     quantities["loss"] = loss_on(network, samples, "cross-entropy")
     quantities[f"{options.part}-accuracy"] = accuracy_on(network, samples)
 
+    # other sample sizes are other trainings, spread over workers
     for rows in context.map(size_panels, list(options.sizes)):
         panels += _rows(rows)
     if panels:
@@ -87,13 +94,18 @@ def _structure(
     network: nn.Module, samples: Samples, options: CrossClass, context: penchant.Context
 ) -> Structure:
     """The decomposition on the chosen samples."""
-    space = sample_space(network, samples.inputs, exact_limit=options.exact_limit)
+    with saying(context):
+        space = sample_space(network, samples.inputs, exact_limit=options.exact_limit)
+
+    # means come from the Gram matrix, or class by class from gradients
     decomposition = Decomposition.of(space, samples.labels)
     if space.exact:
         components = Components.of(decomposition)
     else:
         M = streamed_pair_products(network, samples.inputs, decomposition.weights)
         components = Components(decomposition, M)
+
+    # outliers are searched among 2 C: one more shows the last gap
     leading = leading_pairs(
         space.gram,
         2 * decomposition.classes + 1,
@@ -122,6 +134,8 @@ def _component_values(components: Components) -> dict[str, Tensor]:
     values = {}
     for part, count in counts.items():
         values[part] = decomposition.component_values(M, (part,), count).clamp(min=0)
+
+    # C (C - 1): a class's diagonal mean follows from its others
     values["means"] = decomposition.component_values(M, MEANS, C * (C - 1)).clamp(min=0)
     values["pairs"] = torch.linalg.eigvalsh(M).flip(0)
     return values
@@ -139,6 +153,8 @@ def _whole(
     arrays["within-average"] = found.components.within_average
     arrays["top-eigenvalues"] = found.leading.values
     arrays["top-residuals"] = found.leading.residuals
+
+    # all eigenvalues where K is a matrix, else the leading ones only
     spectrum = None
     if space.exact:
         spectrum = arrays["spectrum"] = _spectrum(space.matrix, space.size)
@@ -154,9 +170,13 @@ def _whole(
 
 def _spectrum(K: Tensor, size: int) -> Tensor:
     """All eigenvalues of G that are not zero to rounding, descending."""
-    values = torch.linalg.eigvalsh(K).flip(0).double().cpu()
+    ascending = torch.linalg.eigvalsh(K)
+    values = ascending.flip(0).double().cpu()
+
+    # G has as many zeros as parameters that no sample moves
     rounding = torch.finfo(K.dtype).eps * len(K) * values[0]
-    return values[values > rounding][:size]
+    kept = values > rounding
+    return values[kept][:size]
 
 
 def _smoothing(options: CrossClass) -> Smoothing:
@@ -173,6 +193,7 @@ def _densities(
     found: Structure, spectrum: Tensor | None, options: CrossClass, context: penchant.Context
 ) -> dict[str, Any]:
     """Log spectra with and without each part, on one grid."""
+    # one grid for all, so that panels can be compared
     densities = log_spectra(
         found.components.decomposition,
         spectrum=spectrum,
@@ -181,6 +202,8 @@ def _densities(
         smoothing=_smoothing(options),
         generators=context.generator,
     )
+
+    # a density that is exact and one by Lanczos look different
     total, left = densities["total"].variant, densities["without-class"].variant
     context.conventions["Lanczos"] = f"densities: {total} ({left} for knockouts)"
     arrays: dict[str, Any] = {"density-grid": densities["total"].grid}
@@ -221,6 +244,8 @@ def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
     total = context.training.total_steps(len(samples.inputs))
     steps = fractions_to_steps(options.fractions, total)
     rows = []
+
+    # by the same recipe; of several rates the best for this size
     training = context.train(
         context.network(),
         samples,

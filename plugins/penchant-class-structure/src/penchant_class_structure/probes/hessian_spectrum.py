@@ -37,6 +37,7 @@ from penchant_class_structure.probes.measured_network import (
     loss_on,
     measured,
     measured_loss,
+    saying,
 )
 from penchant_class_structure.probes.residual_tail import residual_tail
 
@@ -74,20 +75,21 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     *_, (_, network) = context.trained()
     network = measured(network, options, context)
     loss = measured_loss(options, context)
+    # names of test samples have a prefix where there are both
     parts = {"": options.part}
     if options.part == "both":
-        parts = {
-            "": "train",
-            "test-": "test",
-        }
+        parts = {"": "train", "test-": "test"}
+
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
     for prefix, part in parts.items():
         given = getattr(context.data, part)
         samples = chosen(given, options.per_class, context.data.classes)
         numbers, pictures = _measure(Measured(network, samples, loss, part), options, context)
-        quantities |= {f"{prefix}{name}": value for name, value in numbers.items()}
-        arrays |= {f"{prefix}{name}": value for name, value in pictures.items()}
+        for name, value in numbers.items():
+            quantities[f"{prefix}{name}"] = value
+        for name, array in pictures.items():
+            arrays[f"{prefix}{name}"] = array
     return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
 
 
@@ -98,27 +100,35 @@ def _measure(
     spectra = {}
     for name, operator in _operators(given, options).items():
         spectra[name] = _spectrum(name, operator, given.part, options, context)
-    arrays = _densities(spectra, options)
-    if options.undeflated and "hessian" in spectra:
-        arrays |= _undeflated(spectra["hessian"], given.part, options, context)
+    variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
+    context.conventions[f"Lanczos ({given.part})"] = ", ".join(variants)
+
+    # what there is depends on which matrices were asked for
+    arrays = _densities(spectra, options) | _leading_arrays(spectra)
+    quantities = _traces(given, spectra, options, context)
+    quantities |= _largest(given, spectra)
+    quantities["loss"] = loss_on(given.network, given.samples, given.loss)
+    if "hessian" in spectra:
+        quantities |= _negative(spectra["hessian"].measure, options)
+        if options.undeflated:
+            grid = arrays["density-grid"]
+            arrays |= _undeflated(spectra["hessian"], grid, given.part, options, context)
+    if "residual" in spectra:
+        numbers, pictures = residual_tail(spectra["residual"].measure, options)
+        quantities |= numbers
+        arrays |= pictures
+    return quantities, arrays
+
+
+def _leading_arrays(spectra: dict[str, Spectrum]) -> dict[str, Any]:
+    """Leading eigenvalues of the Hessian and of G with their residuals, where they were found."""
+    arrays = {}
     for name, suffix in SUFFIXES.items():
         pairs = spectra[name].leading if name in spectra else None
         if pairs is not None:
             arrays[f"top-eigenvalues{suffix}"] = pairs.values
             arrays[f"top-residuals{suffix}"] = pairs.residuals
-
-    quantities = _traces(given, spectra, options, context)
-    quantities |= _largest(given, spectra)
-    if "hessian" in spectra:
-        quantities |= _negative(spectra["hessian"].measure, options)
-    if "residual" in spectra:
-        numbers, pictures = residual_tail(spectra["residual"].measure, options)
-        quantities |= numbers
-        arrays |= pictures
-    quantities["loss"] = loss_on(given.network, given.samples, given.loss)
-    variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
-    context.conventions[f"Lanczos ({given.part})"] = ", ".join(variants)
-    return quantities, arrays
+    return arrays
 
 
 def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]:
@@ -128,10 +138,12 @@ def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]
     size = sum(p.numel() for p in network.parameters())
     small = size <= options.exact_limit
     if small:
+        # all eigenvalues are wanted, small ones too: in double precision
         wide = accumulation_dtype(data.inputs.device)
         network = copy.deepcopy(network).to(wide)
         data = Samples(data.inputs.to(wide), data.labels)
 
+    # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
     if "hessian" in asked or "residual" in asked:
         made["hessian"] = Hessian(
@@ -148,6 +160,7 @@ def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]
             keep=_KEPT,
         )
     if small:
+        # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
     if "residual" in asked:
         made["residual"] = _difference(made["hessian"], made["gauss-newton"])
@@ -168,6 +181,8 @@ def _spectrum(
     if isinstance(A, Dense):
         return _exact_spectrum(A, options, classes)
     leading = None
+
+    # E has no outliers that deflation could take away
     if options.deflate and name != "residual":
         leading = _leading(A, options, context.generator("leading", name, part), classes)
         if not bool(leading.converged.all()):
@@ -176,6 +191,8 @@ def _spectrum(
                 f"{left} leading eigenvalues of {name} ({part}) did not converge in "
                 f"{leading.products} products: residuals to {worst:.2g}"
             )
+
+    # what is left, as random start vectors see it
     generator = context.generator("density", name, part)
     return Spectrum(A, _quadrature(A, options, generator, leading), leading)
 
@@ -183,6 +200,7 @@ def _spectrum(
 def _quadrature(
     A: Operator, options: HessianSpectrum, generator: torch.Generator, leading: Eigenpairs | None
 ) -> Quadrature:
+    # known eigenvalues have their exact mass
     known = None if leading is None else (leading.values, leading.vectors)
     return quadrature(
         A, generator=generator, steps=options.lanczos_steps, starts=options.starts, known=known
@@ -193,6 +211,8 @@ def _leading(
     A: Operator, options: HessianSpectrum, generator: torch.Generator, classes: int
 ) -> Eigenpairs:
     count = min(options.leading or classes, A.size)
+
+    # the paper's own iteration; Lanczos takes far fewer products
     if options.method == "subspace":
         return subspace_iteration(
             A,
@@ -208,6 +228,8 @@ def _leading(
 def _exact_spectrum(A: Dense, options: HessianSpectrum, classes: int) -> Spectrum:
     """All eigenvalues of a matrix; the leading ones count as found one by one."""
     count = min(options.leading or classes, A.size)
+
+    # rounding makes the triangles of a matrix of products differ
     pairs = exact_pairs(A.matrix, A.size, symmetrise=True)
     known = count if options.deflate else 0
     measure = exact_quadrature(
@@ -229,6 +251,7 @@ def _exact_spectrum(A: Dense, options: HessianSpectrum, classes: int) -> Spectru
 
 def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[str, Any]:
     """Densities on one grid, and again where the bulk is."""
+    # each has a range of its own: one grid has room for all
     own = []
     for spectrum in spectra.values():
         density = spectral_density(
@@ -236,6 +259,8 @@ def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[s
         )
         own.append(density.grid)
     arrays: dict[str, Any] = {"density-grid": spanning_grid(own)}
+
+    # the bulk is where E is
     arrays["bulk-grid"] = own[-1] if "residual" in spectra else _bulk_grid(spectra, options)
     for name, spectrum in spectra.items():
         for prefix, grid in (("", "density-grid"), ("bulk-", "bulk-grid")):
@@ -253,7 +278,8 @@ def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[s
 def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor:
     """Without E: the range of what is left without leading eigenvalues."""
     bulks = [spectrum.measure.bulk for spectrum in spectra.values()]
-    low, high = min(low for low, _ in bulks), max(high for _, high in bulks)
+    low = min(low for low, _ in bulks)
+    high = max(high for _, high in bulks)
     return torch.linspace(
         low,
         high,
@@ -264,24 +290,24 @@ def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor
 
 
 def _undeflated(
-    spectrum: Spectrum, part: str, options: HessianSpectrum, context: penchant.Context
+    spectrum: Spectrum,
+    grid: Tensor,
+    part: str,
+    options: HessianSpectrum,
+    context: penchant.Context,
 ) -> dict[str, Any]:
     """The density that the same steps give where no eigenvalue is known (figure 17)."""
     measure = spectrum.measure
     if spectrum.exact:
+        # bumps are as wide as the whole range makes them
         measure = replace(measure, bulk=measure.bounds)
     elif spectrum.leading is not None:
         generator = context.generator("density", "undeflated", part)
         measure = _quadrature(spectrum.operator, options, generator, None)
-    deflated = spectral_density(
-        spectrum.measure,
-        points=options.grid_points,
-        kappa=options.kappa,
-    )
     density = spectral_density(
         measure,
         kappa=options.kappa,
-        grid=deflated.grid,
+        grid=grid,
     )
     arrays = {"density-undeflated": density.density}
     if density.stderr is not None:
@@ -299,7 +325,11 @@ def _traces(
     found: dict[str, penchant.Quantity] = {}
     of_samples = None
     if "gauss-newton" in spectra:
-        traces = sample_traces(given.network, given.samples.inputs, loss=given.loss).double()
+        with saying(context):
+            traces = sample_traces(given.network, given.samples.inputs, loss=given.loss)
+        traces = traces.double()
+
+        # exact for these samples, whatever the size of the network
         of_samples = float(traces.mean())
         found["trace-gauss-newton"] = penchant.Quantity(
             of_samples, stderr=stderr_of(traces), over="samples", count=len(traces)
@@ -307,6 +337,7 @@ def _traces(
     if "hessian" not in spectra:
         return found
 
+    # Hutchinson's error is in proportion to the matrix: E is much smaller than the Hessian
     generator = context.generator("trace", given.part)
     H = spectra["hessian"].operator
     exact = H.exact_trace()
@@ -335,6 +366,8 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
         if name not in spectra:
             continue
         spectrum = spectra[name]
+
+        # known eigenvalues are among the nodes
         value = max(float(nodes.max()) for nodes in spectrum.measure.nodes)
         if name == "gauss-newton" and spectrum.leading is not None:
             stderr = _stderr_over_samples(given, spectrum.leading)
@@ -344,6 +377,7 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
         elif spectrum.exact:
             quantity = penchant.Quantity(value, exact=True)
         else:
+            # an eigenvalue is at most a residual away
             bound = _residual_of_largest(spectrum)
             quantity = penchant.Quantity(
                 value,
@@ -365,6 +399,8 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
         check=False,
     )
     first = leading.vectors[:, :1].T.to(G.dtype)  # (1, size)
+
+    # |V_i^T x|^2 is a sample's part
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
     return stderr_of(by_sample * len(inputs))
@@ -375,6 +411,8 @@ def _residual_of_largest(spectrum: Spectrum) -> float:
     if spectrum.leading is not None:
         return float(spectrum.leading.residuals[spectrum.leading.values.argmax()])
     measure = spectrum.measure
+
+    # without a search: the largest Ritz value of all start vectors
     largest = [float(nodes.max()) for nodes in measure.nodes]
     start = largest.index(max(largest))
     return float(measure.residuals[start][measure.nodes[start].argmax()])
@@ -404,6 +442,8 @@ def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> 
     leading = "not deflated"
     if options.deflate:
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
+
+    # whoever reads the result must know which samples names without a prefix mean
     named = [f"{prefix or 'plain'} names: {part}" for prefix, part in parts.items()]
     names = {
         "cross-entropy": "softmax cross-entropy",

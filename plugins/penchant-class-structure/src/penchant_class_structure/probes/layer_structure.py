@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import penchant
+from penchant_numerics.data import Samples
 from penchant_numerics.statistics import null_of
+from torch import nn
 
 from penchant_class_structure.declarations.layer_structure import LayerStructure
 from penchant_class_structure.numerics.layer_moments import LayerMoments, Layers, layer_moments
@@ -34,31 +36,25 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     data = context.data
     *_, (_, network) = context.trained()
     network = measured(network, options, context)
-    samples = chosen(getattr(data, options.part), options.per_class, data.classes)
-    labellings = [samples.labels]
-    for number in range(options.permutations):
-        labellings.append(permuted_labels(samples.labels, number, context))
-    layers = layer_moments(
-        network,
-        samples.inputs,
-        labellings,
-        largest=options.largest,
-    )
-    _name_left_out(layers, options, context)
-    if not layers.moments:
-        raise penchant.Error("no linear layer or convolution to look at")
+    given = getattr(data, options.part)
+    samples = chosen(given, options.per_class, data.classes)
+    layers = _layers(network, samples, context)
 
+    # everything about each layer, a row each
     decay = context.training.weight_decay
-    rows = [_row(layer, options, decay) for layer in layers.moments]
-    arrays = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
-    draws = _draws(layers.moments)
+    rows = [_row(layer, options, decay) for layer in layers]
+    arrays = {name: _stacked(rows, name) for name in rows[0]}
+    draws = _draws(layers)
     if options.permutations:
         for name, values in draws.items():
             arrays[f"{name}-null"] = values.mean(1)
+
+    # numbers of the last layer, where classes stand out most
     quantities = _quantities(arrays, draws)
     quantities["loss"] = loss_on(network, samples, "cross-entropy")
+    # errors of the last layer leave nothing to be separated from
     missing = [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    names = [layer.name or "(the network)" for layer in layers.moments]
+    names = [layer.name or "(the network)" for layer in layers]
     return penchant.Result(
         quantities,
         arrays,
@@ -66,6 +62,32 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
         missing=tuple(missing),
         labels={"layers": tuple(names)},
     )
+
+
+def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> list[LayerMoments]:
+    """Moments of all layers, with the true labels and with permuted ones."""
+    options: LayerStructure = context.options
+
+    # one pass over the samples serves all labellings
+    labellings = [samples.labels]
+    for number in range(options.permutations):
+        labellings.append(permuted_labels(samples.labels, number, context))
+    found = layer_moments(
+        network,
+        samples.inputs,
+        labellings,
+        largest=options.largest,
+    )
+    _name_left_out(found, options, context)
+    if not found.moments:
+        raise penchant.Error("no linear layer or convolution to look at")
+    return found.moments
+
+
+def _stacked(rows: list[dict[str, Any]], name: str) -> np.ndarray:
+    """What all layers have under a name, a row each."""
+    found = [np.asarray(row[name]) for row in rows]
+    return np.stack(found)
 
 
 def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Context) -> None:
@@ -90,7 +112,11 @@ def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> dict[str
 def _draws(layers: list[LayerMoments]) -> Draws:
     """Separations and whitenings of permuted classes, a row a layer."""
     each = [null_draws(layer) for layer in layers]
-    return {name: np.array([draws[name] for draws in each]) for name in each[0]}
+    found = {}
+    for name in each[0]:
+        rows = [draws[name] for draws in each]
+        found[name] = np.array(rows)
+    return found
 
 
 def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, penchant.Quantity]:
@@ -100,6 +126,8 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
         for statistic in ("separation", "whitening"):
             name = f"{statistic}-{kind}"
             values = arrays[f"{name}-by-layer"]
+
+            # the last layer's errors have no separation: the one before it has
             defined = np.nonzero(np.isfinite(values))[0]
             if len(defined):
                 last = defined[-1]
@@ -109,6 +137,8 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
                     exact=True,
                     **null,
                 )
+
+        # how many layers are separated, and how many would be by chance
         separations = arrays[f"separation-{kind}-by-layer"]
         count = (separations > 1).sum()
         null = _null((draws[f"separation-{kind}"] > 1).sum(0))
@@ -125,6 +155,7 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
 
 def _null(draws: np.ndarray) -> dict[str, float | None]:
     """The null of permutations, where it is defined."""
+    # a permutation may leave nothing, as the classes may
     known = draws[np.isfinite(draws)]
     return null_of(known) if len(known) else {}
 

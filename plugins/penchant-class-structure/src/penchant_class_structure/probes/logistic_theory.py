@@ -32,6 +32,8 @@ def run(options: LogisticTheory, context: penchant.Context) -> penchant.Result:
     """Probabilities set, then those of a trained classifier, then other separations."""
     C, t = options.classes, options.separation
     samples = _data(context, t).train
+
+    # the theorem's own probabilities first: only samples are random
     p = symmetric_probabilities(samples.labels, C, options.alpha)
     measured, stderr = mean_and_stderr(traces_on_eigenspaces(samples.inputs, p), samples.labels)
     expected = theory(C, t, options.alpha)
@@ -42,6 +44,8 @@ def run(options: LogisticTheory, context: penchant.Context) -> penchant.Result:
         "measured-stderr": stderr,
         "spectrum": torch.linalg.eigvalsh(gauss_newton(samples.inputs, p)).flip(0),
     }
+
+    # then classifiers, one a separation, trained in shards
     separations = sorted({t, *options.separations})
     rows = list(context.map(trained_classifier, separations))
     own = rows[separations.index(t)]
@@ -53,6 +57,7 @@ def run(options: LogisticTheory, context: penchant.Context) -> penchant.Result:
         if f"{name}-stderr" in own:
             arrays[f"sweep-{name}-stderr"] = np.array([row[f"{name}-stderr"] for row in rows])
 
+    # the zeros are exact, and not compared
     z = ((measured - expected) / stderr)[:COMPARED].abs()
     quantities = _quantities(float(z.max()), own, options)
     return penchant.Result(quantities, arrays, conventions=_conventions(options))
@@ -65,7 +70,7 @@ def _data(context: penchant.Context, separation: float) -> Data:
     return context.dataset(
         "gaussian-mixture",
         classes=C,
-        dimension=options.inputs,
+        inputs=options.inputs,
         separation=separation,
         train=max(C, options.train // C * C),
         test=max(C, options.test // C * C),
@@ -85,11 +90,15 @@ def trained_classifier(context: penchant.Context, separation: float) -> dict[str
     *_, (_, network) = training
     labels = data.train.labels
     p = outputs(network, data.train.inputs, chunk=len(labels)).double().softmax(1)
+
+    # the theorem has one error probability: the mean of the classifier's
     right = p.gather(1, labels[:, None])
     alpha = float(1 - right.mean())
     traces = traces_on_eigenspaces(data.train.inputs, p)
     trained, stderr = mean_and_stderr(traces, labels)
     expected = theory(options.classes, separation, alpha)
+
+    # on samples it has not seen
     _, hits = evaluate(network, data.test)
     share, share_stderr = accuracy([hits], len(data.test.labels))
     return {
@@ -124,10 +133,15 @@ def _classifier(options: LogisticTheory, context: penchant.Context) -> nn.Module
 
 def _ratio_stderr(traces: Tensor, labels: Tensor) -> float:
     """The standard error of outliers over bulk, to first order."""
-    outliers, bulk = traces[:, 0], traces[:, 2]
+    outliers = traces[:, 0]
+    bulk = traces[:, 2]
     ratio = outliers.mean() / bulk.mean()
-    change = ratio * (outliers / outliers.mean() - bulk / bulk.mean())
-    return float(mean_and_stderr(change[:, None], labels)[1])
+
+    # how far each sample pulls the ratio
+    relative = outliers / outliers.mean() - bulk / bulk.mean()
+    change = ratio * relative
+    _, stderr = mean_and_stderr(change[:, None], labels)
+    return float(stderr)
 
 
 def _quantities(
@@ -136,6 +150,8 @@ def _quantities(
     guessing = 1 - 1 / options.classes
     train = max(options.classes, options.train // options.classes * options.classes)
     null, spread = _largest_of_normals(COMPARED)
+
+    # the eigenspace that is furthest from theory
     difference = own["trained"][:COMPARED] / own["trained-theory"][:COMPARED] - 1
     worst = int(np.abs(difference).argmax())
     relative = own["trained-stderr"][:COMPARED] / own["trained-theory"][:COMPARED]
@@ -176,6 +192,7 @@ def _largest_of_normals(count: int) -> tuple[float, float]:
     def beyond(z: float) -> float:
         return 1 - (2 * norm.cdf(z) - 1) ** count
 
+    # moments of a positive number from its tail: E Z = int P(Z > z), E Z^2 = int 2 z P(Z > z)
     mean = quad(beyond, 0, 12)[0]
     square = quad(lambda z: 2 * z * beyond(z), 0, 12)[0]
     return mean, (square - mean**2) ** 0.5

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Protocol
 
 import penchant
@@ -23,6 +26,7 @@ class Options(Protocol):
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     """The first `per_class` samples of each class, in their order; None: all."""
+    # means of an empty class are not defined
     counts = samples.labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
         empty = int(counts.argmin())
@@ -32,6 +36,7 @@ def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
 
 def measured(network: nn.Module, options: Options, context: penchant.Context) -> nn.Module:
     """A copy in evaluation mode that can be differentiated; batch-norm as the options say."""
+    # with statistics of the batch, samples would mix: that is not offered
     context.conventions["batch-norm"] = f"{options.batch_norm} statistics, evaluation mode"
     return safe(
         network,
@@ -48,6 +53,7 @@ def measured_loss(options: Options, context: penchant.Context) -> str:
 
 def check_cross_entropy(options: Options, context: penchant.Context) -> None:
     """Components are weighted by probabilities, which only cross-entropy has."""
+    # weights of extended gradients are probabilities
     loss = measured_loss(options, context)
     if loss != "cross-entropy":
         who = context.options.name
@@ -61,6 +67,8 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
     """The mean loss with its standard error over samples."""
     value, _ = evaluate(network, samples, loss=loss)
     given = outputs(network, samples.inputs)
+
+    # the same loss, sample by sample, for its spread
     mean_loss = loss_function(loss)
     of_sample = torch.vmap(lambda row, label: mean_loss(row[None], label[None]))
     each = of_sample(given, samples.labels).double()
@@ -76,12 +84,33 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
 
 def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
     """The accuracy with its standard error over samples; null: the most frequent class."""
+    labels = samples.labels
     _, right = evaluate(network, samples)
-    value, stderr = accuracy([right], len(samples.labels))
-    chance = float(samples.labels.bincount().max()) / len(samples.labels)
+    value, stderr = accuracy([right], len(labels))
+
+    # who always guesses the most frequent class is right so often
+    chance = float(labels.bincount().max()) / len(labels)
     return penchant.Quantity(
-        value, stderr=stderr, over="samples", count=len(samples.labels), null=chance
+        value,
+        stderr=stderr,
+        over="samples",
+        count=len(labels),
+        null=chance,
     )
+
+
+@contextlib.contextmanager
+def saying(context: penchant.Context) -> Iterator[None]:
+    """Warnings of the numerics, such as layers that take longer, reach the result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for each in caught:
+        if each.category is UserWarning:
+            context.warn(str(each.message))
+        else:
+            # of libraries: whoever listens hears them
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def permuted_labels(labels: Tensor, number: int, context: penchant.Context) -> Tensor:
@@ -97,4 +126,7 @@ def permuted_labels(labels: Tensor, number: int, context: penchant.Context) -> T
 
 def fractions_to_steps(fractions: tuple[float, ...], total: int) -> list[int]:
     """Optimiser steps at fractions of a training, ascending; the end is always one of them."""
-    return sorted({round(fraction * total) for fraction in (*fractions, 1.0)})
+    steps = {total}
+    for fraction in fractions:
+        steps.add(round(fraction * total))
+    return sorted(steps)

@@ -31,10 +31,13 @@ def residual_tail(
     }
     if density.stderr is not None:
         arrays["log-density-residual-stderr"] = density.stderr
+
+    # their symmetry is what figure 16 shows
     for name, sign in (("positive", 1), ("negative", -1)):
         half = _density(_of_sign(measure, sign), options, density.grid)
         arrays[f"log-density-{name}"] = half.density
 
+    # where it is resolved, and with at least three bins
     line = power_law(
         measure,
         low=options.tail_low,
@@ -77,6 +80,8 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Slope and fit: exact, or with errors over start vectors and places of bins."""
     low = max(options.tail_low, resolved_from(measure))
+
+    # what an ordinary bulk would show in the same window
     null = semicircle_slope(
         low=low,
         high=options.tail_high,
