@@ -1,7 +1,6 @@
 """The probes as a user runs them: conformance, names, refusals, other estimators."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,32 +25,10 @@ WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "trainings"
 FEW = {"networks": 40, "training": {"epochs": 2}}
 
 
-# Torch must know of the emulated device before its first backward pass of this process.
-with testing.emulated_device():
-    pass
-
-
 @pytest.fixture(autouse=True)
 def _images(monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]))
-
-
-@pytest.fixture(autouse=True)
-def _kernel_and_kit(monkeypatch):
-    """Two things that are not this plugin's: shared arrays are made without naming their device
-    (the kernel), and the emulated device has no generator to seed (the kit)."""
-    as_tensor = torch.as_tensor
-
-    def on_the_host(value, **named):
-        if sys._getframe(1).f_globals["__name__"] == "penchant.execution.mapping":
-            named.setdefault("device", "cpu")
-        return as_tensor(value, **named)
-
-    monkeypatch.setattr(torch, "as_tensor", on_the_host)
-    module = torch.get_device_module("emulated")
-    if not hasattr(module, "manual_seed"):
-        monkeypatch.setattr(module, "manual_seed", lambda seed: None, raising=False)
 
 
 test_conforms = testing.conformance(
