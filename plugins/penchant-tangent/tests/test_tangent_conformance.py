@@ -49,6 +49,25 @@ test_conforms = testing.conformance(
                 "training": FEW,
             },
         ],
+        "tangent-eigenfunctions": [
+            {
+                "dataset": "disk:train=20,test=10",
+                "grid_points": 5,
+                "leading": 4,
+                "at_steps": [0, 3],
+                "trainings": 2,
+                "training": {"steps": 3, "batch": 0},
+            },
+            {
+                "dataset": "sinusoids",
+                "grid_points": 8,
+                "leading": 3,
+                "at_steps": [0],
+                "trainings": 2,
+                "training": {"steps": 0, "loss": "squared-error"},
+            },
+        ],
+        "disk": {"train": 20, "test": 10},
         "supernat": [
             {"trainings": 6, "inputs": 3, "train": 12, "descent_steps": 20},
             {

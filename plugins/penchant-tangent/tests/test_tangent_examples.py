@@ -19,6 +19,13 @@ SMALL = {
         "easy_samples": 20,
         "training": {"epochs": 1},
     },
+    "tangent-eigenfunctions": {
+        "grid_points": 5,
+        "leading": 3,
+        "trainings": 2,
+        "at_steps": [0],
+        "training": {"steps": 1},
+    },
     "supernat": {"trainings": 2, "descent_steps": 4},
     "parameter-directions": {"samples": 4, "directions": 4, "training": {"epochs": 1}},
     "capacity": {"features": 60, "grid_points": 60, "draws": 2, "signs": 4},

@@ -10,12 +10,26 @@ Regularization via Neural Feature Alignment", AISTATS 2021; chapter 4 and append
 
 import penchant
 
+from penchant_tangent.declarations.eigenfunctions import Disk, TangentEigenfunctions
 from penchant_tangent.declarations.kernels import ParameterDirections, TangentKernel
 from penchant_tangent.declarations.linear import Capacity, SuperNat
 from penchant_tangent.declarations.training import TangentTraining
 
 
 @penchant.hookimpl
+def penchant_datasets():
+    """Datasets this plugin offers."""
+    return [Disk]
+
+
+@penchant.hookimpl
 def penchant_probes():
     """Probes this plugin offers."""
-    return [TangentKernel, TangentTraining, SuperNat, ParameterDirections, Capacity]
+    return [
+        TangentKernel,
+        TangentTraining,
+        TangentEigenfunctions,
+        SuperNat,
+        ParameterDirections,
+        Capacity,
+    ]

@@ -1,0 +1,1 @@
+"""Samples of the datasets, one file each."""

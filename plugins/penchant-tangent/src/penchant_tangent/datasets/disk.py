@@ -1,0 +1,26 @@
+"""Points of a square, a disk of half its area told apart."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from penchant_numerics.data import Data, Samples, streams
+
+from penchant_tangent.declarations.eigenfunctions import Disk
+
+RADIUS = math.sqrt(2 / math.pi)
+
+
+def load(options: Disk, generator: torch.Generator) -> Data:
+    """Target of the dataset `disk`."""
+    first, second = streams(generator, 2)
+    train = _points(options.train, first)
+    test = _points(options.test, second)
+    return Data(train, test, classes=2)
+
+
+def _points(count: int, generator: torch.Generator) -> Samples:
+    inputs = torch.rand(count, 2, generator=generator, device="cpu") * 2 - 1
+    inside = inputs.norm(dim=1) <= RADIUS
+    return Samples(inputs, inside.long())

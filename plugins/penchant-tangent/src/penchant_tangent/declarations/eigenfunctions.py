@@ -1,0 +1,97 @@
+"""Declarations of the disk, and of the probe that draws a tangent kernel's eigenfunctions."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+
+@attrs.frozen
+class Disk(penchant.Dataset):
+    """Points of the square [-1, 1]^2; those in the disk of half its area are class 1.
+
+    The radius is sqrt(2 / pi), so that both classes are equally likely.
+
+    Reference: Baratin, thesis, appendix B.3.1 and figure B.4.
+    """
+
+    name = "disk"
+    target = "penchant_tangent.datasets.disk:load"
+
+    train: int = penchant.option(500, "training samples", at_least=1)
+    test: int = penchant.option(500, "test samples", at_least=1)
+
+
+@attrs.frozen
+class TangentEigenfunctions(penchant.Probe):
+    """Eigenfunctions of the tangent kernel of a network with one output, while it learns.
+
+    The kernel is taken on a grid over the range of the training inputs, which have one or two
+    components; its leading eigenvectors are pictures in the plane, or have a Fourier spectrum on
+    the line. Told at every look: the ratio lambda_k / lambda_1, and the share of the (centred)
+    training labels in the k leading eigenfunctions, evaluated at the training samples by
+    u_j(x) = K(x, grid) u_j / lambda_j and made orthonormal there.
+
+    Lemma 4.1 says how fast each function is learnt: a small gradient step changes outputs by
+    -rate lambda_j (u_j . grad L) along u_j. `speed-error` compares that with the change that a step
+    really makes on the training samples, at the last look.
+
+    Errors are over trainings. The null of a label's share is that of labels in random order.
+
+    Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
+    figure 1 and lemma 1 (thesis: 4.1, B.2). The ratio lambda_10 / lambda_1 of 4 % printed with
+    figure B.2 is not that of PyTorch's initialisation.
+
+    Quick: `-a 'mlp:widths=[64,64,64]' -d disk:train=200`.
+    """
+
+    name = "tangent-eigenfunctions"
+    target = "penchant_tangent.probes.tangent_eigenfunctions:run"
+    figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
+    needs = ("architecture", "dataset", "training", "scalar-output")
+    quantities = {
+        "decay-{at_steps}": "eigenvalue number `leading` over the first, at step {at_steps}",
+        "label-share-{at_steps}": "share of the labels in the leading functions, step {at_steps}",
+        "speed-error": "relative error of the first-order change of outputs in a small step",
+        "frequency-correlation": "rank correlation of index and frequency, first look, on a line",
+    }
+    arrays = {
+        "steps": "steps looked at",
+        "grid": "coordinates of the grid, (points, components)",
+        "eigenvalues": "of the kernel on the grid, first training, (looks, leading)",
+        "eigenfunctions": "on the grid, first training, (looks, leading, points)",
+        "amplitudes": "Fourier amplitudes on a line, first training, (looks, leading, frequencies)",
+        "measured-speeds": "change along each eigenvector over the step's rate, first training",
+        "expected-speeds": "-lambda_j u_j . grad L, first training",
+    }
+    presets = {
+        "quick": {
+            "grid_points": 16,
+            "trainings": 2,
+            "at_steps": (0, 200),
+            "training": {"steps": 200, "batch": 0, "learning_rate": 0.5},
+        },
+        "fig-4-1": {
+            "grid_points": 50,
+            "at_steps": (0, 100, 500, 1000, 2000),
+            "training": {"steps": 2000, "batch": 0, "learning_rate": 0.1},
+        },
+        "fig-b-2": {
+            "grid_points": 50,
+            "leading": 40,
+            "trainings": 5,
+            "at_steps": (0,),
+            "training": {"steps": 0, "loss": "squared-error"},
+        },
+    }
+
+    grid_points: int = penchant.option(50, "points along each component", at_least=4)
+    leading: int = penchant.option(20, "leading eigenfunctions", at_least=2)
+    trainings: int = penchant.option(3, "independent trainings", at_least=2)
+    at_steps: tuple[int, ...] = penchant.option((0,), "steps looked at", at_least=0)
+    centring: str = penchant.option(
+        "outputs", "around the mean over the grid, or not", choices=("outputs", "none")
+    )
+    step: float = penchant.option(
+        1e-3, "rate of the gradient step, times the largest eigenvalue over n", above=0
+    )

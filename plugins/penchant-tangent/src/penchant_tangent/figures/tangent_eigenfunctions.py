@@ -1,0 +1,101 @@
+"""Figures of the probe `tangent-eigenfunctions`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, log_ticks, palette
+
+SHOWN = (0, 1, 2, 3, 5, 10, 15, 19)  # eigenfunctions in the plane
+ON_A_LINE = (0, 5, 20)
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Eigenfunctions, their eigenvalues, and how fast they are learnt."""
+    one = result.arrays["grid"].shape[1] == 1
+    pictures = {"line": _line(result)} if one else {"plane": _plane(result)}
+    return {**pictures, "eigenvalues": _eigenvalues(result), "speeds": _speeds(result)}
+
+
+def _plane(result: penchant.Result) -> Figure:
+    """A row of pictures for every look (figure 4.1)."""
+    functions = result.arrays["eigenfunctions"]
+    places = [place for place in SHOWN if place < functions.shape[1]]
+    side = round(functions.shape[2] ** 0.5)
+    steps = result.arrays["steps"]
+    figure = Figure(figsize=(1.3 * len(places) + 0.6, 1.35 * len(steps) + 0.8))
+    grid = figure.subplots(len(steps), len(places), squeeze=False)
+    for row, step in enumerate(steps):
+        for column, place in enumerate(places):
+            panel = grid[row, column]
+            picture = functions[row, place].reshape(side, side)
+            limit = np.abs(picture).max()
+            panel.imshow(picture, cmap="RdBu", vmin=-limit, vmax=limit, origin="lower")
+            panel.set(xticks=[], yticks=[])
+            if row == 0:
+                panel.set_title(f"j = {place}", fontsize=8)
+        grid[row, 0].set_ylabel(f"step {step}", fontsize=8)
+    caption = "Leading eigenfunctions take the shape of the classes while the network learns."
+    return captioned(figure, caption, title="Eigenfunctions of the tangent kernel")
+
+
+def _line(result: penchant.Result) -> Figure:
+    """Fourier content of every eigenvector, and some of them (figure B.2)."""
+    figure = Figure(figsize=(9, 3.6))
+    left, right = figure.subplots(1, 2)
+    amplitudes = result.arrays["amplitudes"][0]
+    heat_map(
+        amplitudes.T,
+        columns=range(len(amplitudes)),
+        rows=range(amplitudes.shape[1]),
+        xlabel="eigenvector",
+        ylabel="frequency (cycles)",
+        label="amplitude",
+        axes=left,
+    )
+    functions = result.arrays["eigenfunctions"][0]
+    places = [place for place in ON_A_LINE if place < len(functions)]
+    inputs = result.arrays["grid"][:, 0]
+    for place, colour in zip(places, palette(len(places))):
+        right.plot(inputs, functions[place], color=colour, label=f"j = {place}")
+    right.set_xlabel("input")
+    right.set_ylabel("eigenvector")
+    right.legend()
+    found = result.quantities["frequency-correlation"]
+    caption = f"Later eigenvectors vary faster; rank correlation of index and frequency {found}."
+    return captioned(figure, caption, title="Eigenvectors of the tangent kernel on a line")
+
+
+def _eigenvalues(result: penchant.Result) -> Figure:
+    """Eigenvalues over the first one, a curve a look."""
+    figure = Figure(figsize=(5.5, 3.6))
+    panel = figure.subplots()
+    steps = result.arrays["steps"]
+    for row, colour in enumerate(palette(len(steps), ordered=True)):
+        values = result.arrays["eigenvalues"][row]
+        panel.plot(values / values[0], color=colour, label=f"step {steps[row]}")
+    panel.set_yscale("log")
+    panel.set_xlabel("index")
+    panel.set_ylabel("eigenvalue over the first")
+    log_ticks(panel)
+    panel.legend()
+    last = result.quantities[f"decay-{steps[-1]}"]
+    caption = f"How fast the spectrum falls; last over first eigenvalue in the end: {last}."
+    return captioned(figure, caption, title="Spectrum of the tangent kernel on the grid")
+
+
+def _speeds(result: penchant.Result) -> Figure:
+    """Learning speeds along eigenvectors: lemma 4.1 against a real step."""
+    figure = Figure(figsize=(4.6, 4))
+    panel = figure.subplots()
+    expected = result.arrays["expected-speeds"]
+    measured = result.arrays["measured-speeds"]
+    limit = max(np.abs(expected).max(), np.abs(measured).max()) or 1.0
+    panel.plot([-limit, limit], [-limit, limit], color=FAINT, linewidth=0.8)
+    panel.plot(expected, measured, "o", color=BLUE, markersize=3)
+    panel.set_xlabel("expected change / rate")
+    panel.set_ylabel("measured change / rate")
+    error = result.quantities["speed-error"]
+    caption = f"Each point is an eigenvector: lemma 4.1 against one small step; error {error}."
+    return captioned(figure, caption, title="Learning speeds along eigenvectors")

@@ -1,0 +1,200 @@
+"""The probe `tangent-eigenfunctions`: what a tangent kernel's leading functions look like."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.kernel_alignment import centre, eigenfunctions
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.moments import descending_eigh
+from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.trainer import loss_function
+from torch import Tensor, nn
+
+from penchant_tangent.declarations.eigenfunctions import TangentEigenfunctions
+from penchant_tangent.numerics.label_alignment import targets_of
+from penchant_tangent.numerics.learning_speeds import learning_speeds
+
+ROUNDING = 10  # times the precision of the network, of the largest eigenvalue
+
+
+class Look(NamedTuple):
+    """A network's leading eigenfunctions on the grid."""
+
+    values: Tensor  # (leading,)
+    functions: Tensor  # (leading, points)
+    share: float
+
+
+def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.Result:
+    """Follow every training; pictures are of the first."""
+    components = int(np.prod(context.data.shape))
+    if components > 2:
+        raise penchant.Error(
+            f"tangent-eigenfunctions needs inputs of one or two components, found {components}"
+        )
+    total = context.training.total_steps(len(context.data.train.labels))
+    if max(options.at_steps) > total:
+        raise penchant.Error(f"at_steps must be at most {total}, found {max(options.at_steps)}")
+    shards = list(context.map(follow, list(range(options.trainings))))
+    first = shards[0]
+    pictures = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
+    arrays: dict[str, Any] = {name: first[name] for name in pictures}
+    arrays["steps"] = np.array(sorted(set(options.at_steps)))
+    arrays["grid"] = grid(context).cpu().reshape(-1, components)
+    quantities = _quantities(shards, options, context)
+    if components == 1:
+        transform = np.fft.rfft(np.asarray(first["eigenfunctions"]), axis=-1)
+        arrays["amplitudes"] = np.abs(transform)
+    null = "labels in random order: the leading functions hold their share of all n - 1"
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "grid": "equally spaced over the range of the training inputs",
+            "output": "one; two classes are -1 and 1",
+            "centring": options.centring,
+            "label share": f"in the span of the leading functions and no others; {null}",
+        },
+    )
+
+
+def grid(context: penchant.Context) -> Tensor:
+    """Inputs (points, *shape) on a grid over the range of the training inputs."""
+    inputs = context.data.train.inputs
+    flat = inputs.flatten(1)
+    low, high = float(flat.min()), float(flat.max())
+    line = torch.linspace(
+        low,
+        high,
+        context.options.grid_points,
+        device=inputs.device,
+        dtype=inputs.dtype,
+    )
+    if flat.shape[1] == 1:
+        return line.reshape(-1, *inputs.shape[1:])
+    down, across = torch.meshgrid(line, line, indexing="ij")
+    points = torch.stack([across.flatten(), down.flatten()], 1)
+    return points.reshape(-1, *inputs.shape[1:])
+
+
+def follow(context: penchant.Context, number: int) -> dict[str, Any]:
+    """Everything about one training: pictures, ratios and speeds."""
+    options = context.options
+    network = context.network(number, outputs=1)
+    points = grid(context)
+    looks = []
+    trained = context.train(
+        network,
+        context.data.train,
+        number,
+        steps=sorted(set(options.at_steps)),
+        test=context.data.test,
+    )
+    for _, network in trained:
+        looks.append(_look(network, points, context))
+    # a training that has stopped stays as it is
+    while len(looks) < len(set(options.at_steps)):
+        looks.append(looks[-1])
+
+    # lemma 4.1 on the training samples
+    speeds = _speeds(network, context)
+    return {
+        "eigenvalues": torch.stack([look.values for look in looks]),
+        "eigenfunctions": torch.stack([look.functions for look in looks]),
+        "shares": np.array([look.share for look in looks]),
+        "measured-speeds": speeds.measured,
+        "expected-speeds": speeds.expected,
+        "speed-error": speeds.error,
+    }
+
+
+def _look(network: nn.Module, points: Tensor, context: penchant.Context) -> Look:
+    """Leading eigenfunctions on the grid, and what they hold of the labels."""
+    options = context.options
+    K = tangent_kernel(network, points).double()
+    centred = centre(K, outputs=1, centring=options.centring)
+    values, rows = descending_eigh(centred)
+    count = min(options.leading, len(values))
+    values, rows = values[:count], rows[:count]
+    known = values > ROUNDING * torch.finfo(context.dtype).eps * values[0]
+    if not bool(known.all()):
+        context.warn(
+            f"of {count} leading eigenvalues the last are rounding: use dtype = 'float64', or fewer"
+        )
+
+    # the same functions at the training samples
+    train = context.data.train
+    beside = tangent_kernel(network, train.inputs, other=points).double()
+    beside = centre(beside, outputs=1, centring=options.centring, reference=K)
+    functions = eigenfunctions(beside, values[known], rows[known].T)
+    labels = targets_of(train.labels, outputs=1, classes=context.data.classes)[:, 0]
+    return Look(values, rows, label_share(functions, labels))
+
+
+def label_share(functions: Tensor, labels: Tensor) -> float:
+    """Share of centred labels (n,) in the span of centred functions (n, k)."""
+    basis = torch.linalg.qr(functions - functions.mean(0)).Q
+    wanted = labels - labels.mean()
+    inside = (basis.T @ wanted).square().sum()
+    return float(inside / wanted.square().sum())
+
+
+def _speeds(network: nn.Module, context: penchant.Context) -> Any:
+    """One small gradient step on the training samples."""
+    train = context.data.train
+    K = tangent_kernel(network, train.inputs)
+    largest = torch.linalg.eigvalsh(K.double())[-1]
+    rate = context.options.step * len(K) / float(largest)
+    return learning_speeds(
+        Outputs(network),
+        train.inputs,
+        train.labels,
+        K,
+        loss=loss_function(context.training.loss),
+        rate=rate,
+    )
+
+
+def _quantities(
+    shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Ratios and shares at every look, over trainings."""
+    values = np.stack([np.asarray(shard["eigenvalues"]) for shard in shards])
+    shares = np.stack([np.asarray(shard["shares"]) for shard in shards])
+    samples = len(context.data.train.labels)
+    null = min(1.0, values.shape[2] / (samples - 1))
+    found = {}
+    for place, step in enumerate(sorted(set(options.at_steps))):
+        ratios = values[:, place, -1] / values[:, place, 0]
+        found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings")
+        found[f"label-share-{step}"] = penchant.Quantity.of(
+            shares[:, place],
+            over="trainings",
+            null=null,
+        )
+    errors = [float(shard["speed-error"]) for shard in shards]
+    found["speed-error"] = penchant.Quantity.of(errors, over="trainings", null=0.0)
+    if np.prod(context.data.shape) == 1:
+        functions = [np.asarray(shard["eigenfunctions"])[0] for shard in shards]
+        orders = [_order(each, context) for each in functions]
+        found["frequency-correlation"] = penchant.Quantity.of(orders, over="trainings", null=0.0)
+    return found
+
+
+def _order(functions: np.ndarray, context: penchant.Context) -> float:
+    """Rank correlation of the index of a function (k, points) with its mean frequency."""
+    powers = np.abs(np.fft.rfft(functions, axis=1)) ** 2
+    frequencies = np.arange(powers.shape[1])
+    means = powers @ frequencies / powers.sum(1)
+    found = statistics.rank_correlation(
+        np.arange(len(means)),
+        means,
+        generator=context.generator("order"),
+        permutations=1,
+    )
+    return found.value

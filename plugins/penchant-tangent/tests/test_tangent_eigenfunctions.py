@@ -1,0 +1,102 @@
+"""The probe `tangent-eigenfunctions` and the dataset `disk`."""
+
+import math
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.trainer import loss_function
+from penchant_tangent.numerics.learning_speeds import learning_speeds
+from penchant_tangent.probes.tangent_eigenfunctions import label_share, run
+from torch import nn
+
+FULL = {"steps": 20, "batch": 0, "learning_rate": 0.5}
+
+
+def measured(folder, **parts):
+    context = testing.context("tangent-eigenfunctions", folder, **{"training": FULL, **parts})
+    return context, run(context.options, context)
+
+
+def test_half_of_the_square_is_inside_the_disk():
+    data = testing.dataset("disk:train=4000")
+    inside = data.train.labels.double().mean()
+    assert abs(float(inside) - 0.5) < 4 * 0.5 / 4000**0.5
+    radii = data.train.inputs.norm(dim=1)
+    assert bool((radii[data.train.labels == 1] <= math.sqrt(2 / math.pi)).all())
+    assert float(data.train.inputs.abs().max()) <= 1
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
+def test_the_error_of_the_lemma_falls_with_the_step(loss):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 3)).double()
+        inputs = torch.randn(9, 2, dtype=torch.float64)
+    labels = torch.arange(9) % 3
+    K = tangent_kernel(network, inputs)
+    errors = []
+    for rate in (0.02, 0.01):
+        found = learning_speeds(
+            Outputs(network), inputs, labels, K, loss=loss_function(loss), rate=rate
+        )
+        errors.append(rate * float((found.measured - found.expected).norm()))
+    # the change itself is off by the square of the step
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
+
+
+def test_linear_regression_follows_the_lemma_exactly():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        network = nn.Linear(3, 1).double()
+        inputs = torch.randn(6, 3, dtype=torch.float64)
+        labels = torch.randn(6, 1, dtype=torch.float64)
+    K = tangent_kernel(network, inputs)
+    loss = loss_function("squared-error")
+    found = learning_speeds(Outputs(network), inputs, labels, K, loss=loss, rate=0.3)
+    assert found.error < 1e-12
+
+
+def test_the_share_of_labels_in_a_span():
+    functions = torch.eye(4, 2, dtype=torch.float64)
+    inside = torch.tensor([1.0, -1.0, 0.0, 0.0], dtype=torch.float64)
+    assert label_share(functions, inside) == pytest.approx(1)
+    beside = torch.tensor([0.0, 0.0, 1.0, -1.0], dtype=torch.float64)
+    assert label_share(functions, beside) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):
+    parts = {"architecture": "logistic", "dataset": "disk:train=30,test=10", "dtype": "float64"}
+    options = {"grid_points": 6, "leading": 2, "at_steps": [0, 20], "trainings": 2}
+    _, result = measured(tmp_path, **parts, **options)
+    functions = result.arrays["eigenfunctions"]
+    # coordinates of a centred grid: two equal eigenvalues, the same at every step
+    assert np.allclose(result.arrays["eigenvalues"][:, 0], result.arrays["eigenvalues"][:, 1])
+    grid = result.arrays["grid"] - result.arrays["grid"].mean(0)
+    outside = functions[1] - functions[1] @ grid @ np.linalg.pinv(grid)
+    assert np.abs(outside).max() < 1e-9
+
+
+def test_eigenvectors_on_a_line_vary_faster_the_later_they_come(tmp_path):
+    parts = {"architecture": "mlp:widths=[64,64]", "dataset": "sinusoids", "dtype": "float64"}
+    options = {"grid_points": 30, "leading": 10, "at_steps": [0], "trainings": 2}
+    training = {"steps": 0, "loss": "squared-error"}
+    _, result = measured(tmp_path, **parts, **options, training=training)
+    assert result.quantities["frequency-correlation"].value > 0.7
+    assert result.arrays["amplitudes"].shape == (1, 10, 16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dataset": "two-blobs", "at_steps": [21]}, "at_steps must be at most 20, found 21"),
+        ({"dataset": "gaussian:input_shape=[3]"}, "one or two components, found 3"),
+    ],
+)
+def test_what_has_no_picture_is_refused(options, message, tmp_path):
+    with pytest.raises(penchant.Error, match=message):
+        measured(tmp_path, **options)
