@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from penchant_numerics import side_by_side as side
+from penchant_numerics import stacked_training
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -77,6 +78,7 @@ def assert_same(single, stacked):
 
 def test_docstring_examples_of_side_by_side_run():
     assert doctest.testmod(side).failed == 0
+    assert doctest.testmod(stacked_training).failed == 0
 
 
 RECIPES = {

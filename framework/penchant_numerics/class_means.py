@@ -1,8 +1,11 @@
-"""Class and cross-class means of extended gradients g_{i,c,c'} = J_i^T (p_i - e_{c'}) of softmax cross-entropy.
+"""Class and cross-class means of extended gradients of softmax cross-entropy.
 
-Sample i of class c weighs w_{i,c,c'} = p_{i,c'} / N in the mean g_{c,c'} over i, whose weight is w_{c,c'} = sum_i w_{i,c,c'}; the class
-mean g_c is over the c' that are not c. Classes of unequal size need nothing else: N is the number of all samples. Since
-sum_{c'} w_{i,c,c'} g_{i,c,c'} = 0, w_{c,c} g_{c,c} = -w_c g_c. Reference: Papyan, JMLR 2020, section 6.
+The extended gradient is g_{i,c,c'} = J_i^T (p_i - e_{c'}). Sample i of class c weighs
+w_{i,c,c'} = p_{i,c'} / N in the mean g_{c,c'} over i, whose weight is w_{c,c'} = sum_i w_{i,c,c'};
+the class mean g_c is over the c' that are not c. Classes of unequal size need nothing else: N is
+the number of all samples. Since sum_{c'} w_{i,c,c'} g_{i,c,c'} = 0, w_{c,c} g_{c,c} = -w_c g_c.
+
+Reference: Papyan, JMLR 2020, section 6.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class CrossClassWeights:
-    """Weights of samples in cross-class means, of these in class means, and the probabilities they come from; double precision.
+    """Weights of samples in cross-class means, and of these in class means; double precision.
 
-    >>> weights = cross_class_weights(torch.zeros(2, 2, device="cpu"), torch.tensor([0, 1], device="cpu"))
+    >>> outputs, labels = torch.zeros(2, 2, device="cpu"), torch.tensor([0, 1], device="cpu")
+    >>> weights = cross_class_weights(outputs, labels)
     >>> weights.pairs.tolist(), weights.classes.tolist()
     ([[0.25, 0.25], [0.25, 0.25]], [0.25, 0.25])
     """
@@ -41,44 +45,58 @@ class CrossClassWeights:
         return self.labels.bincount(minlength=len(self.pairs))
 
     def within(self) -> Tensor:
-        """pi_{i,c,c'} (n, C): the share of a sample in the mean of its class and c'; zero where no sample has any weight."""
+        """Shares pi_{i,c,c'} (n, C) of a sample in the mean of its class and c'.
+
+        It is zero where no sample has any weight.
+        """
         share = self.probabilities / len(self.labels)
         total = self.pairs[self.labels]
-        return torch.where(total > 0, share / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
+        return torch.where(total > 0, share / _positive(total), 0.0)
 
     def across(self) -> Tensor:
-        """pi_{c,c'} (C, C): the share of a cross-class mean in the class mean; zero on the diagonal."""
+        """Shares pi_{c,c'} (C, C) of a cross-class mean in the class mean; zero where c' is c."""
         off = self.pairs - torch.diag(self.pairs.diagonal())
-        return off / self.classes.clamp(min=torch.finfo(off.dtype).tiny)[:, None]
+        return off / _positive(self.classes)[:, None]
+
+
+def _positive(values: Tensor) -> Tensor:
+    """Values that can be divided by."""
+    return values.clamp(min=torch.finfo(values.dtype).tiny)
 
 
 def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
     """Weights from outputs (n, C) and labels (n,); every class needs a sample."""
     classes = outputs.shape[1]
-    if classes < 2 or int(labels.max()) >= classes:
+    highest = int(labels.max())
+    if classes < 2 or highest >= classes:
         raise ValueError(
-            f"expected one output for each of at least two classes, found {classes} outputs and labels to {int(labels.max())}"
+            "expected one output for each of at least two classes, "
+            f"found {classes} outputs and labels to {highest}"
         )
-    if int(labels.bincount(minlength=classes).min()) == 0:
-        raise ValueError(
-            f"every class needs a sample, found none of class {int(labels.bincount(minlength=classes).argmin())}"
-        )
+    counts = labels.bincount(minlength=classes)
+    if int(counts.min()) == 0:
+        raise ValueError(f"every class needs a sample, found none of class {int(counts.argmin())}")
+
     p = outputs.to(accumulation_dtype(outputs.device)).softmax(1)
-    pairs = torch.zeros(classes, classes, device=p.device, dtype=p.dtype).index_add(
-        0, labels, p
-    ) / len(labels)
-    return CrossClassWeights(labels, p, pairs)
+    sums = torch.zeros(classes, classes, device=p.device, dtype=p.dtype)
+    sums = sums.index_add(0, labels, p)
+    return CrossClassWeights(labels, p, sums / len(labels))
 
 
+@torch.no_grad()
 def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = None) -> Tensor:
-    """Outputs (n, C) of all samples."""
-    with torch.no_grad():
-        return torch.cat(
-            [
-                outputs(outputs.values, part)
-                for part in inputs.split(batch or batch_size(inputs.device))
-            ]
-        )
+    """Outputs of all samples.
+
+    Args:
+        outputs: The network.
+        inputs: Samples (n, ...).
+        batch: Samples a pass; the device decides by default.
+
+    Returns:
+        The outputs (n, C).
+    """
+    size = batch or batch_size(inputs.device)
+    return torch.cat([outputs(outputs.values, part) for part in inputs.split(size)])
 
 
 def mean_gradients(
@@ -91,41 +109,53 @@ def mean_gradients(
     classes: Sequence[int] | None = None,
     weights: CrossClassWeights | None = None,
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yield (c, rows (C, parameters) of the cross-class means g_{c,c'}), class after class.
+    """Cross-class means, class after class.
 
-    A class costs one forward pass over its samples and C - 1 backward passes, g_{c,c} follows from the others: over all classes that
-    is less than C gradients of the data.
+    A class costs one forward pass over its samples and C - 1 backward passes, g_{c,c} follows from
+    the others: over all classes that is less than C gradients of the data.
+
+    Args:
+        network: A network with an output a class.
+        inputs: Samples (n, ...).
+        labels: Their classes (n,).
+        parameters: Names or patterns of parameters; all by default.
+        batch: Samples a pass; the device decides by default.
+        classes: Which classes; all by default.
+        weights: The weights, where they are known already.
+
+    Yields:
+        The class c, and rows (C, parameters) of the means g_{c,c'}.
     """
     outputs = Outputs(network, parameters)
     if weights is None:
         weights = cross_class_weights(network_outputs(outputs, inputs, batch=batch), labels)
     within = weights.within()
-    units = torch.eye(len(weights.pairs), device=inputs.device, dtype=within.dtype)
-    for c in range(len(weights.pairs)) if classes is None else classes:
+    count = len(weights.pairs)
+    for c in range(count) if classes is None else classes:
         chosen = torch.nonzero(labels == c).flatten()
-        p, pi = weights.probabilities[chosen], within[chosen]
-        others = [k for k in range(len(units)) if k != c]
-        cotangents = (p - units[others, None]) * pi.T[
-            others, :, None
-        ]  # (c', samples, C): pi (p - e_c')
+        others = [k for k in range(count) if k != c]
         rows = torch.empty(
-            len(units), outputs.layout.size, device=inputs.device, dtype=outputs.layout.dtype
+            count,
+            outputs.layout.size,
+            device=inputs.device,
+            dtype=outputs.layout.dtype,
         )
-        pulled_back(
-            outputs,
-            inputs[chosen],
-            cotangents.to(rows.dtype),
-            [rows[k] for k in others],
-            batch=batch,
-        )
+        cotangents = _cotangents(weights.probabilities[chosen], within[chosen], others)
+        targets = [rows[k] for k in others]
+        pulled_back(outputs, inputs[chosen], cotangents.to(rows.dtype), targets, batch=batch)
+
+        # g_{c,c} from the others: the weighted sum of all is zero
         rows[c] = 0
-        rows[c] = (
-            -(weights.pairs[c] / weights.pairs[c, c].clamp(min=torch.finfo(units.dtype).tiny)).to(
-                rows.dtype
-            )
-            @ rows
-        )
+        shares = weights.pairs[c] / _positive(weights.pairs[c, c])
+        rows[c] = -shares.to(rows.dtype) @ rows
         yield c, rows
+
+
+def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
+    """The vectors pi (p - e_c') (c', samples, C), for the classes c' in `others`."""
+    units = torch.eye(p.shape[1], device=p.device, dtype=within.dtype)
+    errors = p - units[others, None]
+    return errors * within.T[others, :, None]
 
 
 def pulled_back(
@@ -136,15 +166,29 @@ def pulled_back(
     *,
     batch: int | None = None,
 ) -> None:
-    """Write sum_i J_i^T u_i, for cotangents u (k, n, C), into k rows (parameters,): one forward pass and k backward passes."""
+    """Write sum_i J_i^T u_i into rows: one forward pass, and a backward pass a row.
+
+    Args:
+        outputs: The network.
+        inputs: Samples (n, ...).
+        cotangents: The vectors u (k, n, C).
+        rows: Where to, k rows (parameters,).
+        batch: Samples a pass; the device decides by default.
+    """
     size = batch or batch_size(inputs.device)
-    for number, (part, u) in enumerate(zip(inputs.split(size), cotangents.split(size, dim=1))):
+    parts = zip(inputs.split(size), cotangents.split(size, dim=1))
+    for number, (part, u) in enumerate(parts):
         leaves = outputs.leaves()
         with torch.enable_grad():
             made = outputs(leaves, part)
+        # the first batch overwrites what was there
         put = outputs.layout.add_ if number else outputs.layout.write_
         for row, each in zip(rows, u):
-            put(
-                row,
-                torch.autograd.grad(made, leaves, each, retain_graph=True, materialize_grads=True),
+            pulled = torch.autograd.grad(
+                made,
+                leaves,
+                each,
+                retain_graph=True,
+                materialize_grads=True,
             )
+            put(row, pulled)

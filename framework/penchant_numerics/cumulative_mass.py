@@ -68,7 +68,8 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
     lower, upper = [], []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
         run = _Run.of(nodes, weights, residuals)
-        bounds = torch.tensor([run.bounds(float(place)) for place in places], dtype=torch.float64)
+        pairs = [run.bounds(place) for place in places.tolist()]
+        bounds = torch.tensor(pairs, device="cpu", dtype=torch.float64)
         lower.append(bounds[:, 0])
         upper.append(bounds[:, 1])
     return CumulativeBounds(
@@ -108,9 +109,12 @@ def mass_below(
         lower = (nodes < threshold) & ~near
         below.append(weights[lower].sum())
         within.append(weights[near].sum())
+
+    # what is proved of the part that is below
     end = torch.tensor([threshold - resolution], device="cpu", dtype=torch.float64)
     bounds = cumulative_bounds(measure, end)
-    below_stderr, within_stderr = _stderr(below), _stderr(within)
+    below_stderr = _stderr(below)
+    within_stderr = _stderr(within)
     return MassBelow(
         below=float(torch.stack(below).mean()),
         within=float(torch.stack(within).mean()),
@@ -135,9 +139,11 @@ def resolution_of(measure: Quadrature) -> float:
 
 def _stderr(values: list[Tensor]) -> Tensor | None:
     """The standard error of a mean over start vectors."""
-    if len(values) < 2:
+    count = len(values)
+    if count < 2:
         return None
-    return torch.stack(values).std(0) / math.sqrt(len(values))
+    spread = torch.stack(values).std(0)
+    return spread / math.sqrt(count)
 
 
 @dataclass(frozen=True)
@@ -156,45 +162,62 @@ class _Run:
         others, own = nodes[~settled], weights[~settled]
         total = float(own.sum())
         jacobi = None
-        if len(others) and total > 0:
+        if total > 0:
             # nodes and weights are the spectrum of T and what its first unit vector sees of it
-            start = own.sqrt()[None]
-            (jacobi,) = lanczos(Dense(torch.diag(others)), start, steps=len(others))
-        return cls(nodes[settled], weights[settled], total, jacobi)
+            A = Dense(torch.diag(others))
+            start = own.sqrt()
+            (jacobi,) = lanczos(A, start[None], steps=len(others))
+        return cls(
+            known=nodes[settled],
+            shares=weights[settled],
+            rest=total,
+            jacobi=jacobi,
+        )
 
     def bounds(self, place: float) -> tuple[float, float]:
         """The least and the largest mass up to a place."""
-        sure = float(self.shares[self.known <= place].sum())
+        inside = self.known <= place
+        sure = float(self.shares[inside].sum())
         if self.jacobi is None:
             return sure, sure
+
+        # of the rest only bounds are known
         lower, upper = _extreme_masses(self.jacobi, place)
-        return sure + lower * self.rest, sure + upper * self.rest
+        least = sure + lower * self.rest
+        most = sure + upper * self.rest
+        return least, most
 
 
 def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
     """The least and the largest mass up to a place, of measures that have the moments of T."""
     matrix = jacobi.matrix()
-    size = len(matrix)
-    if size == 1:
-        return 0.0, 1.0  # one moment says nothing
-
-    # another last entry gives T an eigenvalue at the place: it is the root of the last pivot
-    smaller = matrix[:-1, :-1] - place * torch.eye(size - 1, dtype=matrix.dtype)
-    unit = torch.zeros(size - 1, dtype=matrix.dtype)
-    unit[-1] = 1
-    coupling = float(matrix[-1, -2]) ** 2
-    solved, info = torch.linalg.solve_ex(smaller, unit)
-    entry = place + coupling * float(solved[-1])
-    span = float(matrix.abs().max())
-    if int(info) or not math.isfinite(entry) or abs(entry) > _FAR * span:
-        # the place is a node of the smaller matrix, and the last node of the other is at infinity
-        matrix = matrix[:-1, :-1]
-    else:
-        matrix = matrix.clone()
-        matrix[-1, -1] = entry
-
-    nodes, vectors = torch.linalg.eigh(matrix)
+    # one moment says nothing
+    if len(matrix) == 1:
+        return 0.0, 1.0
+    nodes, vectors = torch.linalg.eigh(_with_node_at(matrix, place))
     weights = vectors[0].square()
+
+    # the mass before the node at the place, and with it
     own = int((nodes - place).abs().argmin())
-    lower, upper = weights[:own].sum(), weights[: own + 1].sum()
+    lower = weights[:own].sum()
+    upper = weights[: own + 1].sum()
     return float(lower), float(upper)
+
+
+def _with_node_at(matrix: Tensor, place: float) -> Tensor:
+    """A tridiagonal matrix with another last entry, which gives it an eigenvalue at a place."""
+    smaller = matrix[:-1, :-1]
+    size = len(smaller)
+    identity = torch.eye(size, device="cpu", dtype=matrix.dtype)
+    solved, info = torch.linalg.solve_ex(smaller - place * identity, identity[-1])
+    coupling = float(matrix[-1, -2]) ** 2
+    entry = place + coupling * float(solved[-1])
+
+    # the place is a node of the smaller matrix: the last node of the larger is at infinity
+    largest = float(matrix.abs().max())
+    finite = int(info) == 0 and math.isfinite(entry)
+    if not finite or abs(entry) > _FAR * largest:
+        return smaller
+    changed = matrix.clone()
+    changed[-1, -1] = entry
+    return changed

@@ -15,6 +15,8 @@ Williams and Seeger, Using the Nystroem method to speed up kernel machines, 2000
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -46,10 +48,14 @@ def centre(
     _check(centring)
     if centring == "none":
         return K
+    # one mean over everything is that of a single output
     group = outputs if centring == "outputs" else 1
     four = _by_output(K, group)
-    around = four if reference is None else _by_output(reference, group)
+    around = four
+    if reference is not None:
+        around = _by_output(reference, group)
 
+    # <phi - mean, phi' - mean> multiplied out
     rows = around.mean(0, keepdim=True)  # (1, C, m, C): the mean on the left
     columns = four.mean(2, keepdim=True)  # (n, C, 1, C): the mean on the right
     both = rows.mean(2, keepdim=True)
@@ -97,8 +103,9 @@ def cka(
 def _over_pairs(K: Tensor, L: Tensor) -> float:
     """Mean K_ij L_ij over pairs of distinct samples, for kernels (n, C, n, C)."""
     n = len(K)
-    inner = (K * L).sum() - (_diagonal(K) * _diagonal(L)).sum()
-    return float(inner) / (n * (n - 1))
+    whole = (K * L).sum()
+    own = (_diagonal(K) * _diagonal(L)).sum()
+    return float(whole - own) / (n * (n - 1))
 
 
 def _over_distinct(K: Tensor, L: Tensor) -> float:
@@ -111,23 +118,29 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     n = len(K)
     if n < _DISTINCT:
         raise ValueError(f"the unbiased estimator needs {_DISTINCT} samples, found {n}")
-    K, L = _without_diagonal(K), _without_diagonal(L)
+    K = _without_diagonal(K)
+    L = _without_diagonal(L)
+
+    # the same pair of samples in both factors, in one order or in the other
     same = (K * L).sum()
     crossed = (K.transpose(0, 2) * L).sum()
-    K_rows, K_columns = K.sum(2), K.sum(0).transpose(0, 1)  # (n, C, C)
-    L_rows, L_columns = L.sum(2), L.sum(0).transpose(0, 1)
-    K_all, L_all = K_rows.sum(0), L_rows.sum(0)  # (C, C)
 
-    # tuples (i, j, q) that share the row or the column of both factors
+    # one sample in both: sums over the other, (n, C, C)
+    K_rows, K_columns = K.sum(2), K.sum(0).transpose(0, 1)
+    L_rows, L_columns = L.sum(2), L.sum(0).transpose(0, 1)
     by_row = (K_rows * L_rows).sum()
     by_column = (K_columns * L_columns).sum()
     across = (K_rows * L_columns).sum() + (K_columns * L_rows).sum()
-    triples = by_row + by_column - 2 * same
-    quadruples = (K_all * L_all).sum() - by_row - by_column - across + same + crossed
 
-    pairs_mean = same / (n * (n - 1))
-    triples_mean = triples / (n * (n - 1) * (n - 2))
-    quadruples_mean = quadruples / (n * (n - 1) * (n - 2) * (n - 3))
+    # triples and quadruples of samples that are all different
+    everything = (K_rows.sum(0) * L_rows.sum(0)).sum()
+    triples = by_row + by_column - 2 * same
+    quadruples = everything - by_row - by_column - across + same + crossed
+
+    # each over how many there are
+    pairs_mean = same / math.perm(n, 2)
+    triples_mean = triples / math.perm(n, 3)
+    quadruples_mean = quadruples / math.perm(n, 4)
     return float(pairs_mean - triples_mean + quadruples_mean)
 
 
@@ -168,7 +181,8 @@ def _check(centring: str) -> None:
 
 def _by_output(K: Tensor, outputs: int) -> Tensor:
     """K (n C, m C) as (n, C, m, C)."""
-    return K.reshape(len(K) // outputs, outputs, K.shape[1] // outputs, outputs)
+    rows, columns = K.shape
+    return K.reshape(rows // outputs, outputs, columns // outputs, outputs)
 
 
 def _diagonal(K: Tensor) -> Tensor:

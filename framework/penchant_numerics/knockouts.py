@@ -1,38 +1,52 @@
 """Knockouts: what is left of an operator without a low-rank part.
 
-Subtraction takes B = V V^T away, A - B; projection takes its range away, (I - B B^+) A (I - B B^+). Reference: Papyan, Traces of
-Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR 2020, section 3.
+Subtraction takes B = V V^T away: A - B, which is `A - LowRank(V)`. Projection takes its range away:
+(I - B B^+) A (I - B B^+).
+
+Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR 2020,
+section 3.
 """
 
 from __future__ import annotations
 
 import torch
-from penchant_numerics.operators import Factor, LowRank, Operator, Scaled, Sum
+from penchant_numerics.operators import Factor, LowRank, Operator, Sum
 from torch import Tensor
 
-
-def subtraction_knockout(A: Operator, V: Tensor) -> Operator:
-    """A - V V^T for columns V (size, r)."""
-    return Sum([A, Scaled(LowRank(V), -1.0)])
+_ROUNDINGS = 8  # relative size of singular values that are zero but for rounding, in roundings
 
 
 def deflate(A: Operator, values: Tensor, vectors: Tensor) -> Operator:
-    """A - X diag(values) X^T: eigenpairs with columns X (size, r) become zeros, every other pair stays.
+    """A - X diag(values) X^T: eigenpairs become zeros, every other pair stays.
+
+    Args:
+        A: The operator.
+        values: Eigenvalues (r,).
+        vectors: Their eigenvectors, as columns X (size, r).
+
+    Returns:
+        The operator without them.
 
     >>> from penchant_numerics.operators import Dense
     >>> A = Dense(torch.diag(torch.tensor([3.0, 1.0], device="cpu")))
-    >>> deflate(A, torch.tensor([3.0], device="cpu"), torch.tensor([[1.0], [0.0]], device="cpu")).dense().tolist()
+    >>> vectors = torch.tensor([[1.0], [0.0]], device="cpu")
+    >>> deflate(A, torch.tensor([3.0], device="cpu"), vectors).dense().tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
     return Sum([A, LowRank(vectors, -values.to(vectors.dtype))])
 
 
 class ProjectionKnockout(Operator):
-    """(I - B B^+) A (I - B B^+) for a B whose range is spanned by the columns V (size, r), which may be dependent."""
+    """(I - B B^+) A (I - B B^+), for a B whose range the columns V (size, r) span.
+
+    The columns may be dependent.
+    """
 
     def __init__(self, A: Operator, V: Tensor) -> None:
         super().__init__(A.size, device=A.device, dtype=A.dtype)
-        self.A, self.basis, self.conventions = A, range_basis(V), A.conventions
+        self.A = A
+        self.basis = range_basis(V)
+        self.conventions = A.conventions
 
     @property
     def rank(self) -> int:
@@ -41,33 +55,46 @@ class ProjectionKnockout(Operator):
 
     def outside(self, rows: Tensor) -> Tensor:
         """Rows (k, size) without their part in the range of B."""
-        return rows - (rows @ self.basis) @ self.basis.T
+        inside = (rows @ self.basis) @ self.basis.T
+        return rows - inside
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self.outside(self.A.rows(self.outside(rows)))
+        images = self.A.multiply_rows(self.outside(rows))
+        return self.outside(images)
 
     def factor(self) -> Factor | None:
+        """The projected factor of A, where it has one."""
         inner = self.A.factor()
         return None if inner is None else inner.changed(self.outside)
 
 
 def range_basis(V: Tensor) -> Tensor:
-    """Orthonormal columns (size, rank) that span those of V (size, r); the rank counts singular values above rounding.
+    """Orthonormal columns (size, rank) that span those of V (size, r).
+
+    The rank counts singular values above rounding.
 
     >>> range_basis(torch.tensor([[1.0, 2.0], [1.0, 2.0]], device="cpu")).shape
     torch.Size([2, 1])
     """
-    Q, R = torch.linalg.qr(V)  # the tall side is seen once; what decides the rank is (r, r)
+    # the tall side is seen once; what decides the rank is (r, r)
+    Q, R = torch.linalg.qr(V)
     U, singular, _ = torch.linalg.svd(R)
-    tolerance = (
-        max(V.shape) ** 0.5 * 8 * torch.finfo(V.dtype).eps
-    )  # relative; sqrt because rounding errors add up at random
-    rank = int((singular > tolerance * singular.max()).sum()) if singular.max() > 0 else 0
+    largest = singular.max()
+    if not largest > 0:
+        return Q[:, :0]
+
+    # a root, because rounding errors add up at random
+    tolerance = max(V.shape) ** 0.5 * _ROUNDINGS * torch.finfo(V.dtype).eps
+    rank = int((singular > tolerance * largest).sum())
     return Q @ U[:, :rank]
 
 
 def knock_out_matrix(A: Tensor, B: Tensor) -> Tensor:
-    """(I - B B^+) A (I - B^+ B) for rectangular A and B (m, n): B's left and right singular vectors are projected out."""
-    left, right = range_basis(B), range_basis(B.T)
+    """(I - B B^+) A (I - B^+ B) for rectangular A and B (m, n).
+
+    B's left and right singular vectors are projected out.
+    """
+    left = range_basis(B)
+    right = range_basis(B.T)
     A = A - left @ (left.T @ A)
     return A - (A @ right) @ right.T

@@ -38,17 +38,24 @@ class LayerSize(NamedTuple):
         """The size of a layer from its features."""
         _, positions, width = layer.inputs.shape
         _, outputs, _, units = layer.errors.shape
-        return cls(positions, width, units, outputs)
+        return cls(
+            positions=positions,
+            width=width,
+            units=units,
+            outputs=outputs,
+        )
 
     @property
     def factors(self) -> int:
         """Numbers in the inputs and errors."""
-        return self.positions * (self.width + self.outputs * self.units)
+        errors = self.outputs * self.units
+        return self.positions * (self.width + errors)
 
     @property
     def gradients(self) -> int:
         """Numbers in the gradients."""
-        return self.outputs * self.units * (self.width + 1)
+        a_unit = self.width + 1  # its weights and its bias
+        return self.outputs * self.units * a_unit
 
     @property
     def by_positions(self) -> bool:
@@ -59,13 +66,16 @@ class LayerSize(NamedTuple):
         >>> LayerSize(positions=1024, width=27, units=64, outputs=10).by_positions  # a convolution
         False
         """
-        pairs = self.positions**2 * (self.outputs**2 * self.units + self.width)
-        return pairs < self.outputs**2 * self.width * self.units
+        a_pair = self.outputs**2 * self.units + self.width
+        gradients = self.outputs**2 * self.units * self.width
+        return self.positions**2 * a_pair < gradients
 
     @property
     def kept(self) -> int:
         """Numbers in the form that `smaller_form` gives."""
-        return self.factors if self.by_positions else min(self.factors, self.gradients)
+        if self.by_positions:
+            return self.factors
+        return min(self.factors, self.gradients)
 
 
 def smaller_form(feature: Feature) -> Feature:
@@ -75,6 +85,8 @@ def smaller_form(feature: Feature) -> Feature:
     size = LayerSize.of(feature)
     if size.by_positions or size.gradients >= size.factors:
         return feature
+
+    # weights and bias side by side
     parts = []
     if feature.weight:
         parts.append(_weight_gradients(feature.inputs, feature.errors))
@@ -86,13 +98,18 @@ def smaller_form(feature: Feature) -> Feature:
 def room_for(feature: Feature, samples: int) -> Feature:
     """Features of that form for so many samples, to be filled by `put_features`."""
     if isinstance(feature, Rows):
-        return Rows(feature.rows.new_empty(samples, *feature.rows.shape[1:]))
+        return Rows(_empty_like(feature.rows, samples))
     return Factored(
-        inputs=feature.inputs.new_empty(samples, *feature.inputs.shape[1:]),
-        errors=feature.errors.new_empty(samples, *feature.errors.shape[1:]),
+        inputs=_empty_like(feature.inputs, samples),
+        errors=_empty_like(feature.errors, samples),
         weight=feature.weight,
         bias=feature.bias,
     )
+
+
+def _empty_like(tensor: Tensor, samples: int) -> Tensor:
+    """Room for a tensor of so many samples."""
+    return tensor.new_empty(samples, *tensor.shape[1:])
 
 
 def put_features(target: Feature, start: int, part: Feature) -> None:
@@ -104,11 +121,12 @@ def put_features(target: Feature, start: int, part: Feature) -> None:
         part: Their features.
     """
     if isinstance(part, Rows):
-        target.rows[start : start + len(part.rows)] = part.rows
-    else:
-        end = start + len(part.inputs)
-        target.inputs[start:end] = part.inputs
-        target.errors[start:end] = part.errors
+        end = start + len(part.rows)
+        target.rows[start:end] = part.rows
+        return
+    end = start + len(part.inputs)
+    target.inputs[start:end] = part.inputs
+    target.errors[start:end] = part.errors
 
 
 def add_gram(
@@ -135,7 +153,8 @@ def add_gram(
 def _add_inner(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add inner products of rows (n, C, d) and (m, C', d)."""
     left_rows = left.flatten(0, 1)
-    if left is right and left_rows.shape[1] >= _WIDE:
+    wide = left_rows.shape[1] >= _WIDE
+    if left is right and wide:
         _add_by_halves(total, left_rows)
         return
     right_rows = right.flatten(0, 1)
@@ -144,23 +163,32 @@ def _add_inner(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 def _add_by_halves(total: Tensor, rows: Tensor) -> None:
     """Add rows rows^T: strips of what is on and above the diagonal, and their mirror images."""
-    step = -(-len(rows) // _STRIPS)
-    for start in range(0, len(rows), step):
+    count = len(rows)
+    step = -(-count // _STRIPS)
+    for start in range(0, count, step):
         end = start + step
         strip = rows[start:end] @ rows[start:].T
         total[start:end, start:] += strip
-        total[end:, start:end] += strip[:, step:].T
+
+        # what is below the diagonal is the transpose of what is beside it
+        beside = strip[:, step:]
+        total[end:, start:end] += beside.T
 
 
 def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None:
     """(h . h' + 1) (delta . delta') from two products."""
-    mine = left.errors[:, :, 0].flatten(0, 1)
-    theirs = right.errors[:, :, 0].flatten(0, 1)
-    errors = mine @ theirs.T
+    errors = _errors_at(left, 0) @ _errors_at(right, 0).T
     inputs = left.inputs[:, 0] @ right.inputs[:, 0].T
     _add_product(total, errors, inputs)
+    # the bias is an input that is 1
     if left.bias:
         total += errors
+
+
+def _errors_at(layer: Factored, position: int) -> Tensor:
+    """Errors (n C, o) at a position."""
+    errors = layer.errors[:, :, position]
+    return errors.flatten(0, 1)
 
 
 def _add_by_positions(total: Tensor, left: Factored, right: Factored) -> None:
@@ -168,43 +196,66 @@ def _add_by_positions(total: Tensor, left: Factored, right: Factored) -> None:
     symmetric = left is right
     upper = torch.zeros_like(total) if symmetric else total
     for t in range(left.inputs.shape[1]):
-        mine = left.errors[:, :, t].flatten(0, 1)
-        for s in range(t if symmetric else 0, right.inputs.shape[1]):
-            theirs = right.errors[:, :, s].flatten(0, 1)
+        mine = _errors_at(left, t)
+        first = t if symmetric else 0
+        for s in range(first, right.inputs.shape[1]):
+            errors = mine @ _errors_at(right, s).T
             inputs = left.inputs[:, t] @ right.inputs[:, s].T
-            _add_product(total if s == t else upper, mine @ theirs.T, inputs)
+            target = total if s == t else upper
+            _add_product(target, errors, inputs)
+
+    # a pair of different positions stands for both orders
     if symmetric:
         total += upper
         total += upper.T
-    if left.bias:
-        _add_inner(total, left.errors.sum(2), right.errors.sum(2))
+    _add_bias(total, left, right)
+
+
+def _add_bias(total: Tensor, left: Factored, right: Factored) -> None:
+    """Add the inner products of gradients in the bias, which are sums of errors."""
+    if not left.bias:
+        return
+    mine = left.errors.sum(2)
+    theirs = mine if left is right else right.errors.sum(2)
+    _add_inner(total, mine, theirs)
 
 
 def _add_product(total: Tensor, errors: Tensor, inputs: Tensor) -> None:
     """Add (delta . delta') (h . h'), for errors (n C, m C') and inputs (n, m)."""
-    shape = (
-        len(inputs),
-        len(errors) // len(inputs),
-        inputs.shape[1],
-        errors.shape[1] // inputs.shape[1],
-    )
-    total.view(shape).addcmul_(errors.view(shape), inputs[:, None, :, None])
+    n, m = inputs.shape
+    rows, columns = errors.shape
+    shape = (n, rows // n, m, columns // m)
+    # a pair of samples has one product of inputs for all pairs of outputs
+    spread = inputs[:, None, :, None]
+    total.view(shape).addcmul_(errors.view(shape), spread)
 
 
 def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_bytes: int) -> None:
     """Gradients of some units of the layer at a time."""
-    samples = max(len(left.inputs), len(right.inputs))
-    numbers = samples * left.errors.shape[1] * left.inputs.shape[2]  # of one unit
-    units = max(1, chunk_bytes // (2 * numbers * left.inputs.element_size()))
+    units = _units_a_chunk(left, right, chunk_bytes)
+    parts = ()
     if left.weight:
-        for mine, theirs in zip(left.errors.split(units, dim=3), right.errors.split(units, dim=3)):
-            first = _weight_gradients(left.inputs, mine)
-            second = first if left is right else _weight_gradients(right.inputs, theirs)
-            _add_inner(total, first, second)
-    if left.bias:
-        _add_inner(total, left.errors.sum(2), right.errors.sum(2))
+        parts = zip(left.errors.split(units, dim=3), right.errors.split(units, dim=3))
+    for mine, theirs in parts:
+        first = _weight_gradients(left.inputs, mine)
+        # a batch with itself needs its gradients once
+        second = first
+        if left is not right:
+            second = _weight_gradients(right.inputs, theirs)
+        _add_inner(total, first, second)
+    _add_bias(total, left, right)
+
+
+def _units_a_chunk(left: Factored, right: Factored, chunk_bytes: int) -> int:
+    """Units of the layer whose gradients fit, of both batches."""
+    size = LayerSize.of(left)
+    samples = max(len(left.inputs), len(right.inputs))
+    numbers = samples * size.outputs * size.width  # of one unit
+    a_unit = 2 * numbers * left.inputs.element_size()
+    return max(1, chunk_bytes // a_unit)
 
 
 def _weight_gradients(inputs: Tensor, errors: Tensor) -> Tensor:
     """Gradients (n, C, o d) in the weights, of inputs (n, t, d) and errors (n, C, t, o)."""
-    return torch.einsum("ncto,ntd->ncod", errors, inputs).flatten(2)
+    gradients = torch.einsum("ncto,ntd->ncod", errors, inputs)
+    return gradients.flatten(2)

@@ -53,6 +53,8 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
     kept = values.double()
     if floor is not None:
         kept = kept.clamp(min=floor)
+
+    # a ratio needs a positive eigenvalue behind the gap
     positive = int((kept > 0).sum())
     last = min(last, positive - 1)
     if last < first:
@@ -61,6 +63,7 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
             f"found {positive}"
         )
 
+    # across each gap of the window, the largest first
     ratios = kept[first - 1 : last] / kept[first : last + 1]
     ordered = ratios.sort(descending=True, stable=True)
     largest = float(ordered.values[0])
@@ -120,8 +123,12 @@ def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tenso
     Returns:
         The mean squared length of the parts of the k unit vectors x in the span: 0 to 1.
     """
+    # an orthonormal basis of the span; dependent rows leave lengths of rounding
     lengths, axes = torch.linalg.eigh(products)
-    kept = lengths > 64 * torch.finfo(rows.dtype).eps * lengths[-1]
+    rounding = 64 * torch.finfo(rows.dtype).eps
+    kept = lengths > rounding * lengths[-1]
+
+    # the eigenvectors along it
     between = (rows.double() @ vectors.double().T).cpu()  # (r, k)
     overlaps = between * values.clamp(min=0).sqrt()
     inside = lengths[kept].rsqrt()[:, None] * (axes[:, kept].T @ overlaps)
@@ -138,7 +145,13 @@ def spanning_grid(grids: Sequence[Tensor], *, points: int | None = None) -> Tens
     low = min(float(grid[0]) for grid in grids)
     high = max(float(grid[-1]) for grid in grids)
     count = len(grids[0]) if points is None else points
-    return torch.linspace(low, high, count, device="cpu", dtype=torch.float64)
+    return torch.linspace(
+        low,
+        high,
+        count,
+        device="cpu",
+        dtype=torch.float64,
+    )
 
 
 def log_densities(
@@ -181,56 +194,88 @@ class LogGrid:
     @property
     def spacing(self) -> float:
         """Decades from one centre to the next."""
-        return float(self.centres[1] - self.centres[0])
+        first, second = self.centres[:2]
+        return float(second - first)
 
     @property
     def edges(self) -> Tensor:
         """Ends of the cells (points + 1,)."""
-        return torch.cat([self.centres - self.spacing / 2, self.centres[-1:] + self.spacing / 2])
+        half = self.spacing / 2
+        lower = self.centres - half
+        last = self.centres[-1:] + half
+        return torch.cat([lower, last])
 
     def density(self, measure: Quadrature) -> tuple[Tensor, Tensor | None]:
         """The density (points,), and its standard error over start vectors where it has several."""
-        if measure.variant == "exact":
-            runs = zip(measure.nodes, measure.weights)
-            each = [self._sorted_and_smoothed(nodes, weights) for nodes, weights in runs]
-        else:
-            each = []
-            for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
+        found = []
+        for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
+            if measure.variant == "exact":
+                density = self._sorted_and_smoothed(nodes, weights)
+            else:
+                # a node with a larger residual stands for many eigenvalues
                 resolved = residuals <= RESOLVED * nodes.abs()
-                each.append(self._smoothed(nodes, weights, resolved))
-        runs = torch.stack(each)
-        stderr = runs.std(0) / math.sqrt(len(runs)) if len(runs) > 1 else None
+                density = self._smoothed(nodes, weights, resolved)
+            found.append(density)
+
+        # the mean over start vectors, where there are several
+        runs = torch.stack(found)
+        stderr = None
+        if len(runs) > 1:
+            stderr = runs.std(0) / math.sqrt(len(runs))
         return runs.mean(0), stderr
 
     def _places(self, nodes: Tensor) -> Tensor:
-        return (nodes.abs() + self.floor).log10()
+        """Where eigenvalues stand on the grid."""
+        sizes = nodes.abs() + self.floor
+        return sizes.log10()
 
     def _smoothed(self, nodes: Tensor, weights: Tensor, resolved: Tensor) -> Tensor:
         """Gaussian bumps; unresolved nodes reach half the way to others of their kind."""
         places, order = self._places(nodes).sort()
         many = ~resolved[order]
-        apart = places.diff() * (many[1:] & many[:-1])
+
+        # distances between neighbours that both stand for many
+        both = many[1:] & many[:-1]
+        apart = places.diff() * both
+
+        # to the left, and to the right
         end = places.new_zeros(1)
-        reach = torch.maximum(torch.cat([end, apart]), torch.cat([apart, end])) / 2
+        left = torch.cat([end, apart])
+        right = torch.cat([apart, end])
+        reach = torch.maximum(left, right) / 2
+
+        # a bump cannot be narrower than all others
         widths = (reach.square() + self.width**2).sqrt()
         return self._bumps(places, weights[order], widths)
 
     def _sorted_and_smoothed(self, nodes: Tensor, weights: Tensor) -> Tensor:
         """The same for eigenvalues, which may be millions: first they are put in finer cells."""
-        low, step = float(self.edges[0]), self.spacing / _FINE
+        low = float(self.edges[0])
+        step = self.spacing / _FINE
         count = len(self.centres) * _FINE
-        cells = ((self._places(nodes) - low) / step).long().clamp(0, count - 1)
+
+        # the mass in each fine cell
+        cells = (self._places(nodes) - low) / step
+        cells = cells.long().clamp(0, count - 1)
         mass = torch.zeros(count, device="cpu", dtype=torch.float64)
         mass = mass.index_add(0, cells, weights)
+
+        # a bump at the middle of each that has any
         used = torch.nonzero(mass)[:, 0]
+        places = low + (used + 0.5) * step
         widths = torch.full_like(mass[used], self.width)
-        return self._bumps(low + (used + 0.5) * step, mass[used], widths)
+        return self._bumps(places, mass[used], widths)
 
     def _bumps(self, places: Tensor, weights: Tensor, widths: Tensor) -> Tensor:
         """Mean density in each cell of weighted Gaussians; what lies beyond is in the end cells."""
-        below = torch.special.ndtr((self.edges[:, None] - places) / widths)
-        below[0], below[-1] = 0.0, 1.0
-        return (below.diff(dim=0) * weights).sum(1) / self.spacing
+        distances = (self.edges[:, None] - places) / widths
+        below = torch.special.ndtr(distances)  # (points + 1, nodes)
+
+        # nothing is lost beyond the ends
+        below[0] = 0.0
+        below[-1] = 1.0
+        shares = below.diff(dim=0) * weights
+        return shares.sum(1) / self.spacing
 
 
 def common_log_grid(
@@ -257,7 +302,10 @@ def common_log_grid(
     """
     largest = [_largest(measure) for measure in measures]
     smallest = floor * (largest[0] or 1.0)
-    low, high = math.log10(smallest), math.log10(max(largest) + smallest)
+    low = math.log10(smallest)
+    high = math.log10(max(largest) + smallest)
+
+    # bumps are a fixed share of the range
     half = max(high - low, _SHORTEST) / 2 * (1 + 2 * margin)
     width = 2 / ((steps - 1) * math.sqrt(8 * math.log(kappa))) * half
 
@@ -265,11 +313,16 @@ def common_log_grid(
     reach = max(half, (high - low) / 2 + _TAIL * width)
     centre = (low + high) / 2
     centres = torch.linspace(
-        centre - reach, centre + reach, points, device="cpu", dtype=torch.float64
+        centre - reach,
+        centre + reach,
+        points,
+        device="cpu",
+        dtype=torch.float64,
     )
     return LogGrid(centres, smallest, width)
 
 
 def _largest(measure: Quadrature) -> float:
     """The largest absolute value of a node."""
-    return max(float(nodes.abs().max()) for nodes in measure.nodes)
+    sizes = [nodes.abs().max() for nodes in measure.nodes]
+    return max(float(size) for size in sizes)

@@ -1,0 +1,363 @@
+"""Gram matrices of a network's gradients, layer by layer and block of rows by block of rows.
+
+Layers that see samples one by one go by their inputs and errors (`layer_features`). All other
+parameters have their gradients taken sample by sample (`sample_gradients`): those of layers whose
+first axis is not the sample, of norms, embeddings, attention, recurrent cells.
+
+What features and gradients take beside the matrices is bounded by a budget in bytes. Blocks follow
+from it and from the network, never from what happens to be free.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+from penchant_numerics.gauss_newton import batch_size
+from penchant_numerics.layer_features import Rows, TangentFeatures
+from penchant_numerics.layer_grams import (
+    Feature,
+    LayerSize,
+    add_gram,
+    put_features,
+    room_for,
+    smaller_form,
+)
+from penchant_numerics.layer_uses import layer_uses
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.sample_gradients import floating_inputs, sample_gradients
+from torch import Tensor, nn
+
+_CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
+KEPT_SHARE = 2  # a half of the memory keeps the features of blocks for the next row of blocks
+_FORMED = 8  # an eighth holds gradients that are formed for one product
+_PASSED = 16  # a sixteenth holds the features of one pass; passing makes copies of them
+
+Features = dict[str, Feature]
+
+
+def memory_budget(device: torch.device) -> int:
+    """Bytes that features may take, by device type: 2 GiB on a CPU, 8 GiB on a GPU."""
+    if device.type == "cpu":
+        return 2**31
+    return 2**33
+
+
+def gram_matrices(
+    network: nn.Module,
+    inputs: Tensor,
+    other: Tensor | None,
+    *,
+    whole: bool,
+    parameters: str | Sequence[str] | None,
+    batch: int | None,
+    memory: int | None,
+) -> dict[str, Tensor]:
+    """Gram matrices of layers, or their sum, block of rows by block of rows.
+
+    Args:
+        network: A network with outputs (samples, C), in evaluation mode.
+        inputs: Samples (n, ...).
+        other: Other samples (m, ...) for rectangular matrices.
+        whole: Whether it is the sum over layers, under an empty name.
+        parameters: Names or patterns of parameters; all by default.
+        batch: Samples a block.
+        memory: Bytes that features may take beside the matrices.
+
+    Returns:
+        Matrices (n C, m C) by layer.
+    """
+    outputs = Outputs(network, parameters)
+    dtype = outputs.layout.dtype
+    budget = memory_budget(inputs.device) if memory is None else memory
+    with floating_inputs(network, inputs, dtype) as left:
+        layers = KernelLayers(outputs, left)
+        layers.warn()
+        rows = FeatureBlocks(layers, left, batch=batch, memory=budget)
+        columns = rows
+        if other is not None:
+            columns = FeatureBlocks(layers, other.to(dtype), batch=batch, memory=budget)
+        found = GramSum(rows, columns, whole=whole, chunk_bytes=budget // _FORMED)
+        found.fill()
+    return found.totals
+
+
+class KernelLayers:
+    """Features of a network's layers on a batch, whatever the layers are.
+
+    Args:
+        outputs: The network as a function of the parameters that count.
+        inputs: Some samples, on which layers are tried.
+    """
+
+    def __init__(self, outputs: Outputs, inputs: Tensor) -> None:
+        self.outputs = outputs
+        self._sample = inputs[:_CHECKED]
+        self._uses = layer_uses(outputs, self._sample)
+        with torch.no_grad():
+            made = outputs(outputs.values, inputs[:1])
+        self.classes = made.shape[1]
+
+        # layers that do not see samples one by one
+        self.foreign = []
+        for name, use in self._uses.items():
+            if not use.sample_first:
+                self.foreign.append(name)
+        names = outputs.layout.names
+        self._divide([name for name in names if _module_of(name) in self.foreign])
+
+    def _divide(self, dense: list[str]) -> None:
+        """Some parameters go by gradients of samples, the others as their layers allow."""
+        network = self.outputs.network
+        others = [name for name in self.outputs.layout.names if name not in dense]
+        self._dense = None
+        if dense:
+            self._dense = Outputs(network, dense)
+        self._layered = None
+        if others:
+            self._layered = TangentFeatures(network, self._sample, parameters=others)
+
+    @property
+    def factored(self) -> tuple[str, ...]:
+        """Layers that go by their inputs and errors."""
+        if self._layered is None:
+            return ()
+        return self._layered.layers
+
+    def routes(self) -> dict[str, str]:
+        """The route of every layer, and why where it is not that of other linear layers."""
+        found = {}
+        for name in self.outputs.layout.names:
+            layer = _module_of(name)
+            found[layer] = "gradients of samples"
+            if layer in self.factored:
+                found[layer] = "inputs and errors"
+            elif layer in self.foreign:
+                found[layer] += ", because its first axis is not the sample"
+        return found
+
+    def warn(self) -> None:
+        """Say which linear layers cannot go by their inputs and errors."""
+        if self.foreign:
+            names = ", ".join(self.foreign)
+            warnings.warn(
+                f"gradients of {names} are taken sample by sample, which takes longer: "
+                "the first axis of these layers is not the sample",
+                stacklevel=4,
+            )
+
+    def __call__(self, inputs: Tensor) -> Features:
+        """Features by layer."""
+        found: Features = {}
+        if self._layered is not None:
+            found |= self._by_layers(inputs)
+        # asked afterwards, because layers may have handed parameters over
+        if self._dense is not None:
+            gradients = sample_gradients(self._dense, inputs)
+            found |= _by_module(gradients)
+        return found
+
+    def _by_layers(self, inputs: Tensor) -> Features:
+        """Features as layers allow them; what cannot be vectorised is handed over."""
+        try:
+            return self._layered(inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            # something cannot be vectorised over samples: these parameters go densely from now on
+            others = list(self._layered.others)
+            if not others:
+                raise
+            dense = [] if self._dense is None else list(self._dense.layout.names)
+            self._divide([*dense, *others])
+            return {} if self._layered is None else self._layered(inputs)
+
+    def bytes_of_a_sample(self) -> tuple[int, int]:
+        """Bytes of one sample's features as they come, and in the form that is kept."""
+        raw = kept = 0
+        # parameters that have a gradient an output
+        layout = self.outputs.layout
+        for name, size in zip(layout.names, layout.sizes):
+            if _module_of(name) not in self.factored:
+                raw += size * self.classes
+                kept += size * self.classes
+
+        # and layers that have inputs and errors
+        for name in self.factored:
+            use = self._uses[name]
+            size = LayerSize(
+                positions=use.positions,
+                width=use.width,
+                units=use.units,
+                outputs=self.classes,
+            )
+            raw += size.factors
+            kept += size.kept
+        number = torch.finfo(layout.dtype).bits // 8
+        return raw * number, kept * number
+
+
+def _module_of(name: str) -> str:
+    """The module that holds a parameter."""
+    return name.rpartition(".")[0]
+
+
+def _by_module(gradients: dict[str, Tensor]) -> dict[str, Rows]:
+    """Gradients (n, C, *shape) as rows of the modules that hold their parameters."""
+    grouped: dict[str, list[Tensor]] = {}
+    for name, value in gradients.items():
+        # a scalar parameter has nothing to flatten
+        flat = value.flatten(2) if value.dim() > 2 else value[..., None]
+        module = _module_of(name)
+        grouped.setdefault(module, []).append(flat)
+
+    found = {}
+    for module, values in grouped.items():
+        found[module] = Rows(torch.cat(values, dim=2))
+    return found
+
+
+class FeatureBlocks:
+    """Features of samples, block by block; blocks are kept while they fit.
+
+    Args:
+        layers: What gives features of a batch.
+        inputs: The samples.
+        batch: Samples a block at most; the device decides by default.
+        memory: Bytes that features may take.
+    """
+
+    def __init__(
+        self, layers: KernelLayers, inputs: Tensor, *, batch: int | None, memory: int
+    ) -> None:
+        self.layers = layers
+        self.inputs = inputs
+        self._room = memory // KEPT_SHARE
+        self._kept: dict[int, Features] = {}
+
+        # all samples in one block if they fit; else a block on the left and one on the right
+        raw, kept = layers.bytes_of_a_sample()
+        fitting = self._room // kept
+        largest = fitting if fitting >= len(inputs) else fitting // 2
+        wanted = batch or batch_size(inputs.device)
+        self.size = max(1, min(wanted, largest))
+
+        # passes may have to be smaller, because features are larger when they come
+        passing = memory // _PASSED // raw
+        self.passed = max(1, min(self.size, passing))
+
+    def starts(self, first: int = 0) -> range:
+        """The first samples of the blocks from that sample on."""
+        return range(first, len(self.inputs), self.size)
+
+    def at(self, start: int) -> Features:
+        """The features of the block that starts there."""
+        if start in self._kept:
+            return self._kept[start]
+        end = start + self.size
+        made = self._made(self.inputs[start:end])
+
+        # kept while there is room
+        size = sum(each.bytes for each in made.values())
+        if size <= self._room:
+            self._kept[start] = made
+            self._room -= size
+        return made
+
+    def _made(self, inputs: Tensor) -> Features:
+        """Features of a block, from passes that are small enough."""
+        if len(inputs) <= self.passed:
+            return _small_forms(self.layers(inputs))
+        found: Features = {}
+        count = len(inputs)
+        for start in range(0, count, self.passed):
+            end = start + self.passed
+            passed = _small_forms(self.layers(inputs[start:end]))
+            # room for all is made once, so that parts need not be joined
+            for layer, feature in passed.items():
+                if layer not in found:
+                    found[layer] = room_for(feature, count)
+                put_features(found[layer], start, feature)
+        return found
+
+
+def _small_forms(features: Features) -> Features:
+    """Each feature in the form in which it is kept."""
+    found = {}
+    for layer, feature in features.items():
+        found[layer] = smaller_form(feature)
+    return found
+
+
+class GramSum:
+    """Gram matrices under construction, one a layer or one for all.
+
+    Args:
+        rows: Blocks of the samples of rows.
+        columns: Those of columns; the same object where the matrices are symmetric.
+        whole: Whether layers are added up.
+        chunk_bytes: Gradients that may be formed at once.
+    """
+
+    def __init__(
+        self, rows: FeatureBlocks, columns: FeatureBlocks, *, whole: bool, chunk_bytes: int
+    ) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.whole = whole
+        self.chunk_bytes = chunk_bytes
+        self.classes = rows.layers.classes
+        self.totals: dict[str, Tensor] = {}
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the kernel is that of samples with themselves."""
+        return self.rows is self.columns
+
+    def fill(self) -> None:
+        """Add the products of all pairs of blocks."""
+        for start in self.rows.starts():
+            mine = self.rows.at(start)
+            # of a symmetric kernel only what is on and above the diagonal
+            first = start if self.symmetric else 0
+            for begin in self.columns.starts(first):
+                same = self.symmetric and begin == start
+                theirs = mine if same else self.columns.at(begin)
+                self._add(start, mine, begin, theirs)
+        if self.symmetric:
+            self._mirror()
+
+    def _add(self, start: int, mine: Features, begin: int, theirs: Features) -> None:
+        """Add the products of two blocks that start at these samples."""
+        rows = self._part(start, self.rows.size)
+        columns = self._part(begin, self.columns.size)
+        for layer, left in mine.items():
+            total = self._total("" if self.whole else layer)
+            block = total[rows, columns]
+            add_gram(block, left, theirs[layer], chunk_bytes=self.chunk_bytes)
+
+    def _part(self, start: int, size: int) -> slice:
+        """The rows of a block of samples."""
+        end = start + size
+        return slice(start * self.classes, end * self.classes)
+
+    def _total(self, name: str) -> Tensor:
+        """The matrix under a name; zeros at first."""
+        if name not in self.totals:
+            self.totals[name] = torch.zeros(
+                len(self.rows.inputs) * self.classes,
+                len(self.columns.inputs) * self.classes,
+                device=self.rows.inputs.device,
+                dtype=self.rows.layers.outputs.layout.dtype,
+            )
+        return self.totals[name]
+
+    def _mirror(self) -> None:
+        """Fill the blocks below the diagonal."""
+        step = self.rows.size * self.classes
+        for total in self.totals.values():
+            for start in range(0, len(total), step):
+                end = start + step
+                beside = total[start:end, end:]
+                total[end:, start:end] = beside.T

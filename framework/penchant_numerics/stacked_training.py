@@ -1,0 +1,404 @@
+"""Trains several networks of one architecture as one network of stacked parameters.
+
+All networks share every forward and backward pass (`torch.vmap`), and make the steps that `Trainer`
+makes for each: its own order of samples, its own running statistics of batch-norm, a gradient
+clipped by its own norm, an end at its own loss. Adam and SGD act on every number by itself, so that
+one optimiser step is one step of every network.
+
+Adam divides a gradient by its own size. Where a gradient is zero but for rounding (a bias in front
+of a batch-norm), it follows the rounding, and so stacked and single trainings differ there by more
+than rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.ensembles import Ensemble, State, state_of
+from penchant_numerics.trainer import Recipe, _mixed, decay, loss_function, make_optimizer
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+CHUNK = 1024  # inputs a forward pass
+_TINY = 1e-6  # keeps a gradient of zero from being divided by, as `clip_grad_norm_` does
+
+
+class Stacked:
+    """Networks with parameters stacked along a first axis, trained by one optimiser.
+
+    A network that has reached its end leaves the stack.
+
+    Args:
+        networks: The networks; they stay as they are.
+        samples: What each is trained on, as many samples for each.
+        recipe: How all are trained.
+        seeds: What the order of samples of each comes from.
+        limit: Every parameter is clamped to [-limit, limit] after every step; None leaves them.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        samples: Sequence[Samples],
+        recipe: Recipe,
+        *,
+        seeds: Sequence[int],
+        limit: float | None = None,
+    ) -> None:
+        obstacle = stacking_obstacle(networks, samples, recipe)
+        if obstacle is not None:
+            raise ValueError(f"these networks cannot be trained as one stack: {obstacle}")
+        self.recipe = recipe
+        self.limit = limit
+        self.module = copy.deepcopy(networks[0])
+        self.loss = loss_function(recipe.loss)
+        self._data = _Batches(samples, seeds, recipe)
+
+        # one tensor of all networks for each parameter and buffer; some are trained
+        self._state = stack_networks(networks).state
+        self._trained = []
+        for name, parameter in self.module.named_parameters():
+            if parameter.requires_grad:
+                self._trained.append(name)
+        self._active = list(range(len(networks)))
+        self._ended: dict[int, State] = {}
+        self.steps = [0] * len(networks)
+        self._start_optimizer()
+
+        # how far it goes, and how far it is
+        self.total = recipe.total_steps(self._data.count)
+        self.epoch_length = recipe.steps_per_epoch(self._data.count)
+        self.step = 0
+        self._last_losses = self._data.inputs.new_zeros(len(networks))
+        self._epoch_losses = self._last_losses.double()
+
+    def _start_optimizer(self) -> None:
+        """Make what is trained a leaf of the graph, and an optimiser of it."""
+        for name in self._trained:
+            value = self._state[name].detach().clone()
+            self._state[name] = value.requires_grad_()
+        parameters = _Parameters(self._parameters())
+        self._optimizer = make_optimizer(parameters, self.recipe)
+
+    def _parameters(self) -> list[Tensor]:
+        """What is trained, stacked."""
+        return [self._state[name] for name in self._trained]
+
+    def run(self, until: int | None = None) -> None:
+        """Train every network to this step, or to its end."""
+        if until is None:
+            until = self.total
+        last = min(until, self.total)
+        self.module.train()
+        while self.step < last and self._active:
+            self._advance()
+        self.module.eval()
+        # once a run, because asking waits for the device
+        self._check_finite()
+
+    def _advance(self) -> None:
+        """One step of every network that has not ended."""
+        epoch, position = divmod(self.step, self.epoch_length)
+        inputs, labels = self._data.batch(epoch, position, self._active)
+        factor = decay(self.recipe.schedule, self.step, self.total)
+        rate = self.recipe.learning_rate * factor
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+
+        # the loss of one network does not depend on another's parameters
+        self._optimizer.zero_grad(set_to_none=True)
+        losses = self._losses(inputs, labels)
+        losses.sum().backward()
+        self._last_losses = losses.detach()
+        if self.recipe.clip is not None:
+            clip_each(self._parameters(), self.recipe.clip)
+        self._optimizer.step()
+        clamp(self._parameters(), self.limit)
+
+        # count
+        self.step += 1
+        for number in self._active:
+            self.steps[number] = self.step
+        if self.recipe.until_loss is not None:
+            self._end_of_step(labels.shape[1], position)
+
+    def _losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Mean losses (networks,) on batches (networks, samples, ...)."""
+
+        def loss(state: State, own_inputs: Tensor, own_labels: Tensor) -> Tensor:
+            outputs = functional_call(self.module, state, (own_inputs,))
+            return self.loss(outputs, own_labels)
+
+        return torch.vmap(loss)(self._state, inputs, labels)
+
+    def _end_of_step(self, count: int, position: int) -> None:
+        """Networks whose mean loss of an epoch is small enough have come to their end."""
+        self._epoch_losses += self._last_losses.double() * count / self._data.count
+        if position < self.epoch_length - 1:
+            return
+        # the mean loss of an epoch is known at its end
+        small_enough = self._epoch_losses < self.recipe.until_loss
+        ended = small_enough.tolist()
+        if any(ended):
+            self._leave(ended)
+        self._epoch_losses = torch.zeros_like(self._epoch_losses)
+
+    def _leave(self, ended: list[bool]) -> None:
+        """Put networks aside that have ended; the others go on in a smaller stack."""
+        staying = []
+        for place, end in enumerate(ended):
+            if end:
+                number = self._active[place]
+                self._ended[number] = _slice_of(self._state, place)
+            else:
+                staying.append(place)
+
+        # what the optimiser remembers of those that stay
+        remembered = {}
+        for name in self._trained:
+            memory = self._optimizer.state[self._state[name]]
+            remembered[name] = _stacked_parts(memory, staying)
+
+        # a stack of these, and an optimiser that goes on from there
+        self._active = [self._active[place] for place in staying]
+        self._epoch_losses = self._epoch_losses[staying]
+        self._last_losses = self._last_losses[staying]
+        for name, tensor in self._state.items():
+            self._state[name] = tensor[staying]
+        self._start_optimizer()
+        for name, memory in remembered.items():
+            self._optimizer.state[self._state[name]] = memory
+
+    @torch.no_grad()
+    def _check_finite(self) -> None:
+        """Refuse networks whose last loss, or a parameter, is not finite."""
+        finite = torch.isfinite(self._last_losses)
+        for tensor in self._parameters():
+            numbers = torch.isfinite(tensor).flatten(1)
+            finite &= numbers.all(1)
+        judged = zip(self._active, finite.tolist())
+        diverged = [number for number, good in judged if not good]
+        if diverged:
+            raise FloatingPointError(
+                f"training diverged before step {self.step}, networks {diverged}; "
+                f"try a smaller learning rate than {self.recipe.learning_rate}"
+            )
+
+    def ensemble(self) -> Ensemble:
+        """Copies of the networks as they are now, stacked, in their order."""
+        # those that have ended, and those that still go on
+        states = dict(self._ended)
+        for place, number in enumerate(self._active):
+            states[number] = _slice_of(self._state, place)
+        ordered = [states[number] for number in range(len(self.steps))]
+        stacked = _stack_states(ordered)
+        return Ensemble(self.module, stacked, "trained")
+
+    @torch.no_grad()
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """Outputs (networks, points, outputs) at these inputs."""
+
+        def made(network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+            """What one network makes of the points."""
+            return network(points)
+
+        ensemble = self.ensemble()
+        parts = []
+        for part in inputs.split(CHUNK):
+            parts.append(ensemble.map(made, part))
+        return torch.cat(parts, dim=1)
+
+    def networks(self) -> list[nn.Module]:
+        """Copies of the networks as they are now."""
+        ensemble = self.ensemble()
+        copies = []
+        for number in range(len(ensemble)):
+            network = copy.deepcopy(self.module)
+            # the state shares memory with the copy
+            own = state_of(network)
+            for name, tensor in ensemble.state.items():
+                own[name].copy_(tensor[number])
+            copies.append(network)
+        return copies
+
+    def weights(self) -> dict[str, Tensor]:
+        """Stacked parameters with at least two axes, by name."""
+        return stacked_weights(self.ensemble())
+
+
+class _Parameters(nn.Module):
+    """Tensors as what an optimiser is made for."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        super().__init__()
+        # in a list, so that the module does not take them for its own
+        self._tensors = list(tensors)
+
+    def parameters(self, recurse: bool = True) -> Iterable[Tensor]:
+        """The tensors."""
+        return iter(self._tensors)
+
+
+class _Batches:
+    """Samples of all networks, and each network's batches in its own order."""
+
+    def __init__(self, samples: Sequence[Samples], seeds: Sequence[int], recipe: Recipe) -> None:
+        if len(seeds) != len(samples):
+            raise ValueError(f"expected a seed a network, found {len(seeds)} for {len(samples)}")
+        self.seeds = list(seeds)
+        self.size = recipe.batch
+
+        # (networks, samples, ...)
+        inputs = [part.inputs for part in samples]
+        labels = [part.labels for part in samples]
+        self.inputs = _stack_or_expand(inputs)
+        self.labels = _stack_or_expand(labels)
+        self.count = self.inputs.shape[1]
+        self._epoch: int | None = None
+        self._orders: Tensor | None = None
+
+    def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
+        """Inputs and labels (networks, samples, ...) of a step, for some networks."""
+        chosen = torch.tensor(active, device=self.inputs.device)
+        if self.size == 0 and len(active) == len(self.seeds):
+            return self.inputs, self.labels
+        if self.size == 0:
+            return self.inputs[chosen], self.labels[chosen]
+
+        # each network has an order of its own
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._orders = self._shuffled(epoch)
+        first = position * self.size
+        last = first + self.size
+        rows = self._orders[chosen, first:last]
+        networks = chosen[:, None]
+        return self.inputs[networks, rows], self.labels[networks, rows]
+
+    def _shuffled(self, epoch: int) -> Tensor:
+        """The order (networks, samples) of an epoch: each network's is that of its `Trainer`."""
+        orders = []
+        for seed in self.seeds:
+            generator = torch.Generator(device="cpu")
+            generator.manual_seed(_mixed(seed, epoch))
+            orders.append(torch.randperm(self.count, generator=generator, device="cpu"))
+        return torch.stack(orders).to(self.inputs.device)
+
+
+def stacking_obstacle(
+    networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Recipe
+) -> str | None:
+    """Why networks cannot share their passes, or None where they can.
+
+    Args:
+        networks: The networks.
+        samples: What each is trained on.
+        recipe: How they are trained.
+
+    Returns:
+        The first reason found.
+    """
+    counts = sorted({len(part.inputs) for part in samples})
+    if len(counts) > 1:
+        return f"they have different numbers of samples, {counts[0]} to {counts[-1]}"
+    return layer_obstacle(networks[0])
+
+
+def layer_obstacle(network: nn.Module) -> str | None:
+    """Why a layer keeps networks of this kind from sharing their passes, or None.
+
+    >>> layer_obstacle(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
+    "layer '1' (Dropout) draws random numbers"
+    """
+    for name, module in network.named_modules():
+        layer = f"layer {name!r} ({type(module).__name__})"
+        if isinstance(module, _DropoutNd) and module.p > 0:
+            return f"{layer} draws random numbers"
+        if isinstance(module, nn.RReLU):
+            return f"{layer} draws random numbers"
+        if isinstance(module, _BatchNorm) and module.momentum is None:
+            return f"{layer} counts its batches"
+    return None
+
+
+def stack_networks(networks: Sequence[nn.Module]) -> Ensemble:
+    """Networks of one architecture as an ensemble; parameters and buffers are copied."""
+    states = [state_of(network) for network in networks]
+    return Ensemble(networks[0], _stack_states(states), "trained")
+
+
+@torch.no_grad()
+def clamp(parameters: Iterable[Tensor], limit: float | None) -> None:
+    """Clamp all parameters to [-limit, limit], in place; None leaves them as they are."""
+    if limit is not None:
+        for parameter in parameters:
+            parameter.clamp_(-limit, limit)
+
+
+@torch.no_grad()
+def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
+    """Scale the gradients of stacked parameters (networks, ...) to a norm of at most `largest`.
+
+    The norm is that of each network over all its parameters, as `clip_grad_norm_` has it for one.
+    """
+    norms = []
+    for each in parameters:
+        flat = each.grad.flatten(1)
+        norms.append(torch.linalg.vector_norm(flat, dim=1))
+    total = torch.linalg.vector_norm(torch.stack(norms), dim=0)  # (networks,)
+
+    # small gradients stay as they are
+    factors = largest / (total + _TINY)
+    factors = factors.clamp(max=1.0)
+    for each in parameters:
+        others = [1] * (each.ndim - 1)
+        each.grad.mul_(factors.view(-1, *others))
+
+
+def stacked_weights(ensemble: Ensemble) -> dict[str, Tensor]:
+    """Stacked parameters with at least two axes."""
+    found = {}
+    for name, value in ensemble.module.named_parameters():
+        if value.ndim > 1:
+            found[name] = ensemble.state[name]
+    return found
+
+
+def _slice_of(state: State, place: int) -> State:
+    """A copy of one network's part of a stacked state."""
+    part = {}
+    for name, tensor in state.items():
+        part[name] = tensor[place].detach().clone()
+    return part
+
+
+def _stacked_parts(memory: Mapping[str, Any], places: list[int]) -> dict[str, Any]:
+    """The parts of what an optimiser remembers: moments are stacked, counters are not."""
+    kept = {}
+    for key, value in memory.items():
+        stacked = isinstance(value, Tensor) and value.ndim > 0
+        kept[key] = value[places] if stacked else value
+    return kept
+
+
+def _stack_states(states: Sequence[State]) -> State:
+    """States along a new first axis."""
+    stacked = {}
+    for name in states[0]:
+        stacked[name] = torch.stack([state[name] for state in states])
+    return stacked
+
+
+def _stack_or_expand(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors along a new first axis; one that all share is not copied."""
+    first = tensors[0]
+    shared = all(tensor is first for tensor in tensors)
+    if shared:
+        return first.expand(len(tensors), *first.shape)
+    return torch.stack(list(tensors))
