@@ -1,11 +1,8 @@
 """Bounds of the cumulative mass against exact spectra, and the share of negative eigenvalues."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
-import doctest
-
 import pytest
 import torch
-from penchant_numerics import cumulative_mass
 from penchant_numerics.cumulative_mass import cumulative_bounds, mass_below, resolution_of
 from penchant_numerics.eigenpairs import leading_pairs
 from penchant_numerics.lanczos import random_starts
@@ -31,10 +28,6 @@ SPECTRA = {
     "null space": torch.cat([normal(60, seed=1), torch.zeros(140, dtype=torch.float64)]),
     "two clusters": torch.cat([normal(100, seed=2) / 50 - 3, normal(100, seed=3) / 50 + 3]),
 }
-
-
-def test_docstring_examples_of_cumulative_mass_run():
-    assert doctest.testmod(cumulative_mass).failed == 0
 
 
 @pytest.mark.parametrize("steps", [2, 7, 25])

@@ -1,6 +1,5 @@
 """Centring, alignment and eigenfunctions of kernels, against features and brute force."""
 
-import doctest
 import itertools
 
 import pytest
@@ -34,10 +33,6 @@ def centred(phi, around, centring):
 
 def close(found, expected):
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
-
-
-def test_docstring_examples_of_kernel_alignment_run():
-    assert doctest.testmod(kernel_alignment).failed == 0
 
 
 @pytest.mark.parametrize("centring", CENTRINGS)

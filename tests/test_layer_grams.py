@@ -1,10 +1,7 @@
 """Inner products of a layer's gradients: every route against the gradients themselves."""
 
-import doctest
-
 import pytest
 import torch
-from penchant_numerics import layer_grams
 from penchant_numerics.layer_features import Factored, Rows
 from penchant_numerics.layer_grams import (
     LayerSize,
@@ -37,10 +34,6 @@ def gradients(feature):
     if feature.bias:
         parts.append(feature.errors.sum(2))
     return torch.cat(parts, dim=2).flatten(0, 1)
-
-
-def test_docstring_examples_of_layer_grams_run():
-    assert doctest.testmod(layer_grams).failed == 0
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,7 +1,5 @@
 """How layers are used: is the first axis the sample, at how many positions."""
 
-import doctest
-
 import torch
 from penchant_numerics import layer_uses
 from penchant_numerics.linearisation import Outputs
@@ -22,10 +20,6 @@ class Mixed(nn.Module):
         x = self.again(self.again(x))
         x = self.folded(x.reshape(-1, 4)).reshape(len(x), 9, 3)
         return self.head(x.mean(1) + self.constant(self.start))
-
-
-def test_docstring_examples_of_layer_uses_run():
-    assert doctest.testmod(layer_uses).failed == 0
 
 
 def test_positions_widths_and_first_axes_are_those_of_the_pass():

@@ -1,15 +1,8 @@
 """Live bytes: what a computation holds, and held at most."""
 
-import doctest
-
 import torch
-from penchant_numerics import live_bytes
 from penchant_numerics.live_bytes import LiveBytes
 from torch import nn
-
-
-def test_docstring_examples_of_live_bytes_run():
-    assert doctest.testmod(live_bytes).failed == 0
 
 
 def test_what_autograd_keeps_is_counted_and_goes_with_the_graph():

@@ -1,27 +1,12 @@
-"""Operators: their algebra, knockouts, traces and the bridge to SciPy, against dense matrices."""
+"""Operators: their algebra, traces and the bridge to SciPy, against dense matrices."""
 # ruff: noqa: T201 (the numbers are shown with -s)
-
-import doctest
-import importlib
 
 import numpy as np
 import pytest
 import torch
 from penchant_numerics import operators
-from penchant_numerics.knockouts import (
-    ProjectionKnockout,
-    deflate,
-    knock_out_matrix,
-    range_basis,
-    subtraction_knockout,
-)
 from penchant_numerics.operators import Dense, LowRank, Operator, Restricted, Sum, from_scipy
 from scipy.sparse.linalg import LinearOperator, eigsh
-
-MODULES = (
-    "data class_means determinism gauss_newton hessian tangent_kernels knockouts lanczos layer_features linearisation operators parameters "
-    "spectral_density eigenpairs tape"
-)
 
 
 def generator(seed=0):
@@ -39,12 +24,6 @@ def symmetric(size=9, seed=0):
 
 def close(found, expected, tolerance=1e-12):
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("name", MODULES.split())
-def test_examples_in_docstrings_run(name):
-    module = importlib.import_module(f"penchant_numerics.{name}")
-    assert doctest.testmod(module, optionflags=doctest.IGNORE_EXCEPTION_DETAIL).failed == 0
 
 
 def test_sums_scaling_and_low_rank_are_those_of_matrices():
@@ -85,44 +64,6 @@ def test_restriction_is_the_principal_block():
     close(Restricted(Dense(A), slice(2, 5)).dense(), A[2:5, 2:5])
     factor = Restricted(LowRank(V), chosen).factor()
     close(factor.apply(torch.eye(2, device="cpu", dtype=torch.float64)).T, V[chosen])
-
-
-def test_factors_have_the_non_zero_spectrum_in_sample_space():
-    V, W, B = random(9, 3, seed=1), random(9, 2, seed=2), random(9, 2, seed=3)
-    operator = ProjectionKnockout(2 * LowRank(V) + LowRank(W), B)
-    gram = operator.factor().gram()
-    assert gram.size == 5
-    close(torch.linalg.eigvalsh(gram.dense()), torch.linalg.eigvalsh(operator.dense())[-5:])
-    assert (LowRank(V) - LowRank(W)).factor() is None
-
-
-def test_projection_knockout_equals_the_pseudo_inverse_formula():
-    A, V = symmetric(), random(9, 3, seed=1)
-    V = torch.cat([V, V[:, :1] + V[:, 1:2]], dim=1)  # dependent columns do not matter
-    B = V @ V.T
-    P = torch.eye(9, device="cpu", dtype=torch.float64) - B @ torch.linalg.pinv(B, rtol=1e-10)
-    knockout = ProjectionKnockout(Dense(A), V)
-    close(knockout.dense(), P @ A @ P)
-    assert knockout.rank == 3
-    close(subtraction_knockout(Dense(A), V).dense(), A - B)
-
-
-def test_rectangular_knockout_takes_both_sides():
-    A, B = random(7, 5), random(7, 2, seed=1) @ random(2, 5, seed=2)
-    inverse = torch.linalg.pinv(B, rtol=1e-10)
-    eye = [torch.eye(size, device="cpu", dtype=torch.float64) for size in (7, 5)]
-    close(knock_out_matrix(A, B), (eye[0] - B @ inverse) @ A @ (eye[1] - inverse @ B))
-    assert range_basis(torch.zeros(4, 2, device="cpu")).shape == (4, 0)
-
-
-def test_deflation_moves_pairs_to_zero_and_leaves_the_others():
-    A = symmetric()
-    values, vectors = torch.linalg.eigh(A)
-    left = torch.linalg.eigvalsh(deflate(Dense(A), values[-2:], vectors[:, -2:]).dense())
-    expected = (
-        torch.cat([values[:-2], torch.zeros(2, device="cpu", dtype=torch.float64)]).sort().values
-    )
-    close(left, expected)
 
 
 def test_hutchinson_is_within_its_standard_error():

@@ -38,10 +38,10 @@ class Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed, self.block = (
-            nn.Linear(2, 4),
-            nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu"),
+            nn.Linear(2, 3),
+            nn.TransformerEncoderLayer(3, 1, 3, batch_first=True, activation="gelu"),
         )
-        self.head = nn.Linear(4, CLASSES)
+        self.head = nn.Linear(3, CLASSES)
 
     def forward(self, x):
         return self.head(self.block(self.embed(x)).mean(1))
@@ -65,7 +65,7 @@ class Recurrent(nn.Module):
 NETWORKS = {
     "mlp": mlp,
     "convolutions": convolutions,
-    "attention": lambda: (Attention(), (6, 2)),
+    "attention": lambda: (Attention(), (4, 2)),
     "recurrent": lambda: (Recurrent(), (5,)),
 }
 

@@ -1,10 +1,7 @@
 """Parameters: chosen by name, laid out in a row, and watched for changes."""
 
-import doctest
-
 import pytest
 import torch
-from penchant_numerics import parameters
 from penchant_numerics.parameters import Layout, Unchanged, select, trainable_names
 from torch import nn
 
@@ -16,10 +13,6 @@ def normal(*shape, seed=0):
 
 def network():
     return nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)))
-
-
-def test_docstring_examples_of_parameters_run():
-    assert doctest.testmod(parameters).failed == 0
 
 
 def test_parameters_are_chosen_by_name_layer_and_wildcard():

@@ -1,7 +1,5 @@
 """Gradients sample by sample: vectorised, one by one, and on tokens."""
 
-import doctest
-
 import pytest
 import torch
 from penchant_numerics import sample_gradients
@@ -18,10 +16,6 @@ def network():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
-
-
-def test_docstring_examples_of_sample_gradients_run():
-    assert doctest.testmod(sample_gradients).failed == 0
 
 
 def test_both_routes_give_the_gradients_of_single_samples():

@@ -1,12 +1,10 @@
 """Networks trained side by side: a stack makes the steps of `Trainer`, network by network."""
 
-import doctest
 from dataclasses import dataclass
 
 import pytest
 import torch
 from penchant_numerics import side_by_side as side
-from penchant_numerics import stacked_training
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -74,11 +72,6 @@ def assert_same(single, stacked):
         for name, value in one.state_dict().items():
             torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-11)
     assert single.steps == stacked.steps
-
-
-def test_docstring_examples_of_side_by_side_run():
-    assert doctest.testmod(side).failed == 0
-    assert doctest.testmod(stacked_training).failed == 0
 
 
 RECIPES = {

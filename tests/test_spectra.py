@@ -1,6 +1,5 @@
 """Gaps, overlaps of subspaces, and log densities of several spectra on one grid."""
 
-import doctest
 import math
 
 import pytest
@@ -24,10 +23,6 @@ def normal(*shape, seed=0):
 
 def orthonormal(size, count, seed=0):
     return torch.linalg.qr(normal(size, count, seed=seed)).Q
-
-
-def test_docstring_examples_of_spectra_run():
-    assert doctest.testmod(spectra).failed == 0
 
 
 def test_the_largest_gap_and_its_margin_are_those_of_all_ratios():

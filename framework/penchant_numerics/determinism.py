@@ -42,9 +42,9 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     global random state is changed.
 
     >>> network = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
-    >>> check_deterministic(network, torch.ones(3, 2, device="cpu"))
+    >>> check_deterministic(network, torch.ones(3, 2, device="cpu"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    penchant_numerics.determinism.NotDeterministicError: module '1' (Dropout) is in training mode
+    penchant_numerics.determinism.NotDeterministicError: module '1' (Dropout) is in training ...
     """
     _check_modes(network)
 
