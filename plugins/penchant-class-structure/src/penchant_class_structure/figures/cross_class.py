@@ -183,7 +183,8 @@ def panels(result: penchant.Result) -> Figure:
         for row, number in enumerate(numbers):
             axes[row, column].set_visible(True)
             _panel(axes[row, column], result, number)
-    figure.supxlabel(_log_label(result), fontsize=9)
+        # under the last one of each column, where the legend leaves room
+        axes[len(numbers) - 1, column].set_xlabel(_log_label(result), fontsize=9)
     figure.supylabel("density", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
