@@ -30,6 +30,7 @@ SMALL = {
     "noise-on-manifold": {"samples": 8, "features": 2, "trainings": 1, "look_every": 1, "encoder_steps": 1, "encoder_width": 4},
     "class-paths": {"images": 2, "adversarials": 1, "pairs": 2, "pivots": 1, "refinements": 1, "bends": 1, "attack_steps": 1},
 }  # fmt: skip
+FOLDERS = {"cifar10": "cifar-10-batches-bin"}
 WITHOUT_STEPS = ("exact-spectrum", "class-paths")
 
 pytestmark = pytest.mark.skipif(not FILES, reason="the examples are not beside this plugin")
@@ -51,7 +52,8 @@ def test_every_preset_has_an_example():
 
 def has_data(raw):
     root = Path(os.environ.get("PENCHANT_DATA", "nowhere"))
-    return all((root / entry["name"]).is_dir() for entry in raw.get("datasets", []))
+    names = [entry["name"] for entry in raw.get("datasets", [])]
+    return all((root / FOLDERS.get(name, name)).is_dir() for name in names)
 
 
 def reduced(raw):
@@ -66,7 +68,13 @@ def reduced(raw):
     return {**raw, "executor": "serial", "figures": False}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def cell(path):
+    # a residual network on the whole test set of its images
+    marks = [pytest.mark.slow] if path.stem == "fig_a_12" else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("path", [cell(path) for path in FILES])
 def test_example_runs_small(path, tmp_path):
     raw = read(path)
     if not has_data(raw):
