@@ -1,8 +1,8 @@
 """Exact Fourier analysis of piecewise linear functions of one variable: ReLU networks on a line.
 
-A chain of linear layers and ReLUs is piecewise linear along a line; its knots follow layer by layer
-from the zeros of the pre-activations. With slopes w_e on pieces P_e and f(a) = f(b) = 0, the
-transform on [a, b] is
+A chain of linear layers and ReLUs is piecewise linear along a line; the zeros of the
+pre-activations give its knots, layer by layer. With slopes w_e on pieces P_e and
+f(a) = f(b) = 0, the transform on [a, b] is
 
     f~(k) = int f(x) e^{-ikx} dx = -i sum_e (w_e / k) 1~_{P_e}(k),
 
