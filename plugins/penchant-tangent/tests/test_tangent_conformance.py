@@ -84,6 +84,15 @@ test_conforms = testing.conformance(
             "directions": 12,
             "step": 0.001,
         },
+        "complexity": {
+            "architecture": "mlp:widths=[4]",
+            "widths": [2, 4],
+            "random_labels": [0.0, 0.5],
+            "trainings": 2,
+            "samples": 10,
+            "look_every": 3,
+            "training": FEW,
+        },
         "capacity": {
             "features": 40,
             "grid_points": 40,

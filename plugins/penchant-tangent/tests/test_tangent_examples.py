@@ -26,6 +26,12 @@ SMALL = {
         "at_steps": [0],
         "training": {"steps": 1},
     },
+    "complexity": {
+        "widths": [2, 3, 4],
+        "trainings": 2,
+        "samples": 4,
+        "training": {"epochs": 1},
+    },
     "supernat": {"trainings": 2, "descent_steps": 4},
     "parameter-directions": {"samples": 4, "directions": 4, "training": {"epochs": 1}},
     "capacity": {"features": 60, "grid_points": 60, "draws": 2, "signs": 4},

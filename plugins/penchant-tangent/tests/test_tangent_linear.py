@@ -78,7 +78,7 @@ def test_the_population_error_is_the_mean_over_new_samples():
 
 def test_gradient_descent_ends_at_the_expected_error_of_least_squares(tmp_path):
     # E |theta|^2 / d = sigma^2 d / (n - d - 1), inverse Wishart
-    options = {"trainings": 200, "inputs": 4, "train": 20, "rate": 1.0, "descent_steps": 400}
+    options = {"trainings": 100, "inputs": 4, "train": 20, "rate": 1.0, "descent_steps": 200}
     context = testing.context("supernat", tmp_path, **options)
     result = run_supernat(context.options, context)
     found = result.quantities["final-error-gradient-descent"]

@@ -10,6 +10,7 @@ Regularization via Neural Feature Alignment", AISTATS 2021; chapter 4 and append
 
 import penchant
 
+from penchant_tangent.declarations.complexity import Complexity
 from penchant_tangent.declarations.eigenfunctions import Disk, TangentEigenfunctions
 from penchant_tangent.declarations.kernels import ParameterDirections, TangentKernel
 from penchant_tangent.declarations.linear import Capacity, SuperNat
@@ -32,4 +33,5 @@ def penchant_probes():
         SuperNat,
         ParameterDirections,
         Capacity,
+        Complexity,
     ]

@@ -1,0 +1,110 @@
+"""Declaration of the probe that compares measures of complexity with the generalisation gap."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+MEASURES = {
+    "complexity": "sum over steps of |update| sqrt(tr K)",
+    "spectral-product": "product of the largest singular values of all weights",
+    "path-norm": "root of the sum over paths of products of squared weights",
+    "fisher-rao": "root of the mean over samples of (w . grad loss)^2",
+    "distance": "distance of the parameters from where they began",
+    "margin": "minus the margin that a tenth of the training samples do not reach",
+}
+
+
+@attrs.frozen
+class Complexity(penchant.Probe):
+    """Do measures of complexity go with the generalisation gap over widths and label noise?
+
+    Networks of each width are trained with each share of random labels. The measure of the thesis
+    is sum_t |delta w_t| sqrt(tr K_t): the length of the path that parameters go, in units of what a
+    step does to the outputs; K_t is the tangent kernel on some training samples, taken anew every
+    `look_every` steps. Beside it stand measures of the final parameters w: the product of spectral
+    norms, the path norm, the Fisher-Rao norm, the distance from the initialisation, and the margin.
+    The gap is training minus test accuracy, on the labels that were trained on and on clean ones.
+
+    Only networks that were trained to the same loss can be compared (`until_loss`): random labels
+    that are not fitted make a short path and no gap. Trainings that end before are warned of.
+
+    Each measure has its rank correlation with the gap over all settings, each setting the mean of
+    its trainings; the null is that of permuted settings.
+
+    Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
+    section 4.2 and figure 6 (thesis: 4.6); Liang et al., "Fisher-Rao Metric, Geometry, and
+    Complexity of Neural Networks", 2019; Neyshabur et al., "Exploring Generalization in Deep
+    Learning", 2017.
+
+    Quick: `-a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100`.
+    """
+
+    name = "complexity"
+    target = "penchant_tangent.probes.complexity:run"
+    figures = "penchant_tangent.figures.complexity:draw"
+    needs = ("architecture", "dataset", "training", "classes")
+    quantities = {
+        **{
+            f"rank-correlation-{name}": f"of the gap with the {about}"
+            for name, about in MEASURES.items()
+        },
+        "gap-largest": "largest mean gap of a setting",
+        "gap-smallest": "smallest mean gap of a setting",
+    }
+    arrays = {
+        "widths": "units of hidden layers",
+        "shares": "shares of random labels",
+        "gap": "training minus test accuracy, (widths, shares)",
+        "train-accuracy": "accuracy on training labels, (widths, shares)",
+        "test-accuracy": "accuracy on test labels, (widths, shares)",
+        "steps": "steps of the training, on average, (widths, shares)",
+        **{name: f"{about}, (widths, shares)" for name, about in MEASURES.items()},
+    }
+    presets = {
+        "quick": {
+            "widths": (8, 32, 128),
+            "random_labels": (0.0, 0.5),
+            "trainings": 2,
+            "samples": 50,
+            "training": {
+                "epochs": 150,
+                "batch": 50,
+                "learning_rate": 0.05,
+                "momentum": 0.9,
+                "until_loss": 0.01,
+            },
+        },
+        "fig-4-6": {
+            "widths": (16, 32, 64, 128, 256, 512, 1024, 2048),
+            "random_labels": (0.0,),
+            "trainings": 5,
+            "training": {
+                "epochs": 500,
+                "batch": 100,
+                "learning_rate": 0.01,
+                "momentum": 0.9,
+                "until_loss": 0.01,
+            },
+        },
+    }
+
+    widths: tuple[int, ...] = penchant.option(
+        (16, 64, 256), "units of hidden layers, or the `width` of an architecture", at_least=1
+    )
+    random_labels: tuple[float, ...] = penchant.option(
+        (0.0,),
+        "shares of training labels drawn anew, uniformly over all classes",
+        at_least=0,
+        at_most=1,
+    )
+    trainings: int = penchant.option(3, "trainings of each setting", at_least=2)
+    samples: int = penchant.option(100, "training samples of the kernel's trace", at_least=2)
+    look_every: int = penchant.option(20, "steps between traces of the kernel", at_least=1)
+
+    def __attrs_post_init__(self) -> None:
+        settings = len(set(self.widths)) * len(set(self.random_labels))
+        if settings < 3:
+            raise penchant.Error(
+                f"a correlation needs 3 or more settings (widths x random_labels), found {settings}"
+            )

@@ -1,0 +1,81 @@
+"""Figures of the probe `complexity`."""
+
+from __future__ import annotations
+
+import numpy as np
+import penchant
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics.pictures import BLUE, GREY, captioned, log_ticks, palette
+
+MEASURES = ("complexity", "spectral-product", "path-norm", "fisher-rao", "distance", "margin")
+
+
+def draw(result: penchant.Result) -> dict[str, Figure]:
+    """Every measure against the gap, and along widths and label noise."""
+    figures = {"correlation": _correlation(result)}
+    axes = {"widths": "hidden units", "shares": "share of random labels"}
+    for axis, label in axes.items():
+        if len(result.arrays[axis]) > 1:
+            figures[axis] = _along(result, axis, label)
+    return figures
+
+
+def _correlation(result: penchant.Result) -> Figure:
+    """A panel a measure, a point a setting."""
+    figure = Figure(figsize=(9, 5.4))
+    panels = figure.subplots(2, 3, sharey=True)
+    gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
+    colours = palette(gaps.shape[1], ordered=True)
+    for panel, name in zip(panels.flat, MEASURES):
+        for place, colour in enumerate(colours):
+            panel.errorbar(
+                result.arrays[name][:, place],
+                gaps[:, place],
+                errors[:, place],
+                result.arrays[f"{name}-stderr"][:, place],
+                fmt="o",
+                color=colour,
+                markersize=4,
+                label=f"{100 * result.arrays['shares'][place]:g} % random labels",
+            )
+        order = result.quantities[f"rank-correlation-{name}"]
+        panel.set_title(f"rank correlation {order.value:.2f} ± {order.stderr:.2f}", fontsize=8)
+        panel.set_xlabel(f"minus {name}" if name == "margin" else name)
+        if name not in ("margin", "distance"):
+            panel.set_xscale("log")
+            log_ticks(panel)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("generalisation gap")
+    panels[0, 0].legend(fontsize=6)
+    found = result.quantities["rank-correlation-complexity"]
+    caption = f"A good measure rises with the gap; the path's complexity: rank correlation {found}."
+    return captioned(figure, caption, title="Measures of complexity and the generalisation gap")
+
+
+def _along(result: penchant.Result, axis: str, label: str) -> Figure:
+    """Measures over their largest value along one axis, the mean over the other (figure 4.6)."""
+    figure = Figure(figsize=(7, 4))
+    panel = figure.subplots()
+    other = 1 if axis == "widths" else 0
+    places = result.arrays[axis]
+    for name, colour in zip(MEASURES[:-1], palette(len(MEASURES) - 1)):
+        _share_of_largest(panel, places, result.arrays[name].mean(other), name, colour)
+    twin = panel.twinx()
+    gaps = result.arrays["gap"].mean(other)
+    twin.plot(places, gaps, "s--", color=GREY, label="gap")
+    twin.set_ylabel("generalisation gap (dashed)", color=GREY)
+    panel.set_xlabel(label)
+    panel.set_ylabel("measure over its largest value")
+    if axis == "widths":
+        panel.set_xscale("log", base=2)
+    panel.legend(fontsize=7)
+    caption = f"Measures and the gap along the {label}; which of them have its shape?"
+    return captioned(figure, caption, title=f"Measures of complexity by {label}")
+
+
+def _share_of_largest(
+    panel: Axes, places: np.ndarray, values: np.ndarray, name: str, colour: str
+) -> None:
+    width = 2.4 if colour == BLUE else 1.2
+    panel.plot(places, values / values.max(), "o-", color=colour, linewidth=width, label=name)

@@ -1,0 +1,178 @@
+"""The probe `complexity`: measures of complexity against the generalisation gap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.data import Samples
+from penchant_numerics.trainer import Trainer, evaluate, outputs
+from torch import Tensor, nn
+
+from penchant_tangent.declarations.complexity import MEASURES, Complexity
+from penchant_tangent.numerics.complexity_measures import (
+    PathLength,
+    fisher_rao,
+    margin,
+    path_norm,
+    spectral_product,
+)
+from penchant_tangent.probes.kernel_samples import drawn
+from penchant_tangent.probes.training_samples import with_random_labels
+
+
+def run(options: Complexity, context: penchant.Context) -> penchant.Result:
+    """Train every setting several times, and compare settings."""
+    _check(context)
+    items = []
+    for width in range(len(options.widths)):
+        for share in range(len(options.random_labels)):
+            items += [[width, share, number] for number in range(options.trainings)]
+    shards = list(context.map(train_and_measure, items))
+
+    # (widths, shares, trainings) by name
+    grid = (len(options.widths), len(options.random_labels), options.trainings)
+    values = {}
+    for name in shards[0]:
+        values[name] = np.array([float(shard[name]) for shard in shards]).reshape(grid)
+    arrays: dict[str, Any] = {
+        "widths": np.array(options.widths),
+        "shares": np.array(options.random_labels),
+    }
+    for name, numbers in values.items():
+        arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=2)
+    tested = statistics.accuracy(values["test-accuracy"], len(context.data.test.labels), axis=2)
+    arrays["test-accuracy"], arrays["test-accuracy-stderr"] = tested
+    # all gaps have the same test samples: others would move them as well
+    sampling = statistics.binomial_stderr(tested[0], len(context.data.test.labels))
+    arrays["gap-stderr"] = np.hypot(arrays["gap-stderr"], sampling)
+    return penchant.Result(
+        _quantities(arrays, options, context),
+        arrays,
+        conventions={
+            "gap": "training accuracy on the labels trained on, minus test accuracy",
+            "complexity": f"tr K on {options.samples} training samples, not centred, every "
+            f"{options.look_every} steps",
+            "path norm": "biases included, as paths that begin at one",
+            "margin": "negative, so that larger is more complex",
+        },
+    )
+
+
+def _check(context: penchant.Context) -> None:
+    """Refuse what cannot be varied or measured."""
+    component = context.architecture.component
+    if not hasattr(component, "widths") and not hasattr(component, "width"):
+        raise penchant.Error(
+            "complexity varies the option `widths` or `width` of an architecture; "
+            f"{component.name!r} has neither"
+        )
+    if context.training.learning_rates:
+        raise penchant.Error("complexity has no sweep of learning rates: give learning_rate")
+    if context.training.loss != "cross-entropy":
+        raise penchant.Error(
+            f"complexity needs training.loss = 'cross-entropy', found {context.training.loss!r}"
+        )
+
+
+def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, float]:
+    """Everything about one training."""
+    options = context.options
+    width, share, number = item
+    chosen = of_width(context.architecture.component, options.widths[width])
+    network = context.scope(architecture=chosen).network(number)
+    train = _noisy(context, options.random_labels[share], number)
+    first = _flat(network)
+
+    # the whole way
+    batch = drawn(train, options.samples, context.generator("samples", number))
+    way = PathLength(network, batch.inputs, look_every=options.look_every)
+    seed = context.generator("training", number).initial_seed()
+    trainer = Trainer(network, train, context.training, seed=seed)
+    trainer.run(observe=way.observe)
+
+    # its end
+    loss, accuracy = evaluate(network, train)
+    _warn_if_unfinished(context, loss)
+    _, tested = evaluate(network, context.data.test)
+    return {
+        "complexity": way.total,
+        "spectral-product": spectral_product(network),
+        "path-norm": path_norm(network.double(), tuple(context.data.shape)),
+        "fisher-rao": fisher_rao(network.to(context.dtype), train),
+        "distance": float((_flat(network) - first).norm()),
+        "margin": -margin(outputs(network, train.inputs), train.labels),
+        "gap": accuracy - tested,
+        "train-accuracy": accuracy,
+        "test-accuracy": tested,
+        "steps": float(trainer.step),
+    }
+
+
+def of_width(component: penchant.Architecture, width: int) -> penchant.Architecture:
+    """The architecture with this many units in every hidden layer, or with this `width`."""
+    if hasattr(component, "widths"):
+        widths = tuple(width for _ in component.widths)
+        return attrs.evolve(component, widths=widths)
+    return attrs.evolve(component, width=width)
+
+
+def _noisy(context: penchant.Context, share: float, number: int) -> Samples:
+    """Training samples with a share of random labels."""
+    train = context.data.train
+    labels = with_random_labels(
+        train.labels,
+        share,
+        classes=context.data.classes,
+        generator=context.generator("random labels", number),
+    )
+    return Samples(train.inputs, labels)
+
+
+def _flat(network: nn.Module) -> Tensor:
+    parts = [parameter.detach().flatten() for parameter in network.parameters()]
+    return torch.cat(parts).clone()
+
+
+def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:
+    """Networks that did not fit their labels cannot be compared with those that did."""
+    wanted = context.training.until_loss
+    if wanted is not None and loss > 2 * wanted:
+        context.warn(
+            f"some trainings ended before their loss was {wanted:g}: give them more epochs"
+        )
+
+
+def _quantities(
+    arrays: dict[str, Any], options: Complexity, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Rank correlations over settings."""
+    gaps = arrays["gap"].ravel()
+    found = {}
+    for name in MEASURES:
+        order = statistics.rank_correlation(
+            arrays[name].ravel(),
+            gaps,
+            generator=context.generator("order", name),
+        )
+        found[f"rank-correlation-{name}"] = penchant.Quantity(
+            order.value,
+            stderr=order.stderr,
+            over="settings",
+            count=order.count,
+            null=0.0,
+            null_spread=order.null_spread,
+        )
+    errors = arrays["gap-stderr"].ravel()
+    for name, place in (("largest", np.argmax(gaps)), ("smallest", np.argmin(gaps))):
+        found[f"gap-{name}"] = penchant.Quantity(
+            gaps[place],
+            stderr=errors[place],
+            over="trainings and test samples",
+            count=options.trainings,
+        )
+    return found
