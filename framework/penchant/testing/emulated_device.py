@@ -329,6 +329,8 @@ def _register() -> None:
     # Its random numbers are the host's, which torch seeds by itself.
     module._is_in_bad_fork = lambda: False
     module.manual_seed_all = module.manual_seed = lambda seed: None
+    module.get_rng_state = lambda device=None: torch.empty(0, device="cpu")
+    module.set_rng_state = lambda state, device=None: None
 
 
 # At once: autograd does not know a device that comes after its first backward pass.
