@@ -66,6 +66,21 @@ def test_training_value_has_an_error_of_its_own_and_says_over_what():
     assert value.null is not None and value.null_spread is None  # of one null there is no spread
 
 
+def test_what_is_said_of_calibration_pairs_is_not_said_of_the_samples():
+    dataset = {"name": "correlated-gaussians", "inputs": 3, "rho": 0.7, "train": 400}
+    found = {}
+    for calibrate in (False, True):
+        found[calibrate] = measure(
+            "mutual-information",
+            dataset=dataset,
+            estimators={"mutual-information": "ksg"},
+            calibrate=calibrate,
+        )
+    assert found[True].warnings == found[False].warnings  # calibration pairs rise otherwise
+    value, bias = found[True].quantities["ksg"], found[True].quantities["ksg-bias"]
+    assert bias.value < 0 and bias.stderr > value.stderr
+
+
 def test_mutual_information_of_a_layer_along_training():
     found = measure(
         "mutual-information",
@@ -174,6 +189,11 @@ def test_a_diffuse_gan_is_called_one_and_full_counts_have_an_error():
     assert found.quantities["modes-gan"].stderr > 0
     assert found.quantities["kl-mine"].stderr is not None
     assert any("only 0." in text and "near a mode" in text for text in found.warnings)
+
+
+def test_a_mode_with_too_few_samples_is_refused():
+    with pytest.raises(penchant.Error, match="more than 2 samples of every mode, found"):
+        measure("gan-modes", dataset={**BLOBS, "train": 100}, **SMALL_GAN)
 
 
 def test_modes_of_the_spiral_are_segments():

@@ -10,7 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.ensembles import constructed
-from penchant_numerics.statistics import accuracy, binomial_stderr
+from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
 from torch import Tensor, nn
 
 from penchant_mine.declarations.generative import BidirectionalReconstruction
@@ -80,23 +80,23 @@ def _quantities(
             continue
         values = [row[key] for row in rows]
         null = float(np.mean([row[f"null-{key}"] for row in rows]))
-        # Accuracies share their test samples, so trainings alone say too little.
+        # Trainings share their test samples, so trainings alone say too little.
         if key == "accuracy":
             mean, stderr = accuracy(values, judged)
-            quantities[f"{label}-{variant}"] = penchant.Quantity(
-                mean,
-                stderr=stderr,
-                over="trainings and test samples",
-                count=len(rows),
-                null=null,
-                null_spread=binomial_stderr(null, judged),
-            )
+            null_spread = binomial_stderr(null, judged)
         else:
-            quantities[f"{label}-{variant}"] = penchant.Quantity.of(
-                values,
-                over="trainings",
-                null=null,
-            )
+            mean, between = mean_and_stderr(values)
+            of_samples = float(np.mean([row[f"{key}-stderr"] for row in rows]))
+            stderr = math.hypot(between or 0.0, of_samples)
+            null_spread = float(np.mean([row[f"null-{key}-stderr"] for row in rows]))
+        quantities[f"{label}-{variant}"] = penchant.Quantity(
+            mean,
+            stderr=stderr,
+            over="trainings and test samples",
+            count=len(rows),
+            null=null,
+            null_spread=null_spread,
+        )
     return quantities
 
 
@@ -221,11 +221,15 @@ def _scores(
     classify: Classify | None,
 ) -> dict[str, float]:
     squares = (again - test).square().flatten(1).sum(1)
-    found = {"error": float(squares.mean()), "distance": float(squares.sqrt().mean())}
+    pointwise = {"error": squares, "distance": squares.sqrt()}
+    if test.ndim == 4 and scales_for(min(test.shape[2:])):
+        pointwise["similarity"], _ = ms_ssim(test, again, span=2.0)
+    found = {}
+    for key, values in pointwise.items():
+        found[key] = float(values.mean())
+        found[f"{key}-stderr"] = float(values.std()) / math.sqrt(len(values))
     if classify is not None:
         found["accuracy"] = float((classify(again) == labels).double().mean())
-    if test.ndim == 4 and scales_for(min(test.shape[2:])):
-        found["similarity"] = float(ms_ssim(test, again, span=2.0)[0].mean())
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import penchant
+from penchant_numerics.answers import Information
 from torch import Tensor
 
 from penchant_mine.numerics.information.families import Setting, correlated
@@ -24,6 +25,7 @@ def calibrated_bias(
     x: Tensor,
     z: Tensor,
     value: float,
+    value_stderr: float,
 ) -> dict[str, float]:
     """The error of estimator `number` for normal pairs for which it gives about this value.
 
@@ -33,24 +35,19 @@ def calibrated_bias(
         x: Samples (pairs, ...), for their number and sizes.
         z: Samples (pairs, ...).
         value: What the estimator gave for them.
+        value_stderr: Its standard error, which decides at what information the bias is taken.
 
     Returns:
         `bias` and `bias-stderr`.
     """
-    sizes = [math.prod(each.shape[1:]) for each in (x, z)]
     # Where the value is beyond what so many pairs can show, calibration ends there.
     most = LARGEST_SHARE * math.log(len(x))
     wanted = min(max(0.0, value), most)
     # Information of normal pairs, and what the estimator makes of it.
     known: list[tuple[float, float]] = []
-    stderr = None
+    stderr = 0.0
     for turn in range(TURNS):
-        rho = correlation_for(wanted, min(sizes))
-        generator = context.generator("calibration", turn)
-        # Pairs of as many samples and dimensions, with known information.
-        drawn = correlated(Setting(*sizes), rho, len(x), generator)
-        estimator = context.scope("calibration", turn).estimators("mutual-information")[number]
-        estimate = estimator(*(each.to(x.device, x.dtype) for each in drawn))
+        estimate = _on_normal_pairs(context, number, turn, wanted, x, z)
         stderr = estimate.stderr
         known.append((wanted, float(estimate.value)))
         # The next guess, kept within what makes sense.
@@ -64,7 +61,29 @@ def calibrated_bias(
             f"that for {known[-1][1]:.3g}"
         )
     information, found = known[-1]
-    return {"bias": found - information, "bias-stderr": stderr}
+    return {"bias": found - information, "bias-stderr": math.hypot(stderr, value_stderr)}
+
+
+def _on_normal_pairs(
+    context: penchant.Context,
+    number: int,
+    turn: int,
+    information: float,
+    x: Tensor,
+    z: Tensor,
+) -> Information:
+    """An estimate for normal pairs with this much information, as many and as large as x and z."""
+    sizes = [math.prod(each.shape[1:]) for each in (x, z)]
+    rho = correlation_for(information, min(sizes))
+    generator = context.generator("calibration", turn)
+    drawn = correlated(Setting(*sizes), rho, len(x), generator)
+    pairs = [each.to(x.device, x.dtype) for each in drawn]
+    estimator = context.scope("calibration", turn).estimators("mutual-information")[number]
+    before = list(context.warnings)
+    estimate = estimator(*pairs)
+    # What is to be said of normal pairs is not said of the samples.
+    context.warnings[:] = before
+    return estimate
 
 
 def _secant(known: list[tuple[float, float]], value: float) -> float:

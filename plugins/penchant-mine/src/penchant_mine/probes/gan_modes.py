@@ -11,7 +11,6 @@ import penchant
 import torch
 from penchant_numerics.data import Data
 from penchant_numerics.ensembles import constructed
-from penchant_numerics.statistics import binomial_stderr
 from torch import Tensor, nn
 
 from penchant_mine.declarations.generative import GanModes
@@ -43,6 +42,7 @@ QUOTED = {  # table 5.1: modes and KL
     "PacGAN": (1000.0, 0.06),
 }
 TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
+HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
 
 
@@ -59,7 +59,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
         "mine": found[options.trainings :],
     }
     # Numbers of every training, and their means.
-    quantities = _quantities(options, context, by_variant)
+    quantities = _quantities(context, by_variant)
     arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}
     for name, rows in by_variant.items():
         arrays[f"samples-{name}"] = rows[0]["samples"]
@@ -115,21 +115,19 @@ def _note(options: GanModes, context: penchant.Context) -> None:
 
 
 def _quantities(
-    options: GanModes,
     context: penchant.Context,
     by_variant: dict[str, list[dict[str, Any]]],
 ) -> dict[str, penchant.Quantity]:
     keys = ["modes", "modes-seen", "kl"]
     if len(context.data.shape) != 3:
         keys.append("quality")  # a classifier of digits sees a mode in everything
-    modes = context.data.classes or options.segments
     quantities = {}
     for key in keys:
         for name, rows in by_variant.items():
             values = [row[key] for row in rows]
             null = float(np.mean([row[f"null-{key}"] for row in by_variant["gan"]]))
             if key in ("modes", "modes-seen"):
-                quantities[f"{key}-{name}"] = _count(values, modes, null)
+                quantities[f"{key}-{name}"] = _count(values, null)
             else:
                 unit = "nats" if key == "kl" else ""
                 quantities[f"{key}-{name}"] = penchant.Quantity.of(
@@ -155,18 +153,13 @@ def _quantities(
     return quantities
 
 
-def _count(
-    values: list[float],
-    modes: int,
-    null: float,
-) -> penchant.Quantity:
-    """A mean count of modes; its error is at least binomial, so that full counts have one."""
-    found = penchant.Quantity.of(values, over="trainings, at least binomial over modes")
-    binomial = modes * binomial_stderr(found.value / modes, modes * len(values))
-    stderr = max(found.stderr or 0.0, binomial)
+def _count(values: list[float], null: float) -> penchant.Quantity:
+    """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
+    found = penchant.Quantity.of(values, over="trainings, at least half a mode each")
+    least = HALF_A_MODE / math.sqrt(len(values))
     return penchant.Quantity(
         found.value,
-        stderr=stderr,
+        stderr=max(found.stderr or 0.0, least),
         over=found.over,
         count=found.count,
         null=null,
@@ -261,7 +254,10 @@ def _judge(
     modes: int,
 ) -> Judge:
     if inputs.ndim != 4:
-        return normal_judge(inputs, labels, modes)
+        try:
+            return normal_judge(inputs, labels, modes)
+        except ValueError as error:
+            raise penchant.Error(f"gan-modes: {error}") from None
     channels = context.options.channels[:2]
     network = constructed(lambda: digit_network(inputs.shape[2:], channels), 0)
     network.to(inputs.device).load_state_dict(dict(context.shared))

@@ -91,7 +91,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         "null_stderr": estimate.null_stderr,
     }
     if options.calibrate:
-        found |= calibrated_bias(context, item["estimator"], x, z, estimate.value)
+        found |= calibrated_bias(context, item["estimator"], x, z, estimate.value, estimate.stderr)
     return found
 
 

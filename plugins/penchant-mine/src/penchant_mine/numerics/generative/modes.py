@@ -42,9 +42,11 @@ def normal_judge(
     means, roots, log_dets = [], [], []
     for mode in range(modes):
         own = flat[labels == mode]
-        # Nearly flat modes are given a little width.
-        covariance = torch.cov(own.T).reshape(size, size) + 1e-9 * identity
-        factor = torch.linalg.cholesky(covariance)
+        if len(own) <= size:
+            raise ValueError(
+                f"expected more than {size} samples of every mode, found {len(own)} of mode {mode}"
+            )
+        factor = _factor(own, identity)
         means.append(own.mean(0))
         roots.append(torch.linalg.solve_triangular(factor, identity, upper=False))
         log_dets.append(factor.diagonal().log().sum())
@@ -61,6 +63,12 @@ def normal_judge(
         return torch.where(inside, nearest, -1)
 
     return judge
+
+
+def _factor(points: Tensor, identity: Tensor) -> Tensor:
+    """Cholesky factor of the covariance; nearly flat modes are given a little width."""
+    covariance = torch.cov(points.T).reshape(identity.shape)
+    return torch.linalg.cholesky(covariance + 1e-9 * identity)
 
 
 def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
