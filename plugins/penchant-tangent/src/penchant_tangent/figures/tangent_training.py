@@ -100,27 +100,13 @@ def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: 
 def _alignment(result: penchant.Result) -> Figure:
     """Alignment of the whole kernel and of its layers (figure 4.3)."""
     figure, grid = _panels(result, 3)
-    names = result.labels["layers"]
-    colours = palette(len(names), ordered=True)
     for place, column in enumerate(grid.T):
-        whole = column[0]
-        for (part, style), colour in zip(STYLES.items(), (BLUE, ORANGE)):
-            _line(
-                whole,
-                result,
-                f"{part}-cka",
-                place,
-                color=colour,
-                linestyle=style,
-                label=part,
-            )
-            null = result.arrays[f"{part}-cka-null"][place]
-            steps = result.arrays["steps"]
-            whole.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{part}, null")
+        # the whole kernel on top, its layers below
+        _whole_kernel(column[0], result, place)
         for panel, part in zip(column[1:], STYLES):
-            for number, colour in enumerate(colours):
-                how = {"color": colour, "linestyle": STYLES[part], "label": names[number]}
-                _line(panel, result, f"{part}-layer-cka", place, column=number, **how)
+            _layers(panel, result, part, place)
+
+    # what is shown
     labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
     for label, panel in zip(labels, grid[:, 0]):
         panel.set_ylabel(label)
@@ -133,6 +119,40 @@ def _alignment(result: penchant.Result) -> Figure:
         f"(input) to light (output). Change with {100 * share:g} % random labels: {change}."
     )
     return captioned(figure, caption, title="Alignment with the labels along training")
+
+
+def _whole_kernel(panel: Axes, result: penchant.Result, place: int) -> None:
+    """Alignment on training and test samples, with that of labels in random order."""
+    steps = result.arrays["steps"]
+    for part, colour in (("train", BLUE), ("test", ORANGE)):
+        _line(
+            panel,
+            result,
+            f"{part}-cka",
+            place,
+            color=colour,
+            linestyle=STYLES[part],
+            label=part,
+        )
+        null = result.arrays[f"{part}-cka-null"][place]
+        panel.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{part}, null")
+
+
+def _layers(panel: Axes, result: penchant.Result, part: str, place: int) -> None:
+    """One curve a layer, from dark to light."""
+    names = result.labels["layers"]
+    colours = palette(len(names), ordered=True)
+    for number, colour in enumerate(colours):
+        _line(
+            panel,
+            result,
+            f"{part}-layer-cka",
+            place,
+            column=number,
+            color=colour,
+            linestyle=STYLES[part],
+            label=names[number],
+        )
 
 
 def _difficult(result: penchant.Result) -> Figure:

@@ -76,6 +76,7 @@ def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
     It is meant for networks that are linear where all values are positive, such as ReLU networks
     without normalisation.
     """
+    # ones take every path
     squares = {name: value.double().square() for name, value in network.named_parameters()}
     first = next(iter(squares.values()))
     ones = torch.ones(1, *shape, device=first.device, dtype=first.dtype)
@@ -90,6 +91,7 @@ def fisher_rao(network: nn.Module, samples: Samples) -> float:
     squares = []
     for inputs, labels in zip(samples.inputs.split(CHUNK), samples.labels.split(CHUNK)):
         line = linearise(outputs, inputs)
+        # w . grad loss = (J w) . (chances - label)
         (change,) = line.jvp(row[None])  # J w, (n, C)
         chances = line.outputs.softmax(1)
         errors = chances - functional.one_hot(labels, chances.shape[1])
@@ -104,8 +106,10 @@ def margin(outputs: Tensor, labels: Tensor, *, share: float = 0.1) -> float:
     >>> margin(outputs, torch.tensor([0, 1], device="cpu"), share=0.0)
     1.0
     """
+    # of every sample
     own = outputs.gather(1, labels[:, None])[:, 0]
     others = outputs.scatter(1, labels[:, None], -torch.inf).amax(1)
+    # the one that stands at this share
     ordered = (own - others).double().sort().values
     place = int(share * (len(ordered) - 1))
     return float(ordered[place])

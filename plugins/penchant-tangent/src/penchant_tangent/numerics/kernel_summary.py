@@ -40,6 +40,7 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
         Eigenvalues, descending, and `effective-rank`, `cka`, `cka-uncentred`, `trace` and
         `trace-ratio-k` by name.
     """
+    # the spectrum
     centred = centre(K.double(), outputs=targets.shape[1], centring=centring)
     eigenvalues = torch.linalg.eigvalsh(centred).flip(0)
     numbers = {
@@ -48,6 +49,7 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
         "cka-uncentred": float(alignment(K.double(), targets)),
         "trace": float(centred.trace()),
     }
+    # shares of the leading eigenvalues
     shares = trace_ratios(eigenvalues)
     for k in ratios:
         last = min(k, len(shares)) - 1
@@ -121,6 +123,7 @@ def summarise_layers(
         Arrays (layers,).
     """
     count, outputs = targets.shape
+    # all samples, then all but a group of them
     everything = torch.arange(count, device=targets.device)
     whole = _layer_numbers(kernels, targets, everything, centring=centring)
     replicates = []

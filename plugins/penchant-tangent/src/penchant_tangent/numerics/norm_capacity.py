@@ -37,6 +37,7 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
 
     Reference: Rahimi and Recht, Random features for large-scale kernel machines, 2007.
     """
+    # drawn on the CPU, the same for every device
     options = {"generator": generator, "device": "cpu", "dtype": torch.float64}
     frequencies = torch.randn(count, **options) * (2 * gamma) ** 0.5
     phases = torch.rand(count, **options) * 2 * torch.pi
@@ -59,9 +60,12 @@ def ball(
     Returns:
         Its bound, and its complexity simulated with these signs.
     """
+    # the radius that just holds the interpolator
     nu = torch.ones_like(values) if rescaling is None else rescaling
     along = vectors.T @ y
     radius = (nu * along.square() / values).sum().sqrt()
+
+    # how far functions of the ball follow random signs
     scaled = values / nu
     draws = ((signs @ vectors).square() * scaled).sum(1).sqrt()
     n = len(y)

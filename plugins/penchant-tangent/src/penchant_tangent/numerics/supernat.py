@@ -46,8 +46,11 @@ def descend(
         The fit. Outputs on points x are K(x, X) vectors coefficients / values, with the first
         eigenvalues.
     """
+    # everything along eigenvectors
     wanted = vectors.T @ y
     beyond = y.square().sum() - wanted.square().sum()  # what no feature reaches
+
+    # step by step
     step_size = rate / values.max()
     scale = values.clone()
     along = torch.zeros_like(wanted)
@@ -59,6 +62,8 @@ def descend(
         sizes = gradient.abs()
         if stretch and bool(sizes.any()):
             scale = scale * sizes / sizes.max()
+
+    # how far it is from the labels
     coefficients = torch.stack(path)
     errors = (coefficients - wanted).square().sum(1) + beyond
     return Descent(coefficients, errors / len(y), scale)
@@ -84,8 +89,11 @@ def noisy_problem(*, train: int, inputs: int, noise: float, generator: Generator
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, device="cpu", dtype=torch.float64)
 
+    # features
     signal = normal(train)
     others = normal(train, inputs) / inputs**0.5
+
+    # labels: the signal, and noise that the other features can fit
     eps = normal(train) * noise**0.5
     basis = torch.linalg.qr(others).Q
     y = signal + basis @ (basis.T @ eps)

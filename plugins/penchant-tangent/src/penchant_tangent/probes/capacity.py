@@ -113,29 +113,38 @@ def _at_a_scaling(
 ) -> dict[str, Any]:
     """Numbers of one training set with rescaled features."""
     options = context.options
-    psi, labels = features.psi, features.labels
+    labels = features.labels
     scaled = 1 + scaling * (features.eigenvalues - 1)
-
-    # the interpolator of least norm
     chosen, others = order[: options.train], order[options.train :]
-    rows = psi[chosen]
+    rows = features.psi[chosen]
     pairs = torch.linalg.eigh((rows * scaled) @ rows.T)
     values, vectors = positive_part(*pairs)
     if len(values) < options.train:
         context.warn(
             f"at scaling {scaling:g} eigenvalues are zero to rounding: no interpolator is left"
         )
+
+    # the interpolator of least norm
     y = labels[chosen]
     dual = vectors @ ((vectors.T @ y) / values)
     in_eigenvectors = scaled.sqrt() * (rows.T @ dual)
-    outputs = psi[others] @ (scaled.sqrt() * in_eigenvectors)
-    wrong = (outputs * labels[others] < 0).double() + 0.5 * (outputs == 0).double()
-    found = {
-        "test-error": float(wrong.mean()),
+    outputs = features.psi[others] @ (scaled.sqrt() * in_eigenvectors)
+    return {
+        "test-error": _wrong_share(outputs, labels[others]),
         "solutions": [float(in_eigenvectors[place]) for place in _shown(options)],
+        **_balls(values, vectors, y, signs),
     }
 
-    # two balls that hold it
+
+def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
+    """Share of outputs with the wrong sign; none counts half."""
+    agreement = torch.sign(outputs) * labels
+    return float((1 - agreement).mean() / 2)
+
+
+def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[str, float]:
+    """Two balls that hold the interpolator."""
+    found = {}
     best = optimal_rescaling(values, vectors, y)
     for name, rescaling in zip(NORMS, (None, best)):
         made = ball(values, vectors, y, rescaling=rescaling, signs=signs)

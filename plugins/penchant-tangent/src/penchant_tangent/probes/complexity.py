@@ -42,14 +42,8 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
     arrays: dict[str, Any] = {
         "widths": np.array(options.widths),
         "shares": np.array(options.random_labels),
+        **_averages(values, len(context.data.test.labels)),
     }
-    for name, numbers in values.items():
-        arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=2)
-    tested = statistics.accuracy(values["test-accuracy"], len(context.data.test.labels), axis=2)
-    arrays["test-accuracy"], arrays["test-accuracy-stderr"] = tested
-    # all gaps have the same test samples: others would move them as well
-    sampling = statistics.binomial_stderr(tested[0], len(context.data.test.labels))
-    arrays["gap-stderr"] = np.hypot(arrays["gap-stderr"], sampling)
     return penchant.Result(
         _quantities(arrays, options, context),
         arrays,
@@ -61,6 +55,21 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
             "margin": "negative, so that larger is more complex",
         },
     )
+
+
+def _averages(values: dict[str, np.ndarray], tested: int) -> dict[str, np.ndarray]:
+    """Means over trainings with their errors, (widths, shares)."""
+    found = {}
+    for name, numbers in values.items():
+        mean, stderr = statistics.mean_and_stderr(numbers, axis=2)
+        found[name] = mean
+        found[f"{name}-stderr"] = stderr
+
+    # all trainings have the same test samples: others would move accuracies and gaps as well
+    sampling = statistics.binomial_stderr(found["test-accuracy"], tested)
+    for name in ("test-accuracy", "gap"):
+        found[f"{name}-stderr"] = np.hypot(found[f"{name}-stderr"], sampling)
+    return found
 
 
 def _check(context: penchant.Context) -> None:

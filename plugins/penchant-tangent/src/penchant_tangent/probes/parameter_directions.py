@@ -37,9 +37,8 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     values, vectors = positive_part(*pairs)
     count = min(options.directions, len(values))
 
-    # a step whose length is a share of that of the parameters
-    squares = sum(float(value.double().square().sum()) for value in outputs.values)
-    epsilon = options.step * squares**0.5
+    # two sets of directions, the same step along each
+    epsilon = options.step * _length(outputs)
     moved = Moved(outputs, [train.inputs, test.inputs])
     leading = singular_directions(
         outputs,
@@ -49,14 +48,18 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     )
     generator = context.generator("random directions")
     random = random_directions(outputs, options.directions, generator)
+    eigenvalues = values.cpu().numpy()
     arrays = {
-        "eigenvalues": values.cpu().numpy(),
-        "expected-changes": epsilon * np.sqrt(values[:count].cpu().numpy() / len(train.labels)),
+        "eigenvalues": eigenvalues,
+        "expected-changes": epsilon * np.sqrt(eigenvalues[:count] / len(train.labels)),
         **_changes("singular-changes", leading, moved, epsilon),
         **_changes("random-changes", random, moved, epsilon),
     }
+
+    # what random directions do to first order
     size = outputs.layout.size
-    expected = epsilon * float(K.trace() / (len(train.labels) * size)) ** 0.5
+    mean_square = float(K.trace()) / (len(train.labels) * size)
+    expected = epsilon * mean_square**0.5
     return penchant.Result(
         _quantities(arrays, expected, context),
         arrays,
@@ -66,6 +69,12 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
             "batch-norm": "running statistics",
         },
     )
+
+
+def _length(outputs: Outputs) -> float:
+    """The length of the vector of all parameters."""
+    squares = [float(value.double().square().sum()) for value in outputs.values]
+    return sum(squares) ** 0.5
 
 
 def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:

@@ -103,10 +103,11 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
 
     # lemma 4.1 on the training samples
     speeds = _speeds(network, context)
+    values, functions, shares = zip(*looks)
     return {
-        "eigenvalues": torch.stack([look.values for look in looks]),
-        "eigenfunctions": torch.stack([look.functions for look in looks]),
-        "shares": np.array([look.share for look in looks]),
+        "eigenvalues": torch.stack(values),
+        "eigenfunctions": torch.stack(functions),
+        "shares": np.array(shares),
         "measured-speeds": speeds.measured,
         "expected-speeds": speeds.expected,
         "speed-error": speeds.error,

@@ -83,7 +83,10 @@ def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
     # a training that has stopped stays as it is
     while len(looks) < len(_steps(options, context)):
         looks.append(looks[-1])
-    return {name: np.stack([each[name] for each in looks]) for name in looks[0]}
+    found = {}
+    for name in looks[0]:
+        found[name] = np.stack([each[name] for each in looks])
+    return found
 
 
 def _batches(
@@ -186,26 +189,47 @@ def _of_a_share(
     own: dict[str, np.ndarray], context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Quantities of the trainings (trainings, looks) with one share of random labels."""
-    over = {"over": "trainings"}
-    rank, cka, test_cka = own["train-effective-rank"], own["train-cka"], own["test-cka"]
-    of = penchant.Quantity.of
+    rank = own["train-effective-rank"]
     found = {
-        "effective-rank-initial": of(rank[:, 0], **over),
-        "effective-rank-lowest": of(rank.min(1), **over),
-        "effective-rank-final": of(rank[:, -1], **over),
-        "effective-rank-change": of(rank[:, -1] - rank[:, 0], null=0.0, **over),
-        "cka-final": of(cka[:, -1], null=own["train-cka-null"][:, -1].mean(), **over),
-        "cka-change": of(cka[:, -1] - cka[:, 0], null=0.0, **over),
-        "test-cka-final": of(test_cka[:, -1], null=own["test-cka-null"][:, -1].mean(), **over),
-        "test-cka-change": of(test_cka[:, -1] - test_cka[:, 0], null=0.0, **over),
-        "train-accuracy": of(own["train-accuracy"][:, -1], **over),
+        "effective-rank-initial": _mean(rank[:, 0]),
+        "effective-rank-lowest": _mean(rank.min(1)),
+        "effective-rank-final": _mean(rank[:, -1]),
+        "effective-rank-change": _mean(rank[:, -1] - rank[:, 0], null=0.0),
+        "train-accuracy": _train_accuracy(own["train-accuracy"][:, -1], context),
         "test-accuracy": _test_accuracy(own["test-accuracy"][:, -1], context),
     }
+
+    # alignment, in the end and since the beginning
+    for prefix, part in (("", "train"), ("test-", "test")):
+        cka = own[f"{part}-cka"]
+        null = own[f"{part}-cka-null"][:, -1].mean()
+        found[f"{prefix}cka-final"] = _mean(cka[:, -1], null=null)
+        found[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
     if "difficult-cka" in own:
-        difficult = own["difficult-cka"]
-        found["easy-lead"] = of((cka - difficult).mean(1), null=0.0, **over)
-        found["easy-ratio"] = of(cka.max(1) / difficult.max(1), null=1.0, **over)
+        found |= _easy_first(own["train-cka"], own["difficult-cka"])
     return found
+
+
+def _mean(values: np.ndarray, null: float | None = None) -> penchant.Quantity:
+    return penchant.Quantity.of(values, over="trainings", null=null)
+
+
+def _easy_first(easy: np.ndarray, difficult: np.ndarray) -> dict[str, penchant.Quantity]:
+    """How far alignment on easy samples (trainings, looks) is ahead of that on difficult ones."""
+    lead = (easy - difficult).mean(1)
+    ratio = easy.max(1) / difficult.max(1)
+    return {
+        "easy-lead": _mean(lead, null=0.0),
+        "easy-ratio": _mean(ratio, null=1.0),
+    }
+
+
+def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+    """Each training has labels and an order of its own."""
+    options = context.options
+    count = len(mixture(options, context, 0.0, 0).easy.labels)
+    value, stderr = statistics.accuracy(values, count, shared=False)
+    return penchant.Quantity(value, stderr=stderr, over="trainings", count=len(values))
 
 
 def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
