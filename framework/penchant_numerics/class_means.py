@@ -36,8 +36,9 @@ class CrossClassWeights:
 
     @property
     def classes(self) -> Tensor:
-        """w_c (C,), the sum over c' that are not c."""
-        return self.pairs.sum(1) - self.pairs.diagonal()
+        """Weights w_c (C,), the sums over c' that are not c."""
+        sums = self.pairs.sum(1)
+        return sums - self.pairs.diagonal()
 
     @property
     def counts(self) -> Tensor:
@@ -49,19 +50,23 @@ class CrossClassWeights:
 
         It is zero where no sample has any weight.
         """
+        # w_{i,c,c'} over w_{c,c'}
         share = self.probabilities / len(self.labels)
         total = self.pairs[self.labels]
         return torch.where(total > 0, share / _positive(total), 0.0)
 
     def across(self) -> Tensor:
         """Shares pi_{c,c'} (C, C) of a cross-class mean in the class mean; zero where c' is c."""
-        off = self.pairs - torch.diag(self.pairs.diagonal())
-        return off / _positive(self.classes)[:, None]
+        diagonal = torch.diag(self.pairs.diagonal())
+        off = self.pairs - diagonal
+        sums = _positive(self.classes)
+        return off / sums[:, None]
 
 
 def _positive(values: Tensor) -> Tensor:
     """Values that can be divided by."""
-    return values.clamp(min=torch.finfo(values.dtype).tiny)
+    tiny = torch.finfo(values.dtype).tiny
+    return values.clamp(min=tiny)
 
 
 def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
@@ -77,8 +82,10 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
     if int(counts.min()) == 0:
         raise ValueError(f"every class needs a sample, found none of class {int(counts.argmin())}")
 
-    p = outputs.to(accumulation_dtype(outputs.device)).softmax(1)
-    sums = torch.zeros(classes, classes, device=p.device, dtype=p.dtype)
+    # w_{c,c'}: probabilities of c', added up over the samples of c
+    wide = accumulation_dtype(outputs.device)
+    p = outputs.to(wide).softmax(1)
+    sums = p.new_zeros(classes, classes)
     sums = sums.index_add(0, labels, p)
     return CrossClassWeights(labels, p, sums / len(labels))
 
@@ -96,7 +103,10 @@ def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = Non
         The outputs (n, C).
     """
     size = batch or batch_size(inputs.device)
-    return torch.cat([outputs(outputs.values, part) for part in inputs.split(size)])
+    found = []
+    for part in inputs.split(size):
+        found.append(outputs(outputs.values, part))
+    return torch.cat(found)
 
 
 def mean_gradients(
@@ -126,12 +136,14 @@ def mean_gradients(
     Yields:
         The class c, and rows (C, parameters) of the means g_{c,c'}.
     """
+    # weights need the outputs of all samples
     outputs = Outputs(network, parameters)
     if weights is None:
         weights = cross_class_weights(network_outputs(outputs, inputs, batch=batch), labels)
     within = weights.within()
     count = len(weights.pairs)
     for c in range(count) if classes is None else classes:
+        # the samples of the class, and the classes it is told from
         chosen = torch.nonzero(labels == c).flatten()
         others = [k for k in range(count) if k != c]
         rows = torch.empty(
@@ -140,7 +152,8 @@ def mean_gradients(
             device=inputs.device,
             dtype=outputs.layout.dtype,
         )
-        cotangents = _cotangents(weights.probabilities[chosen], within[chosen], others)
+        p = weights.probabilities[chosen]
+        cotangents = _cotangents(p, within[chosen], others)
         targets = [rows[k] for k in others]
         pulled_back(outputs, inputs[chosen], cotangents.to(rows.dtype), targets, batch=batch)
 
@@ -153,9 +166,11 @@ def mean_gradients(
 
 def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
     """The vectors pi (p - e_c') (c', samples, C), for the classes c' in `others`."""
-    units = torch.eye(p.shape[1], device=p.device, dtype=within.dtype)
+    classes = p.shape[1]
+    units = torch.eye(classes, device=p.device, dtype=within.dtype)
     errors = p - units[others, None]
-    return errors * within.T[others, :, None]
+    shares = within.T[others]
+    return errors * shares[:, :, None]
 
 
 def pulled_back(

@@ -64,6 +64,7 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
     >>> bounds.lower.tolist(), bounds.upper.tolist()  # all eigenvalues are known
     ([0.5], [0.5])
     """
+    # start vector by start vector: each sees a measure of its own
     places = at.to("cpu", torch.float64).flatten()
     lower, upper = [], []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):

@@ -67,7 +67,8 @@ def _check_modes(network: nn.Module) -> None:
     """Refuse dropout and batch-norm in training mode."""
     for name, module in network.named_modules():
         random = isinstance(module, _DropoutNd) and module.p > 0
-        if module.training and (random or isinstance(module, _BatchNorm)):
+        mixing = isinstance(module, _BatchNorm)
+        if module.training and (random or mixing):
             raise NotDeterministicError(
                 f"module {name!r} ({type(module).__name__}) is in training mode; "
                 "call network.eval()"
@@ -87,6 +88,7 @@ def _compare(
         same_inputs = all(map(same, call.given, other.given))
         same_outputs = all(map(same, call.made, other.made))
         if same_inputs and not same_outputs:
+            # inner modules end first, so that this is the one that does it
             name = key.split("#")[0]
             kind = type(network.get_submodule(name)).__name__
             raise NotDeterministicError(f"module {name!r} ({kind}) {what}")
@@ -101,8 +103,12 @@ def _close(whole: Tensor, part: Tensor) -> bool:
         return True
     if not whole.is_floating_point() or not part.numel():
         return True
-    error = (whole[: len(part)] - part).abs().max()
-    allowed = _ROUNDING * torch.finfo(part.dtype).eps ** 0.5 * whole.abs().max()
+
+    # relative to the largest number
+    rows = len(part)
+    error = (whole[:rows] - part).abs().max()
+    rounding = torch.finfo(part.dtype).eps ** 0.5
+    allowed = _ROUNDING * rounding * whole.abs().max()
     return bool(error <= allowed)
 
 
@@ -128,11 +134,17 @@ def _recorder(name: str, seen: Calls) -> Callable[..., None]:
     numbers = itertools.count()
 
     def record(module: nn.Module, given: Any, made: Any) -> None:
-        seen[f"{name}#{next(numbers)}"] = Call(_tensors(given), _tensors(made))
+        """Note one call."""
+        key = f"{name}#{next(numbers)}"
+        seen[key] = Call(_tensors(given), _tensors(made))
 
     return record
 
 
 def _tensors(tree: Any) -> list[Tensor]:
     """Copies of all tensors in what a module takes or gives."""
-    return [leaf.clone() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+    found = []
+    for leaf in tree_leaves(tree):
+        if isinstance(leaf, Tensor):
+            found.append(leaf.clone())
+    return found

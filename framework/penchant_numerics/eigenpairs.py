@@ -117,13 +117,17 @@ def exact_pairs(
     """
     _check_order(order, count, len(matrix))
     wide = matrix.to(accumulation_dtype(matrix.device))
-    values, vectors = torch.linalg.eigh((wide + wide.T) / 2 if symmetrise else wide)
+    symmetric = (wide + wide.T) / 2 if symmetrise else wide
+    values, vectors = torch.linalg.eigh(symmetric)
+
+    # eigh has the smallest first
     if order == "largest":
         values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
     else:
         first = _ordered(values, order)[:count]
         values, vectors = values[first], vectors[:, first]
 
+    # of the matrix as it was given
     residuals = torch.linalg.vector_norm(wide @ vectors - vectors * values, dim=0)
     return Eigenpairs(
         values=values.to("cpu", torch.float64),
@@ -168,8 +172,9 @@ def subspace_iteration(
     if start is not None:
         block = torch.cat([start.T.to(block), block])[:width]
     for number in range(1, iterations + 1):
+        # a product brings the block nearer to the leading vectors
         basis = _orthonormal(block)
-        block = A.rows(basis)
+        block = A.multiply_rows(basis)
         pairs = _rayleigh_ritz(
             basis,
             block,
@@ -219,6 +224,7 @@ def lanczos_eigenpairs(
         first = _ordered(values, order)
         leading = mix[:, first[:count]]
 
+        # enough, or no more products, or nothing more to find
         bounds = space.beyond * leading[-1].abs()
         done = bool((bounds <= tolerance / 2 * values.abs().max()).all())
         spent = space.products + space.width > products
@@ -226,10 +232,11 @@ def lanczos_eigenpairs(
             break
         space.cut(values, mix, first[: (count + space.width) // 2])
 
+    # residuals as they are, not as they are bounded
     rows = leading.T.to(A.device, A.dtype) @ space.basis[: space.filled]
     return _rayleigh_ritz(
         rows,
-        A.rows(rows),
+        A.multiply_rows(rows),
         count,
         tolerance=tolerance,
         products=space.products + count,
@@ -253,45 +260,56 @@ class _KrylovSpace:
 
     def _fresh(self) -> Tensor:
         """A random unit vector outside the space."""
-        start = random_starts(1, self.A, generator=self.generator)[0]
+        (start,) = random_starts(1, self.A, generator=self.generator)
         for _ in range(2):
-            start = start - self.basis.T @ (self.basis @ start)
+            inside = self.basis.T @ (self.basis @ start)
+            start = start - inside
             start = start / torch.linalg.vector_norm(start)
         return start
 
     def grow(self) -> None:
         """Take the next vector in, and orthogonalise its product against all."""
-        self.basis[self.filled] = self.next
+        place = self.filled
+        self.basis[place] = self.next
         self.filled += 1
         kept = self.basis[: self.filled]
-        w = self.A.rows(self.next[None])[0]
+        (w,) = self.A.multiply_rows(self.next[None])
+        self.products += 1
         scale = float(torch.linalg.vector_norm(w))
-        for _ in range(2):  # twice is enough (Giraud et al., 2005)
+
+        # twice is enough (Giraud et al., 2005)
+        for _ in range(2):
             coefficients = kept @ w
             w = w - kept.T @ coefficients
-            self.H[: self.filled, self.filled - 1] += coefficients.to("cpu", torch.float64)
-        self.products += 1
+            self.H[: self.filled, place] += coefficients.to("cpu", torch.float64)
 
         # where nothing new is left the space has closed: go on somewhere else
         self.beyond = float(torch.linalg.vector_norm(w))
-        closed = self.beyond <= _CLOSED * torch.finfo(w.dtype).eps * scale
+        rounding = _CLOSED * torch.finfo(w.dtype).eps
+        closed = self.beyond <= rounding * scale
         if closed:
             self.beyond = 0.0
-        if self.filled < self.A.size:
-            self.next = self._fresh() if closed else w / self.beyond
+        if self.filled == self.A.size:
+            return
+        self.next = self._fresh() if closed else w / self.beyond
 
     def projected(self) -> Tensor:
         """H, symmetric: what orthogonalisation found above the diagonal holds below it too."""
-        upper = self.H[: self.filled, : self.filled].triu()
+        used = slice(0, self.filled)
+        upper = self.H[used, used].triu()
         return upper + upper.triu(1).T
 
     def cut(self, values: Tensor, mix: Tensor, chosen: Tensor) -> None:
         """Keep the chosen Ritz vectors of the space, whose eigenvectors in it are `mix`."""
         count = len(chosen)
-        self.basis[:count] = mix[:, chosen].T.to(self.basis) @ self.basis[: self.filled]
+        weights = mix[:, chosen].T.to(self.basis)
+        self.basis[:count] = weights @ self.basis[: self.filled]
         self.basis[count:] = 0
+
+        # they are orthogonal, and A is diagonal in them
         self.H.zero_()
-        self.H[range(count), range(count)] = values[chosen]
+        places = range(count)
+        self.H[places, places] = values[chosen]
         self.filled = count
 
 
@@ -335,9 +353,10 @@ def block_krylov_pairs(
         device="cpu",
     )
     block = torch.linalg.qr(start.T).Q.T.to(A.device, A.dtype)
-    basis, images = block[:0], block[:0]
+    basis = images = block[:0]
     for number in range(1, passes + 1):
-        image = A.rows(block)
+        # one pass, and what the space knows with it
+        image = A.multiply_rows(block)
         basis = torch.cat([basis, block])
         images = torch.cat([images, image])
         pairs = _block_ritz(basis, images, count, tolerance=tolerance, passes=number)
@@ -355,7 +374,8 @@ def _block_ritz(
     values, mix = descending_eigh((small + small.T) / 2)
     values, mix = values[:count], mix[:count]
     vectors = mix @ basis
-    residuals = (mix @ images - values[:, None] * vectors).norm(dim=1)
+    differences = mix @ images - values[:, None] * vectors
+    residuals = differences.norm(dim=1)
     return Eigenpairs(
         values=values.to("cpu", torch.float64),
         vectors=vectors.T,
@@ -369,16 +389,29 @@ def _block_ritz(
 def _new_directions(basis: Tensor, image: Tensor) -> Tensor:
     """An orthonormal basis of what the image has beyond the space so far."""
     scale = image.norm(dim=1).max()
-    for _ in range(2):  # twice is enough
-        image = image - (image @ basis.T) @ basis
+    # twice is enough
+    for _ in range(2):
+        image = _outside(image, basis)
+
+    # directions that are more than rounding
     _, lengths, rows = torch.linalg.svd(image, full_matrices=False)
     fresh = rows[lengths > _DEPENDENT * scale]
-    fresh = fresh - (fresh @ basis.T) @ basis
-    left = basis.shape[1] - len(basis)
-    return torch.linalg.qr(fresh.T).Q.T[:left]
+    fresh = _outside(fresh, basis)
+    Q = torch.linalg.qr(fresh.T).Q
+
+    # no more than there is room for
+    filled, size = basis.shape
+    return Q.T[: size - filled]
+
+
+def _outside(rows: Tensor, basis: Tensor) -> Tensor:
+    """Rows without their parts along an orthonormal basis."""
+    inside = (rows @ basis.T) @ basis
+    return rows - inside
 
 
 def _check_order(order: str, count: int, size: int) -> None:
+    """Refuse an unknown order, and more pairs than there are."""
     if order not in ORDERS or not 1 <= count <= size:
         raise ValueError(
             f"order must be one of {', '.join(ORDERS)} and count in 1..{size}, "
@@ -393,7 +426,9 @@ def _ordered(values: Tensor, order: str) -> Tensor:
 
 
 def _orthonormal(rows: Tensor) -> Tensor:
-    return torch.linalg.qr(rows.T).Q.T.contiguous()
+    """Rows of the same span that are orthonormal."""
+    Q = torch.linalg.qr(rows.T).Q
+    return Q.T.contiguous()
 
 
 def _rayleigh_ritz(
@@ -406,6 +441,7 @@ def _rayleigh_ritz(
     values = values[chosen]
     mix = mix[:, chosen].T.to(basis)  # (count, width)
 
+    # |A x - lambda x| without another product
     vectors = mix @ basis
     differences = mix @ images - values[:, None].to(basis) * vectors
     residuals = torch.linalg.vector_norm(differences, dim=1).to("cpu", torch.float64)

@@ -10,7 +10,7 @@ References: Papyan, JMLR 2020; Martens, JMLR 2020.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from penchant_numerics.determinism import check_deterministic
@@ -36,7 +36,9 @@ _AGREEMENT = 1e-3  # relative difference of what a tape plays and what it record
 
 def batch_size(device: torch.device) -> int:
     """Samples a pass, by device type: a CPU's caches like 128, a GPU wants more (`make bench`)."""
-    return 128 if device.type == "cpu" else 1024
+    if device.type == "cpu":
+        return 128
+    return 1024
 
 
 # ---- the loss
@@ -55,6 +57,7 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
     """
     if loss == "squared-error":
         return tangents
+    # one output is the difference of two logits
     if outputs.shape[-1] == 1:
         share = outputs.sigmoid()
         return share * (1 - share) * tangents
@@ -79,9 +82,11 @@ def loss_factor_times(
     """
     if loss == "squared-error":
         return vectors
+    # one output is the difference of two logits
     if outputs.shape[-1] == 1:
         share = outputs.sigmoid()
-        return (share * (1 - share)).sqrt() * vectors
+        root = (share * (1 - share)).sqrt()
+        return root * vectors
     share = outputs.softmax(-1)
     if transposed:
         mean = (share * vectors).sum(-1, keepdim=True)
@@ -111,7 +116,10 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
     be weighted by how many they have; without these samples all batches weigh what they hold.
     """
     inputs, labels = data
-    if labels is None or loss != "cross-entropy" or labels.is_floating_point() or labels.is_meta:
+    if labels is None or loss != "cross-entropy":
+        return inputs, labels
+    # labels that are numbers ignore nothing, and those on meta have no values
+    if labels.is_floating_point() or labels.is_meta:
         return inputs, labels
     kept = labels != IGNORED
     if bool(kept.all()):
@@ -192,26 +200,37 @@ class GaussNewton(Operator):
     def _prepare(self, *, check: bool) -> None:
         """Find the route with the first batch, and keep linearisations while they fit."""
         self._tangents = _any_direction(self.outputs)
-        shared = self.size * self._tangents[0].element_size()
-        used = a_sample = 0
-        for number, inputs in enumerate(self._batches()):
-            if number and used + a_sample * len(inputs) > self.keep:
-                break
-            with LiveBytes() as live:
-                line = self._linearised(inputs, check=check and number == 0)
-            if line is None:
-                break
-            if number == 0:
-                # the leaves of tangents are one set for all batches
-                used = shared if self.route == "dual" else 0
-                a_sample = live.alive() / len(inputs)
+        first, *others = self._batches()
+        with LiveBytes() as live:
+            line = self._linearised(first, check=check)
+        self.kept_bytes = 0
+        if line is not None:
+            self._keep(line, first, others, a_sample=live.alive() / len(first))
+        if not self._lines or self.route != "dual":
+            self._tangents = None
+
+    def _keep(
+        self, line: Linearisation, first: Tensor, others: Sequence[Tensor], *, a_sample: float
+    ) -> None:
+        """Keep the first linearisation, and make those of other batches, while they fit."""
+        # tangents, as large as all parameters, are one set for all batches
+        number = torch.finfo(self.dtype).bits // 8
+        used = self.size * number if self.route == "dual" else 0
+        used += a_sample * len(first)
+        if used > self.keep:
+            return
+        self._lines.append(line)
+
+        for inputs in others:
             if used + a_sample * len(inputs) > self.keep:
+                break
+            line = self._linearised(inputs)
+            # another batch may take another way through the network
+            if line is None:
                 break
             self._lines.append(line)
             used += a_sample * len(inputs)
-        self.kept_bytes = round(used) if self._lines else 0
-        if not self._lines or self.route != "dual":
-            self._tangents = None
+        self.kept_bytes = round(used)
 
     def _linearised(self, inputs: Tensor, *, check: bool = False) -> Linearisation | None:
         """A linearisation by the route at hand; one that fails is left, with its reason."""
@@ -243,14 +262,18 @@ class GaussNewton(Operator):
     def classes(self) -> int:
         """Outputs of the network."""
         if self._lines:
-            return self._lines[0].outputs.shape[1]
+            outputs = self._lines[0].outputs
+            return outputs.shape[1]
         with torch.no_grad():
-            return self.outputs(self.outputs.values, self.inputs[:1]).shape[1]
+            outputs = self.outputs(self.outputs.values, self.inputs[:1])
+        return outputs.shape[1]
 
-    def _batches(self) -> Iterator[Tensor]:
-        return iter(self.inputs.split(self.batch))
+    def _batches(self) -> Sequence[Tensor]:
+        """The inputs, pass by pass."""
+        return self.inputs.split(self.batch)
 
     def _check_unchanged(self) -> None:
+        """Refuse to use what was kept for other parameters."""
         if self._unchanged is not None:
             self._unchanged.check()
 
@@ -263,9 +286,11 @@ class GaussNewton(Operator):
             line = self._line(number, inputs, several=len(rows) > 1)
             if line is None:
                 self._add_dual(total, rows, inputs)
-            else:
-                curved = loss_hessian_times(line.outputs, line.jvp(rows), self.loss)
-                line.add_vjp(total, curved * self.scale)
+                continue
+            # J^T H J v
+            tangents = line.jvp(rows)
+            curved = loss_hessian_times(line.outputs, tangents, self.loss)
+            line.add_vjp(total, curved * self.scale)
         return total
 
     def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
@@ -282,7 +307,8 @@ class GaussNewton(Operator):
     def _add_dual(self, total: Tensor, rows: Tensor, inputs: Tensor) -> None:
         """One pass on dual numbers a vector; its tangent's own graph is J^T."""
         for sum_, row in zip(total, rows):
-            tangents = [each.detach().requires_grad_() for each in self.layout.split(row)]
+            parts = self.layout.split(row)
+            tangents = [each.detach().requires_grad_() for each in parts]
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
             curved = loss_hessian_times(values, tangent.detach(), self.loss)
@@ -312,13 +338,15 @@ class GaussNewton(Operator):
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
         by_sample = coefficients.reshape(count, self.samples, -1)
         parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
+        root = self.scale**0.5
         for number, (inputs, u) in enumerate(parts):
-            if number < len(self._lines):
-                line = self._lines[number]
-                pulled = loss_factor_times(line.outputs, u, self.loss)
-                line.add_vjp(total, pulled * self.scale**0.5)
-            else:
-                self._add_backward(total, u * self.scale**0.5, inputs)
+            if number >= len(self._lines):
+                self._add_backward(total, u * root, inputs)
+                continue
+            # J^T L u
+            line = self._lines[number]
+            cotangents = loss_factor_times(line.outputs, u, self.loss)
+            line.add_vjp(total, cotangents * root)
         return total
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
@@ -348,14 +376,18 @@ class GaussNewton(Operator):
                 values, tangents = self._dual_tangents(rows, inputs)
             else:
                 values, tangents = line.outputs, line.jvp(rows)
-            found.append(loss_factor_times(values, tangents, self.loss, transposed=True))
-        return torch.cat(found, dim=1).flatten(1).mul_(self.scale**0.5)
+            # L^T J v
+            made = loss_factor_times(values, tangents, self.loss, transposed=True)
+            found.append(made)
+        by_sample = torch.cat(found, dim=1)
+        return by_sample.flatten(1).mul_(self.scale**0.5)
 
     def _dual_tangents(self, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs (n, C), and J v (k, n, C) by a pass a vector."""
         tangents = []
         for row in rows:
-            values, tangent, _ = dual_pass(self.outputs, inputs, self.layout.split(row))
+            along = self.layout.split(row)
+            values, tangent, _ = dual_pass(self.outputs, inputs, along)
             tangents.append(tangent)
         return values, torch.stack(tangents)
 
@@ -368,12 +400,16 @@ class KeptFor:
     """
 
     def __init__(self, outputs: Outputs) -> None:
-        on_meta = outputs.layout.device.type == "meta"
-        self._same = None if on_meta else Unchanged(outputs.parameters)
+        # parameters on meta have no values that could change
+        self._same = None
+        if outputs.layout.device.type != "meta":
+            self._same = Unchanged(outputs.parameters)
 
     def check(self) -> None:
         """Refuse parameters that are not what they were."""
-        changed = None if self._same is None else self._same.first_changed()
+        changed = None
+        if self._same is not None:
+            changed = self._same.first_changed()
         if changed is not None:
             raise ValueError(
                 f"parameter {changed!r} has changed since this operator kept its activations; "
@@ -387,8 +423,9 @@ class KeptFor:
 def _any_direction(outputs: Outputs) -> list[Tensor]:
     """Tangents to record along; zeros would check nothing."""
     layout = outputs.layout
-    row = torch.arange(layout.size, device=layout.device, dtype=layout.dtype).cos()
-    return [each.detach().requires_grad_() for each in layout.split(row)]
+    numbers = torch.arange(layout.size, device=layout.device, dtype=layout.dtype)
+    parts = layout.split(numbers.cos())
+    return [each.detach().requires_grad_() for each in parts]
 
 
 def _recorded_line(
@@ -403,10 +440,12 @@ def _recorded_line(
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
     if check:
+        # played again along the same direction
+        expected = tangent.detach()
         with torch.no_grad():
             played = tape.play([each.detach() for each in tangents])
-        away = (played - tangent.detach()).norm()
-        if not away <= _AGREEMENT * tangent.detach().norm():
+        away = (played - expected).norm()
+        if not away <= _AGREEMENT * expected.norm():
             raise NotRecordableError("a tape played again does not give what it recorded")
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:

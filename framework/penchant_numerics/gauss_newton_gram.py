@@ -47,6 +47,7 @@ def gauss_newton_gram(
     Returns:
         The matrix (n C, n C).
     """
+    # refuses what is not known
     conventions(loss, reduction)
     inputs = data[0]
     options = {"parameters": parameters, "batch": batch, "memory": memory}
@@ -108,6 +109,7 @@ def sample_traces(
         size = max(1, min(batch or batch_size(inputs.device), fitting))
         for part in floating.split(size):
             squares = sum(each.squares() for each in layers(part).values())  # (n, C, C)
+            # the trace of L^T K L on the diagonal block of each sample
             values = _outputs(outputs, part, None)
             L = _loss_factors(values, loss)
             found.append(torch.einsum("nab,nac,nbc->n", squares, L, L))
@@ -171,6 +173,7 @@ def gauss_newton_spectrum(
         batch=batch,
         memory=memory,
     )
+    # a matrix in sample space may have more rows than there are parameters
     rounding = torch.finfo(gram.dtype).eps * rows
     values = torch.linalg.eigvalsh(gram.double()).flip(0)
     return values[values > rounding * values[0]][: outputs.layout.size]

@@ -42,10 +42,11 @@ class _RecordedGradient:
         """The gradient of <gradient, v>, by parameter; a constant gradient has none."""
         if not self.moving:
             return None
+        directions = [along[number] for number in self.moving]
         return torch.autograd.grad(
             self.edges,
             self.leaves,
-            [along[number] for number in self.moving],
+            directions,
             retain_graph=keep,
             materialize_grads=True,
         )
@@ -113,9 +114,11 @@ class Hessian(Operator):
                 break
             with LiveBytes() as live:
                 record = self._recorded(inputs, labels)
+            # all batches keep as much a sample
             if number == 0:
                 a_sample = live.alive() / len(inputs)
             used += a_sample * len(inputs)
+            # only the first can turn out to be too large
             if used > budget:
                 break
             self._records.append(record)
@@ -127,7 +130,10 @@ class Hessian(Operator):
         return len(self._records)
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return zip(self.inputs.split(self.batch), self.labels.split(self.batch))
+        """Inputs and labels, pass by pass."""
+        inputs = self.inputs.split(self.batch)
+        labels = self.labels.split(self.batch)
+        return zip(inputs, labels)
 
     def _recorded(self, inputs: Tensor, labels: Tensor) -> _RecordedGradient:
         """The gradient of a batch's loss, which weighs what the batch holds."""
@@ -140,8 +146,13 @@ class Hessian(Operator):
                 create_graph=True,
                 materialize_grads=True,
             )
-        moving = [number for number, each in enumerate(gradient) if each.requires_grad]
-        edges = [get_gradient_edge(gradient[number]) for number in moving]
+
+        # of the gradient only its place in the graph is kept
+        moving, edges = [], []
+        for number, each in enumerate(gradient):
+            if each.requires_grad:
+                moving.append(number)
+                edges.append(get_gradient_edge(each))
         return _RecordedGradient(leaves, edges, moving)
 
     def _rows(self, rows: Tensor) -> Tensor:
@@ -149,14 +160,24 @@ class Hessian(Operator):
             self._unchanged.check()
         total = torch.zeros_like(rows)
         for number, (inputs, labels) in enumerate(self._batches()):
-            kept = number < len(self._records)
-            record = self._records[number] if kept else self._recorded(inputs, labels)
-            for position, (sum_, row) in enumerate(zip(total, rows)):
-                again = kept or position + 1 < len(rows)
-                product = record.times(self.layout.split(row), keep=again)
-                if product is not None:
-                    self.layout.add_(sum_, product)
+            # what was kept, or what is recorded anew
+            if number < len(self._records):
+                self._add_products(total, rows, self._records[number], keep=True)
+            else:
+                record = self._recorded(inputs, labels)
+                self._add_products(total, rows, record, keep=False)
         return total.mul_(self.scale)
+
+    def _add_products(
+        self, total: Tensor, rows: Tensor, record: _RecordedGradient, *, keep: bool
+    ) -> None:
+        """Add a batch's products with all rows; its graph goes with the last one unless kept."""
+        last = len(rows) - 1
+        for position, (sum_, row) in enumerate(zip(total, rows)):
+            along = self.layout.split(row)
+            product = record.times(along, keep=keep or position < last)
+            if product is not None:
+                self.layout.add_(sum_, product)
 
 
 def residual(

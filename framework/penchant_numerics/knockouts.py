@@ -55,17 +55,20 @@ class ProjectionKnockout(Operator):
 
     def outside(self, rows: Tensor) -> Tensor:
         """Rows (k, size) without their part in the range of B."""
-        inside = (rows @ self.basis) @ self.basis.T
-        return rows - inside
+        inner = rows @ self.basis
+        return rows - inner @ self.basis.T
 
     def _rows(self, rows: Tensor) -> Tensor:
-        images = self.A.multiply_rows(self.outside(rows))
+        projected = self.outside(rows)
+        images = self.A.multiply_rows(projected)
         return self.outside(images)
 
     def factor(self) -> Factor | None:
         """The projected factor of A, where it has one."""
         inner = self.A.factor()
-        return None if inner is None else inner.changed(self.outside)
+        if inner is None:
+            return None
+        return inner.changed(self.outside)
 
 
 def range_basis(V: Tensor) -> Tensor:
@@ -96,5 +99,6 @@ def knock_out_matrix(A: Tensor, B: Tensor) -> Tensor:
     """
     left = range_basis(B)
     right = range_basis(B.T)
+    # one side after the other
     A = A - left @ (left.T @ A)
     return A - (A @ right) @ right.T

@@ -34,10 +34,14 @@ class Tridiagonal:
 
     def matrix(self, steps: int | None = None) -> Tensor:
         """T, or its leading block after so many steps."""
-        made = len(self.diagonal)
-        m = made if steps is None else min(steps, made)
+        m = len(self.diagonal)
+        if steps is not None:
+            m = min(steps, m)
+        middle = torch.diag(self.diagonal[:m])
         off = self.off[: m - 1]
-        return torch.diag(self.diagonal[:m]) + torch.diag(off, 1) + torch.diag(off, -1)
+        above = torch.diag(off, 1)
+        below = torch.diag(off, -1)
+        return middle + above + below
 
     def without_basis(self) -> Tridiagonal:
         """The same without what takes memory."""
@@ -50,9 +54,14 @@ class Tridiagonal:
             The values, ascending, their quadrature weights, and bounds on their residuals.
         """
         values, vectors = torch.linalg.eigh(self.matrix(steps))
+        # the norm that comes after the last step
         m = len(values)
-        beyond = self.next if m == len(self.diagonal) else float(self.off[m - 1])
-        return values, vectors[0].square(), beyond * vectors[-1].abs()
+        beyond = self.next
+        if m < len(self.diagonal):
+            beyond = float(self.off[m - 1])
+        weights = vectors[0].square()
+        residuals = beyond * vectors[-1].abs()
+        return values, weights, residuals
 
 
 class _Run:
@@ -69,7 +78,9 @@ class _Run:
         self.betas: list[float] = []
         self.basis = None
         if orthogonal:
-            self.basis = torch.empty(steps, len(start), device=start.device, dtype=start.dtype)
+            self.basis = start.new_empty(steps, len(start))
+
+        # the first vector
         start = self._unlocked(start)
         self.previous = None
         self.vector = start / _norm(start)
@@ -77,17 +88,21 @@ class _Run:
     @property
     def running(self) -> bool:
         """Whether another product is wanted."""
-        return not self.complete and len(self.alphas) < self.steps
+        made = len(self.alphas)
+        return not self.complete and made < self.steps
 
     def absorb(self, product: Tensor) -> None:
         """One step, given A times the current vector."""
-        made = len(self.alphas)
+        # without its parts along the last two vectors
         w = product
         if self.previous is not None:
             w = product - self.betas[-1] * self.previous
         alpha = _dot(self.vector, w)
         w = self._unlocked(w - alpha * self.vector)
+
+        # and, with a basis, along all of them
         if self.basis is not None:
+            made = len(self.alphas)
             self.basis[made] = self.vector
             w = self._reorthogonalised(w, made + 1)
 
@@ -96,7 +111,8 @@ class _Run:
         self.alphas.append(alpha)
         self.betas.append(beta)
         scale = max(abs(each) for each in (*self.alphas, *self.betas))
-        self.complete = beta <= _BREAKDOWN * torch.finfo(w.dtype).eps * scale
+        rounding = _BREAKDOWN * torch.finfo(w.dtype).eps
+        self.complete = beta <= rounding * scale
         if not self.complete:
             self.previous = self.vector
             self.vector = w / beta
@@ -104,21 +120,25 @@ class _Run:
     def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:
         """A vector without its parts along the basis."""
         kept = self.basis[:filled]
-        for _ in range(2):  # twice is enough (Giraud et al., 2005)
-            w = w - kept.T @ (kept @ w)
+        # twice is enough (Giraud et al., 2005)
+        for _ in range(2):
+            inner = kept @ w
+            w = w - kept.T @ inner
         return w
 
     def _unlocked(self, w: Tensor) -> Tensor:
         """A vector without its part in the locked space."""
         if self.locked is None:
             return w
-        return w - self.locked.T @ (self.locked @ w)
+        inner = self.locked @ w
+        return w - self.locked.T @ inner
 
     def tridiagonal(self) -> Tridiagonal:
         """What the steps so far have found."""
         made = len(self.alphas)
         diagonal = torch.tensor(self.alphas, device="cpu", dtype=torch.float64)
         off = torch.tensor(self.betas, device="cpu", dtype=torch.float64)
+        # the last norm leads out of the space
         return Tridiagonal(
             diagonal=diagonal,
             off=off[: made - 1],
@@ -175,13 +195,15 @@ def lanczos(
 
 def _dot(a: Tensor, b: Tensor) -> float:
     """The inner product, added up in double precision."""
+    wide = accumulation_dtype(a.device)
     products = a * b
-    return float(products.sum(dtype=accumulation_dtype(a.device)))
+    return float(products.sum(dtype=wide))
 
 
 def _norm(a: Tensor) -> float:
     """The length, added up in double precision."""
-    return float(torch.linalg.vector_norm(a, dtype=accumulation_dtype(a.device)))
+    wide = accumulation_dtype(a.device)
+    return float(torch.linalg.vector_norm(a, dtype=wide))
 
 
 def random_starts(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:

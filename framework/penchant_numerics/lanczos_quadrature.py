@@ -75,7 +75,8 @@ class Quadrature:
         """Mean over start vectors of sum_j w_j f(theta_j): Tr f(A) / size."""
         sums = []
         for nodes, weights in zip(self.nodes, self.weights):
-            sums.append((weights * function(nodes)).sum())
+            values = weights * function(nodes)
+            sums.append(values.sum())
         return torch.stack(sums).mean()
 
 
@@ -119,6 +120,7 @@ def quadrature(
         factor = None
     inner = A if factor is None else factor.gram()  # sample space, where vectors are shorter
 
+    # runs from all start vectors
     vectors = random_starts(starts, inner, generator=generator)
     found, simple = _runs(
         inner,
@@ -128,6 +130,7 @@ def quadrature(
         basis_bytes=basis_bytes,
         locked=None if known is None else _locked_rows(known[1], factor),
     )
+    # what is known by count, and what the runs saw
     exact = simple
     if known is not None:
         exact = torch.cat([known[0].to("cpu", torch.float64), simple])
@@ -158,6 +161,7 @@ def exact_quadrature(
     >>> float(measure.mean(lambda value: value)), measure.variant
     (1.0, 'exact')
     """
+    # zeros are one node, whatever their number
     size = len(values) + zeros
     wide = values.to("cpu", torch.float64)
     nodes = torch.cat([wide, wide.new_zeros(min(zeros, 1))])
@@ -184,6 +188,7 @@ def exact_quadrature(
 
 def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_bytes: int) -> str:
     """The variant that runs; refuses one that cannot."""
+    # sample space pays where it has fewer dimensions
     small = factor is not None and factor.samples < A.size
     if variant == "auto" and small:
         return "sample"
@@ -202,7 +207,8 @@ def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_
 
 def _basis_bytes(A: Operator, steps: int) -> int:
     """What a basis of so many vectors takes."""
-    return steps * A.size * torch.finfo(A.dtype).bits // 8
+    bits = torch.finfo(A.dtype).bits
+    return steps * A.size * bits // 8
 
 
 def _locked_rows(vectors: Tensor, factor: Factor | None) -> Tensor:
@@ -210,8 +216,10 @@ def _locked_rows(vectors: Tensor, factor: Factor | None) -> Tensor:
     rows = vectors.T.contiguous()
     if factor is None:
         return rows
+    # V^T x has the length sqrt(lambda)
     rows = factor.adjoint(rows)
-    return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / lengths
 
 
 def _runs(
@@ -244,7 +252,8 @@ def _runs(
     values, vectors = settled
     if locked is not None:
         starts = starts - (starts @ locked.T) @ locked
-    units = starts / torch.linalg.vector_norm(starts, dim=1, keepdim=True)
+    lengths = torch.linalg.vector_norm(starts, dim=1, keepdim=True)
+    units = starts / lengths
     expected = (units @ vectors.T).double().square().cpu()
     return found, values[_are_simple(values, expected, found)]
 
@@ -256,11 +265,17 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
     """
     values, vectors = torch.linalg.eigh(T.matrix())
     residuals = T.next * vectors[-1].abs()
-    tolerance = torch.finfo(T.basis.dtype).eps ** 0.5 * float(values.abs().max())
+    largest = float(values.abs().max())
+    tolerance = torch.finfo(T.basis.dtype).eps ** 0.5 * largest
+
+    # how far out each is; those that have not converged come last
     distances = (values - values.median()).abs()
     distances = distances.masked_fill(residuals > tolerance, -1.0)
-    outer = distances.topk(min(_SETTLED, len(values)))
+    count = min(_SETTLED, len(values))
+    outer = distances.topk(count)
     chosen = outer.indices[outer.values >= 0]
+
+    # from Krylov space to the whole
     mix = vectors[:, chosen].T.to(T.basis)
     return values[chosen], mix @ T.basis
 
@@ -273,9 +288,14 @@ def _are_simple(values: Tensor, expected: Tensor, found: list[Tridiagonal]) -> T
     simple = torch.ones(len(values), device="cpu", dtype=torch.bool)
     for weights, T in zip(expected[1:], found[1:]):
         nodes, seen, _ = distinct(T)
-        near = (nodes - values[:, None]).abs().argmin(1)
-        there = (nodes[near] - values).abs() <= _tolerance(T, nodes)
-        alike = (seen[near] - weights).abs() <= _SAME * seen[near]
+        distances = (nodes - values[:, None]).abs()
+        near = distances.argmin(1)
+
+        # there is a node, and it weighs what it should
+        off = (nodes[near] - values).abs()
+        there = off <= _tolerance(T, nodes)
+        excess = (seen[near] - weights).abs()
+        alike = excess <= _SAME * seen[near]
         simple &= there & alike
     return simple
 
@@ -289,11 +309,15 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
     Copies of an eigenvalue are taken together, and nodes made by rounding are left out.
     """
     values, weights, residuals = T.ritz()
-    apart = values.diff() > _COPY * T.precision * float(values.abs().max())
+
+    # a group is values that are only rounding apart
+    largest = float(values.abs().max())
+    apart = values.diff() > _COPY * T.precision * largest
     group = torch.cat([apart.new_zeros(1), apart]).cumsum(0)
 
     # a group has the weight of all, and their mean place
-    total = torch.zeros(int(group[-1]) + 1, device="cpu", dtype=torch.float64)
+    count = int(group[-1]) + 1
+    total = torch.zeros(count, device="cpu", dtype=torch.float64)
     total = total.index_add(0, group, weights)
     moment = torch.zeros_like(total).index_add(0, group, weights * values)
     place = moment / total.clamp(min=_TINY)
@@ -310,7 +334,8 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:
     """How far two findings of one eigenvalue may be apart."""
-    return T.precision**0.5 * float(nodes.abs().max())
+    largest = float(nodes.abs().max())
+    return T.precision**0.5 * largest
 
 
 @dataclass(frozen=True)
@@ -353,10 +378,13 @@ class _Measure:
 
     def _of_run(self, T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
         """Nodes, weights and residuals of one run, after what is known by count."""
-        atoms, shares = self.exact, torch.full_like(self.exact, 1 / self.size)
+        # known ones, of which zeros may be many
+        atoms = self.exact
+        shares = torch.full_like(atoms, 1 / self.size)
         if self.zeros:
+            share = self.zeros / self.size
             atoms = torch.cat([atoms, atoms.new_zeros(1)])
-            shares = torch.cat([shares, shares.new_full((1,), self.zeros / self.size)])
+            shares = torch.cat([shares, shares.new_full((1,), share)])
 
         values, weights, residuals = distinct(T)
         if len(self.simple):
@@ -364,8 +392,11 @@ class _Measure:
             distances = (values[:, None] - self.simple).abs()
             away = distances.min(1).values > _tolerance(T, values)
             values, weights, residuals = values[away], weights[away], residuals[away]
+
+        # the others share what is left
         rest = (1 - shares.sum()).clamp(min=0)
-        weights = weights / weights.sum().clamp(min=_TINY) * rest
+        total = weights.sum().clamp(min=_TINY)
+        weights = weights / total * rest
         return (
             torch.cat([atoms, values]),
             torch.cat([shares, weights]),
@@ -389,4 +420,5 @@ class _Measure:
 
 def _is_settled(T: Tridiagonal, nodes: Tensor, residuals: Tensor) -> bool:
     """Whether all nodes of a run are eigenvalues."""
-    return bool((residuals <= _tolerance(T, nodes)).all())
+    settled = residuals <= _tolerance(T, nodes)
+    return bool(settled.all())

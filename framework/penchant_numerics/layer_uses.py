@@ -61,10 +61,16 @@ def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int)
     """What notes each use of a layer while `count` samples pass."""
 
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
+        """Note one use, and let its output go on."""
         weight = layers[name].weight
-        use = seen.setdefault(name, LayerUse(units=len(weight), width=weight[0].numel()))
+        if name not in seen:
+            seen[name] = LayerUse(units=len(weight), width=weight[0].numel())
+        use = seen[name]
+
+        # a module used twice has the positions of both uses
         use.positions += made.numel() // (count * use.units)
-        use.sample_first &= given.shape[0] == count
+        if given.shape[0] != count:
+            use.sample_first = False
         return made
 
     return note

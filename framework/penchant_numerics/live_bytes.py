@@ -37,6 +37,7 @@ class LiveBytes(TorchDispatchMode):
         self._made: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # before the operation, so that what it changes in place is not taken for new
         kwargs = kwargs or {}
         for given in tree_leaves((args, kwargs)):
             if isinstance(given, Tensor):
@@ -52,16 +53,26 @@ class LiveBytes(TorchDispatchMode):
     def _pass_over(self, storage: UntypedStorage) -> None:
         """What is given before it was made here is older."""
         # a weak reference keeps the address from being used again
-        if storage._cdata not in self._made and storage._cdata not in self._older:
+        if self._is_new(storage):
             self._older[storage._cdata] = StorageWeakRef(storage)
 
     def _note(self, storage: UntypedStorage) -> None:
-        if storage._cdata not in self._made and storage._cdata not in self._older:
-            self._made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+        """What an operation gives may be a view of what it was given."""
+        if self._is_new(storage):
+            reference = StorageWeakRef(storage)
+            self._made[storage._cdata] = (reference, storage.nbytes())
+
+    def _is_new(self, storage: UntypedStorage) -> bool:
+        """Whether a storage was not seen before."""
+        address = storage._cdata
+        return address not in self._made and address not in self._older
 
     def alive(self) -> int:
         """Bytes of the noted storages that still exist."""
-        ended = [address for address, (reference, _) in self._made.items() if reference.expired()]
-        for address in ended:
-            del self._made[address]
-        return sum(size for _, size in self._made.values())
+        total = 0
+        for address, (reference, size) in list(self._made.items()):
+            if reference.expired():
+                del self._made[address]
+            else:
+                total += size
+        return total

@@ -92,16 +92,20 @@ class Operator:
     def matvec(self, v: Tensor) -> Tensor:
         """A v for a vector v (size,)."""
         self._check(v, (self.size,))
-        return self.multiply_rows(v[None])[0]
+        (product,) = self.multiply_rows(v[None])
+        return product
 
     def matmat(self, V: Tensor) -> Tensor:
         """A V for columns V (size, k)."""
-        self._check(V, (self.size, V.shape[-1]))
-        return self.multiply_rows(V.T).T
+        columns = V.shape[-1]
+        self._check(V, (self.size, columns))
+        products = self.multiply_rows(V.T)
+        return products.T
 
     def multiply_rows(self, rows: Tensor) -> Tensor:
         """(A V)^T for V^T = rows (k, size)."""
-        self._check(rows, (len(rows), self.size))
+        count = len(rows)
+        self._check(rows, (count, self.size))
         given = rows.to(self.dtype).detach()
         return self._rows(given.contiguous())
 
@@ -113,14 +117,18 @@ class Operator:
 
     def _check(self, given: Tensor, shape: tuple[int, ...]) -> None:
         """Refuse what has another shape, or is elsewhere."""
-        if tuple(given.shape) != shape or not _same_device(given.device, self.device):
+        found = tuple(given.shape)
+        here = _same_device(given.device, self.device)
+        if found != shape or not here:
             raise ValueError(
-                f"expected a tensor {shape} on {self.device}, "
-                f"found {tuple(given.shape)} on {given.device}"
+                f"expected a tensor {shape} on {self.device}, found {found} on {given.device}"
             )
 
     def __matmul__(self, other: Tensor) -> Tensor:
-        return self.matvec(other) if other.dim() == 1 else self.matmat(other)
+        # a vector, or columns
+        if other.dim() == 1:
+            return self.matvec(other)
+        return self.matmat(other)
 
     # ---- algebra
 
@@ -128,7 +136,8 @@ class Operator:
         return Sum([self, other])
 
     def __sub__(self, other: Operator) -> Operator:
-        return Sum([self, Scaled(other, -1.0)])
+        negative = Scaled(other, -1.0)
+        return Sum([self, negative])
 
     def __mul__(self, factor: float) -> Operator:
         return Scaled(self, factor)
@@ -155,6 +164,7 @@ class Operator:
             inside = factor.adjoint(rows).to(wide)
             return inside.square().sum(1)
 
+        # row by row: a block in double precision may be large
         found = []
         for v, Av in zip(rows, self.multiply_rows(rows)):
             products = v.to(wide) * Av.to(wide)
@@ -189,6 +199,7 @@ class Operator:
                 f"found {generator} and {samples}"
             )
 
+        # v^T A v of all vectors, some at a time
         values = []
         for start in range(0, samples, block):
             count = min(block, samples - start)
@@ -201,17 +212,21 @@ class Operator:
     def dense(self, *, block: int = 64) -> Tensor:
         """The matrix (size, size), by products with unit vectors; for small operators and tests."""
         units = torch.eye(self.size, device=self.device, dtype=self.dtype)
-        parts = [self.multiply_rows(rows) for rows in units.split(block)]
-        return torch.cat(parts).T
+        products = []
+        for rows in units.split(block):
+            products.append(self.multiply_rows(rows))
+        return torch.cat(products).T
 
     def to_scipy(self) -> LinearOperator:
         """This operator as a `scipy.sparse.linalg.LinearOperator` on float64 or float32 arrays."""
         from scipy.sparse.linalg import LinearOperator
 
         def product(given: np.ndarray) -> np.ndarray:
+            # SciPy gives vectors (size,), (size, 1) or (size, k)
             columns = torch.as_tensor(given, device=self.device, dtype=self.dtype)
             made = self.matmat(columns.reshape(self.size, -1))
-            return made.reshape(given.shape).cpu().numpy()
+            shaped = made.reshape(given.shape)
+            return shaped.cpu().numpy()
 
         return LinearOperator(
             self.shape,
@@ -227,7 +242,10 @@ def _same_device(first: torch.device, second: torch.device) -> bool:
     """Whether two devices are one; a device without a number is any of its type."""
     if first.type != second.type:
         return False
-    return first.index == second.index or None in (first.index, second.index)
+    numbers = (first.index, second.index)
+    if None in numbers:
+        return True
+    return first.index == second.index
 
 
 def from_scipy(
@@ -247,8 +265,10 @@ def from_scipy(
         raise ValueError(f"expected a square operator, found {operator.shape}")
 
     def product(rows: Tensor) -> Tensor:
-        made = operator.matmat(rows.cpu().numpy().T)
-        return torch.as_tensor(made.T.copy(), device=rows.device, dtype=rows.dtype)
+        # through the host and back
+        columns = rows.cpu().numpy().T
+        made = operator.matmat(columns).T.copy()
+        return torch.as_tensor(made, device=rows.device, dtype=rows.dtype)
 
     return Applied(operator.shape[0], product, device=device, dtype=dtype)
 
@@ -264,6 +284,7 @@ def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> T
     Returns:
         Rows (count, size) of -1 and 1.
     """
+    # whole numbers: the same for every precision
     bits = torch.randint(
         0,
         2,
@@ -311,7 +332,8 @@ class Dense(Operator):
     def exact_trace(self) -> float:
         """The sum of the diagonal."""
         wide = accumulation_dtype(self.device)
-        return float(self.matrix.diagonal().to(wide).sum())
+        diagonal = self.matrix.diagonal().to(wide)
+        return float(diagonal.sum())
 
 
 class LowRank(Operator):
@@ -349,7 +371,8 @@ class LowRank(Operator):
     def exact_trace(self) -> float:
         """The weighted sum of the columns' squared lengths."""
         wide = accumulation_dtype(self.device)
-        squares = self.V.to(wide).square().sum(0)
+        columns = self.V.to(wide)
+        squares = columns.square().sum(0)
         if self.weights is not None:
             squares = squares * self.weights
         return float(squares.sum())
@@ -365,11 +388,13 @@ class Scaled(Operator):
         self.conventions = inner.conventions
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self.inner.multiply_rows(rows) * self.number
+        images = self.inner.multiply_rows(rows)
+        return images * self.number
 
     def factor(self) -> Factor | None:
         """The root of the number times the inner factor, where there is a root."""
         inner = self.inner.factor()
+        # a negative number has no real root
         if inner is None or self.number < 0:
             return None
         root = math.sqrt(self.number)
@@ -378,7 +403,9 @@ class Scaled(Operator):
     def exact_trace(self) -> float | None:
         """The number times the inner trace."""
         inner = self.inner.exact_trace()
-        return None if inner is None else self.number * inner
+        if inner is None:
+            return None
+        return self.number * inner
 
 
 class Sum(Operator):
@@ -398,24 +425,29 @@ class Sum(Operator):
             self.conventions.update(term.conventions)
 
     def _rows(self, rows: Tensor) -> Tensor:
-        total = self.terms[0].multiply_rows(rows)
-        for term in self.terms[1:]:
+        first, *others = self.terms
+        total = first.multiply_rows(rows)
+        for term in others:
             total = total + term.multiply_rows(rows)
         return total
 
     def factor(self) -> Factor | None:
         """The factors side by side: sample space is the sum of theirs."""
+        # one term without a factor leaves the sum without
         factors = [term.factor() for term in self.terms]
         if None in factors:
             return None
         sizes = [each.samples for each in factors]
 
         def apply(u: Tensor) -> Tensor:
-            parts = u.split(sizes, dim=1)
-            return sum(each.apply(part) for each, part in zip(factors, parts))
+            """Each factor takes its part of sample space."""
+            parts = zip(factors, u.split(sizes, dim=1))
+            return sum(each.apply(part) for each, part in parts)
 
         def adjoint(v: Tensor) -> Tensor:
-            return torch.cat([each.adjoint(v) for each in factors], dim=1)
+            """Each factor gives its part."""
+            parts = [each.adjoint(v) for each in factors]
+            return torch.cat(parts, dim=1)
 
         return Factor(
             size=self.size,
@@ -429,7 +461,9 @@ class Sum(Operator):
     def exact_trace(self) -> float | None:
         """The sum of traces, where all are known."""
         traces = [term.exact_trace() for term in self.terms]
-        return None if None in traces else sum(traces)
+        if None in traces:
+            return None
+        return sum(traces)
 
 
 class Restricted(Operator):
@@ -455,12 +489,14 @@ class Restricted(Operator):
 
     def _padded(self, rows: Tensor) -> Tensor:
         """Rows of the whole space, zero outside the block."""
-        whole = torch.zeros(len(rows), self.inner.size, device=rows.device, dtype=rows.dtype)
+        count = len(rows)
+        whole = rows.new_zeros(count, self.inner.size)
         whole[:, self.indices] = rows
         return whole
 
     def _rows(self, rows: Tensor) -> Tensor:
-        images = self.inner.multiply_rows(self._padded(rows))
+        padded = self._padded(rows)
+        images = self.inner.multiply_rows(padded)
         return images[:, self.indices]
 
     def factor(self) -> Factor | None:

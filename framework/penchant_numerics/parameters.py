@@ -38,6 +38,7 @@ def select(
     >>> list(select(network, ["0.bias", "*.weight"]))
     ['0.weight', '0.bias', '2.weight']
     """
+    # one pattern or several
     named = dict(network.named_parameters())
     if isinstance(patterns, str):
         patterns = [patterns]
@@ -70,8 +71,11 @@ def trainable_names(
 def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> None:
     """Refuse a pattern that names nothing, with what is near it."""
     for pattern in patterns or ():
-        if any(_matches(name, pattern) for name in names):
+        matches = [name for name in names if _matches(name, pattern)]
+        if matches:
             continue
+
+        # a slip of the pen is the usual reason
         near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
         suggestions = ", ".join(near) or "nothing"
         raise ValueError(
@@ -80,12 +84,16 @@ def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> Non
 
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(_matches(name, pattern) for pattern in patterns)
+    """Whether one of the patterns names a parameter."""
+    found = [pattern for pattern in patterns if _matches(name, pattern)]
+    return bool(found)
 
 
 def _matches(name: str, pattern: str) -> bool:
     """Whether a pattern names a parameter, or something it is under."""
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
+    if fnmatchcase(name, pattern):
+        return True
+    return fnmatchcase(name, f"{pattern}.*")
 
 
 class Layout:
@@ -99,9 +107,10 @@ class Layout:
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         if not tensors:
             raise ValueError("no parameters: expected at least one")
+        values = list(tensors.values())
         self.names = tuple(tensors)
-        self.shapes = tuple(value.shape for value in tensors.values())
-        self.sizes = [value.numel() for value in tensors.values()]
+        self.shapes = tuple(value.shape for value in values)
+        self.sizes = [value.numel() for value in values]
 
         # each begins where the one before it ends
         self.slices = {}
@@ -111,15 +120,17 @@ class Layout:
             start += size
         self.size = start
 
-        first = tensors[self.names[0]]
+        # one device and one precision for all
+        first = values[0]
         self.device = first.device
         self.dtype = first.dtype
         self._check_alike(tensors)
 
     def _check_alike(self, tensors: Mapping[str, Tensor]) -> None:
         """Refuse parameters of several precisions, or on several devices."""
+        expected = (self.device, self.dtype)
         for name, value in tensors.items():
-            if (value.device, value.dtype) != (self.device, self.dtype):
+            if (value.device, value.dtype) != expected:
                 raise ValueError(
                     "parameters must have one precision and one device: "
                     f"{name} is {value.dtype} on {value.device}, "
@@ -128,14 +139,17 @@ class Layout:
 
     def split(self, row: Tensor) -> list[Tensor]:
         """Tensors (..., *shape) of a flat row (..., size), as views where the row allows it."""
+        leading = row.shape[:-1]
+        parts = row.split(self.sizes, dim=-1)
         tensors = []
-        for part, shape in zip(row.split(self.sizes, dim=-1), self.shapes):
-            tensors.append(part.reshape((*part.shape[:-1], *shape)))
+        for part, shape in zip(parts, self.shapes):
+            tensors.append(part.reshape((*leading, *shape)))
         return tensors
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """The same by name."""
-        return dict(zip(self.names, self.split(row)))
+        tensors = self.split(row)
+        return dict(zip(self.names, tensors))
 
     def join(self, tensors: Sequence[Tensor], *, leading: int = 0) -> Tensor:
         """The flat row (..., size) of tensors (..., *shape) with so many leading dimensions."""
@@ -147,12 +161,16 @@ class Layout:
 
     def write_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Put tensors into a contiguous row (..., size)."""
-        for part, value in zip(self.split(row), tensors):
+        # parts are views of the row
+        parts = self.split(row)
+        for part, value in zip(parts, tensors):
             part.copy_(value)
 
     def add_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Add tensors to a contiguous row (..., size) in place, without a second row."""
-        for part, value in zip(self.split(row), tensors):
+        # parts are views of the row
+        parts = self.split(row)
+        for part, value in zip(parts, tensors):
             part += value
 
 
@@ -171,15 +189,20 @@ class Unchanged:
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = dict(tensors)
-        self._counts = {name: value._version for name, value in tensors.items()}
-        self._marks = {name: _mark_of(value).clone() for name, value in tensors.items()}
+        self._counts = {}
+        self._marks = {}
+        for name, value in tensors.items():
+            self._counts[name] = value._version
+            self._marks[name] = _mark_of(value).clone()
 
     def first_changed(self) -> str | None:
         """The name of a parameter that has changed, if there is one."""
         for name, value in self._tensors.items():
+            # what autograd has counted, and what it has not
             if value._version != self._counts[name]:
                 return name
-            if not torch.equal(_mark_of(value), self._marks[name]):
+            mark = _mark_of(value)
+            if not torch.equal(mark, self._marks[name]):
                 return name
         return None
 
@@ -189,6 +212,8 @@ def _mark_of(value: Tensor) -> Tensor:
     if value.numel() > _SMALL:
         flat = value.flatten(1) if value.dim() > 1 else value[None]
         norm = torch.linalg.vector_norm(flat)
-        value = torch.cat([flat.sum(1), norm[None]])
+        sums = flat.sum(1)
+        value = torch.cat([sums, norm[None]])
     # as whole numbers: what is not a number is not even equal to itself
-    return value.view(_WHOLE[value.element_size()])
+    kind = _WHOLE[value.element_size()]
+    return value.view(kind)

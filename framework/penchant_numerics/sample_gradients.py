@@ -38,7 +38,13 @@ def _vectorised(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
     """All at once: vectorised over samples, and over outputs inside them."""
 
     def jacobian(x: Tensor) -> tuple[Tensor, ...]:
-        made, pull = vjp(lambda *values: outputs(values, x[None])[0], *outputs.values)
+        """Gradients (C, *shape) of one sample."""
+
+        def of_parameters(*values: Tensor) -> Tensor:
+            return outputs(values, x[None])[0]
+
+        # a backward pass an output, all of them at once
+        made, pull = vjp(of_parameters, *outputs.values)
         units = torch.eye(len(made), device=made.device, dtype=made.dtype)
         return vmap(pull)(units)
 
@@ -50,6 +56,7 @@ def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
     rows = []
     for x in inputs:
         leaves = outputs.leaves()
+        # one forward pass a sample, and a backward pass an output
         with torch.enable_grad():
             made = outputs(leaves, x[None])[0]
         for value in made:
@@ -60,8 +67,11 @@ def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
                 materialize_grads=True,
             )
             rows.append(gradient)
+
+    # by parameter, (n, C, *shape)
     shape = (len(inputs), -1)
-    return tuple(torch.stack(column).unflatten(0, shape) for column in zip(*rows))
+    columns = [torch.stack(column) for column in zip(*rows)]
+    return tuple(column.unflatten(0, shape) for column in columns)
 
 
 @contextmanager
@@ -87,7 +97,9 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
         raise ValueError(f"whole numbers up to {int(inputs.max())} are not exact in {dtype}")
 
     def restore(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (given[0].to(inputs.dtype), *given[1:])
+        """What the network is given, whole again."""
+        first, *others = given
+        return (first.to(inputs.dtype), *others)
 
     handle = network.register_forward_pre_hook(restore)
     try:

@@ -67,6 +67,7 @@ class OneByOne:
         limit: float | None = None,
     ) -> None:
         self.limit = limit
+        # each has its own order of samples
         self.trainers = []
         for network, part, seed in zip(networks, samples, seeds, strict=True):
             self.trainers.append(Trainer(network, part, recipe, seed=seed))
@@ -93,7 +94,9 @@ class OneByOne:
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""
-        found = [outputs(network, inputs, chunk=CHUNK) for network in self.networks()]
+        found = []
+        for network in self.networks():
+            found.append(outputs(network, inputs, chunk=CHUNK))
         return torch.stack(found)
 
     def networks(self) -> list[nn.Module]:
@@ -129,6 +132,7 @@ def side_by_side(
     Returns:
         A training that has not begun.
     """
+    # a function of options and device type only: numbers must not depend on what is free
     worth_it = len(networks) > 1 and group_size(samples[0].inputs.device) > 1
     together = worth_it and stacking_obstacle(networks, samples, recipe) is None
     kind = Stacked if together else OneByOne
@@ -137,12 +141,15 @@ def side_by_side(
 
 def can_stack(network: nn.Module, recipe: Recipe) -> bool:
     """Whether networks of this kind can share every pass."""
-    return layer_obstacle(network) is None
+    obstacle = layer_obstacle(network)
+    return obstacle is None
 
 
 def group_size(device: torch.device) -> int:
     """Networks a shard: one on a CPU, where shards spread over cores, and many on a GPU."""
-    return 1 if device.type == "cpu" else STACKED
+    if device.type == "cpu":
+        return 1
+    return STACKED
 
 
 def groups(count: int, device: torch.device) -> list[list[int]]:
@@ -162,4 +169,7 @@ def recorded_steps(total: int, every: int) -> list[int]:
     >>> recorded_steps(10, 4)
     [0, 4, 8, 10]
     """
-    return sorted({*range(0, total + 1, every), total})
+    # the end may be one of them already
+    steps = set(range(0, total + 1, every))
+    steps.add(total)
+    return sorted(steps)

@@ -65,12 +65,15 @@ class Density:
     @property
     def spacing(self) -> float:
         """From one point of the grid to the next."""
-        return float(self.grid[1] - self.grid[0])
+        first, second = self.grid[:2]
+        return float(second - first)
 
     def mass(self, low: float = -math.inf, high: float = math.inf) -> float:
         """The share of eigenvalues in (low, high), from whole cells."""
-        inside = (self.grid > low) & (self.grid < high)
-        return float(self.density[inside].sum()) * self.spacing
+        above = self.grid > low
+        below = self.grid < high
+        total = self.density[above & below].sum()
+        return float(total) * self.spacing
 
 
 def spectral_density(
@@ -100,8 +103,11 @@ def spectral_density(
     >>> round(density.mass(), 6), density.variant
     (1.0, 'full')
     """
-    low = min(measure.bounds[0], *(float(nodes.min()) for nodes in measure.nodes))
-    high = max(measure.bounds[1], *(float(nodes.max()) for nodes in measure.nodes))
+    # later steps may find what is further out than the first
+    low, high = measure.bounds
+    for nodes in measure.nodes:
+        low = min(low, float(nodes.min()))
+        high = max(high, float(nodes.max()))
     bumps = Bumps.of(measure, (low, high), measure.bulk, kappa=kappa, margin=margin)
     if grid is None:
         grid = bumps.grid(points)
@@ -132,12 +138,18 @@ def log_density(
     """
     if epsilon <= 0:
         raise ValueError(f"epsilon must be positive, found {epsilon}")
-    places = tuple((nodes.abs() + epsilon).log() for nodes in measure.nodes)
+    places = []
+    for nodes in measure.nodes:
+        sizes = nodes.abs() + epsilon
+        places.append(sizes.log())
+
+    # here the range has no part that is deflated
     low = min(float(each.min()) for each in places)
     high = max(float(each.max()) for each in places)
     bumps = Bumps.of(measure, (low, high), (low, high), kappa=kappa, margin=margin)
     if grid is None:
         grid = bumps.grid(points)
+    # the same bumps, at other places
     found = bumps.density(measure, places, grid)
     return replace(found, log=True, epsilon=epsilon)
 
@@ -145,8 +157,10 @@ def log_density(
 def _range(low: float, high: float) -> float:
     """How far two ends are apart; a multiple of the identity has no range but rounding."""
     apart = high - low
-    rounding = _ROUNDING * max(abs(low), abs(high))
-    return apart if apart > rounding else 0.0
+    largest = max(abs(low), abs(high))
+    if apart > _ROUNDING * largest:
+        return apart
+    return 0.0
 
 
 @dataclass(frozen=True)
@@ -179,9 +193,11 @@ class Bumps:
         Returns:
             Bumps as wide as so many steps resolve.
         """
+        # what has no range is as wide as it is large
         low, high = ends
         extent = _range(low, high) or abs(high) or 1.0
         half = extent / 2 * (1 + 2 * margin)
+        # the width that so many steps resolve
         inside = _range(*bulk) or extent
         relative = 2 / ((measure.steps - 1) * math.sqrt(8 * math.log(kappa)))
         width = relative * inside / 2 * (1 + 2 * margin)
@@ -211,23 +227,33 @@ class Bumps:
         Returns:
             The density, with its standard error where there are several start vectors.
         """
-        runs = zip(places, measure.weights)
-        each = torch.stack([self._cells(grid, place, weights) for place, weights in runs])
+        found = []
+        for place, weights in zip(places, measure.weights):
+            found.append(self._cells(grid, place, weights))
+        each = torch.stack(found)
+        starts = len(each)
+
+        # one start vector says nothing of its error
         stderr = None
-        if len(each) > 1:
-            stderr = each.std(0) / math.sqrt(len(each))
+        if starts > 1:
+            stderr = each.std(0) / math.sqrt(starts)
         return Density(
             grid=grid,
             density=each.mean(0),
             stderr=stderr,
             width=self.width,
             variant=measure.variant,
-            starts=len(each),
+            starts=starts,
         )
 
     def _cells(self, grid: Tensor, places: Tensor, weights: Tensor) -> Tensor:
         """Mean density in each cell of the grid of weighted Gaussians."""
         spacing = float(grid[1] - grid[0])
-        edges = torch.cat([grid - spacing / 2, grid[-1:] + spacing / 2])
-        below = torch.special.ndtr((edges[:, None] - places) / self.width)  # (points + 1, nodes)
-        return (below.diff(dim=0) * weights).sum(1) / spacing
+        half = spacing / 2
+        edges = torch.cat([grid - half, grid[-1:] + half])
+
+        # the part of each bump below each edge, (points + 1, nodes)
+        distances = (edges[:, None] - places) / self.width
+        below = torch.special.ndtr(distances)
+        shares = below.diff(dim=0) * weights
+        return shares.sum(1) / spacing

@@ -75,6 +75,7 @@ def tangent_kernel(
     >>> tangent_kernel(network, torch.tensor([[2.0], [3.0]], device="cpu")).tolist()  # x x' + 1
     [[5.0, 7.0], [7.0, 10.0]]
     """
+    # the sum over layers, under an empty name
     options = {"parameters": parameters, "batch": batch, "memory": memory}
     (total,) = gram_matrices(network, inputs, other, whole=True, **options).values()
     return total
