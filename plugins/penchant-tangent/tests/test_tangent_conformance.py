@@ -99,7 +99,7 @@ test_conforms = testing.conformance(
             "train": 10,
             "draws": 12,
             "signs": 40,
-            "scalings": [0.0, 0.5, 0.99],
+            "scalings": [0.0, 0.1, 0.5, 0.99],
         },
     },
 )

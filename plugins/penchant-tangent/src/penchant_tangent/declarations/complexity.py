@@ -49,8 +49,6 @@ class Complexity(penchant.Probe):
             f"rank-correlation-{name}": f"of the gap with the {about}"
             for name, about in MEASURES.items()
         },
-        "gap-largest": "largest mean gap of a setting",
-        "gap-smallest": "smallest mean gap of a setting",
     }
     arrays = {
         "widths": "units of hidden layers",

@@ -102,7 +102,6 @@ class ParameterDirections(penchant.Probe):
         "random-change-train": "change along random directions on the Jacobian's samples",
         "random-change-expected": "the same to first order, epsilon sqrt(tr K / (n P))",
         "first-order-error": "relative difference of change and first order on these samples",
-        "rank-correlation": "of first-order changes with changes of test outputs",
     }
     arrays = {
         "eigenvalues": "eigenvalues of the tangent kernel, descending",

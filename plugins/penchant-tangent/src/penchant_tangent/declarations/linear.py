@@ -78,7 +78,8 @@ class Capacity(penchant.Probe):
     Labels are the signs of the first eigenvector of all features that has both: the very first of a
     kernel with positive entries has one sign only. At c = 1 most eigenvalues are zero to rounding,
     and no interpolator is left; the bound grows without limit before that. The paper says neither
-    where its points lie nor at which c; here they are in [-5, 5], and c comes close to 1.
+    where its points lie nor at which c; here they are in [-5, 5], and c comes close to 1. Features
+    are part of the problem (`features_seed`): errors are over draws of training sets.
 
     Reference: Baratin, thesis, appendix B.2.5 and figure B.3.
 
@@ -95,8 +96,8 @@ class Capacity(penchant.Probe):
         "tightness-l2": "simulated complexity over its bound, usual norm, at the largest scaling",
         "tightness-optimal": "the same for the best norm",
         "test-error": "share of other points with the wrong sign, at the largest scaling",
-        "rank-correlation-l2": "of the usual bound with the test error, over scalings",
-        "rank-correlation-optimal": "of the best bound with the test error, over scalings",
+        "rank-correlation-l2": "of usual bound and test error over scalings, mean of the draws",
+        "rank-correlation-optimal": "of best bound and test error over scalings, mean of the draws",
     }
     arrays = {
         "scalings": "c",
@@ -123,6 +124,9 @@ class Capacity(penchant.Probe):
     features: int = penchant.option(1000, "random features P", at_least=4)
     grid_points: int = penchant.option(1000, "equally spaced points in all", at_least=8)
     half_width: float = penchant.option(5.0, "points are in [-a, a]", above=0)
+    features_seed: int = penchant.option(
+        0, "which random features; the same for every seed of the experiment", at_least=0
+    )
     gamma: float = penchant.option(1.0, "of the kernel exp(-gamma |x - x'|^2)", above=0)
     eigenvector: int | None = penchant.option(
         None, "whose signs are the labels, from 0; nothing: the first with both", at_least=0

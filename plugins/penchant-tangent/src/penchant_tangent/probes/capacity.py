@@ -43,11 +43,12 @@ def all_features(context: penchant.Context) -> Features:
         device="cpu",
         dtype=torch.float64,
     )
+    generator = torch.Generator(device="cpu").manual_seed(options.features_seed)
     features = random_features(
         points,
         count=options.features,
         gamma=options.gamma,
-        generator=context.generator("features"),
+        generator=generator,
     )
     psi, singular, _ = torch.linalg.svd(features.to(context.device), full_matrices=False)
     eigenvector = with_two_signs(psi) if options.eigenvector is None else options.eigenvector
@@ -182,19 +183,28 @@ def _quantities(
     )
     ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
     found["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
-    if len(arrays["scalings"]) > 2:
-        for name in NORMS:
-            order = statistics.rank_correlation(
-                arrays[f"bound-{name}"],
-                arrays["test-error"],
-                generator=context.generator("order", name),
-            )
-            found[f"rank-correlation-{name}"] = penchant.Quantity(
-                order.value,
-                stderr=order.stderr,
-                over="scalings",
-                count=order.count,
+    for name in NORMS:
+        orders = _orders(values[f"bound-{name}"], values["test-error"], context)
+        if orders:
+            found[f"rank-correlation-{name}"] = penchant.Quantity.of(
+                orders,
+                over="draws",
                 null=0.0,
-                null_spread=order.null_spread,
             )
+    return found
+
+
+def _orders(bounds: np.ndarray, errors: np.ndarray, context: penchant.Context) -> list[float]:
+    """Rank correlations over scalings of bounds and errors (draws, scalings), draw by draw."""
+    found = []
+    for bound, error in zip(bounds, errors):
+        # where nothing changes there is no order
+        if statistics.varies(bound) and statistics.varies(error):
+            order = statistics.rank_correlation(
+                bound,
+                error,
+                generator=context.generator("order"),
+                permutations=1,
+            )
+            found.append(order.value)
     return found

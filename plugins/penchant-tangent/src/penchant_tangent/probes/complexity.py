@@ -45,7 +45,7 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
         **_averages(values, len(context.data.test.labels)),
     }
     return penchant.Result(
-        _quantities(arrays, options, context),
+        _quantities(arrays, context),
         arrays,
         conventions={
             "gap": "training accuracy on the labels trained on, minus test accuracy",
@@ -156,9 +156,7 @@ def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:
         )
 
 
-def _quantities(
-    arrays: dict[str, Any], options: Complexity, context: penchant.Context
-) -> dict[str, penchant.Quantity]:
+def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Rank correlations over settings."""
     gaps = arrays["gap"].ravel()
     found = {}
@@ -175,13 +173,5 @@ def _quantities(
             count=order.count,
             null=0.0,
             null_spread=order.null_spread,
-        )
-    errors = arrays["gap-stderr"].ravel()
-    for name, place in (("largest", np.argmax(gaps)), ("smallest", np.argmin(gaps))):
-        found[f"gap-{name}"] = penchant.Quantity(
-            gaps[place],
-            stderr=errors[place],
-            over="trainings and test samples",
-            count=options.trainings,
         )
     return found

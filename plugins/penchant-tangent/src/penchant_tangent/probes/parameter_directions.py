@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.tangent_kernels import tangent_kernel
 from torch import Tensor
@@ -61,7 +60,7 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     mean_square = float(K.trace()) / (len(train.labels) * size)
     expected = epsilon * mean_square**0.5
     return penchant.Result(
-        _quantities(arrays, expected, context),
+        _quantities(arrays, expected),
         arrays,
         conventions={
             "change": "root of the mean over samples of the squared norm of all outputs' change",
@@ -92,9 +91,7 @@ def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: flo
     }
 
 
-def _quantities(
-    arrays: Arrays, expected: float, context: penchant.Context
-) -> dict[str, penchant.Quantity]:
+def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]:
     """The first singular vector against random directions, and first order against all orders."""
     singular, random = arrays["singular-changes"], arrays["random-changes"]
     error = arrays["singular-changes-stderr"][0]
@@ -103,11 +100,6 @@ def _quantities(
     relative = np.hypot(error / singular[0], mean.stderr / mean.value)
     predicted = arrays["expected-changes"]
     away = np.abs(arrays["singular-changes-train"] / predicted - 1)
-    order = statistics.rank_correlation(
-        predicted,
-        singular,
-        generator=context.generator("order"),
-    )
     return {
         "leading-change": penchant.Quantity(singular[0], stderr=error, over="test samples"),
         "random-change": mean,
@@ -123,12 +115,4 @@ def _quantities(
         ),
         "random-change-expected": penchant.Quantity(expected, exact=True),
         "first-order-error": penchant.Quantity.of(away, over="directions", null=0.0),
-        "rank-correlation": penchant.Quantity(
-            order.value,
-            stderr=order.stderr,
-            over="directions",
-            count=order.count,
-            null=0.0,
-            null_spread=order.null_spread,
-        ),
     }
