@@ -51,7 +51,7 @@ class TangentKernel(penchant.Probe):
     presets = {
         "quick": {
             "samples": 60,
-            "training": {"epochs": 8, "batch": 50, "learning_rate": 0.02, "momentum": 0.9},
+            "training": {"epochs": 40, "batch": 50, "learning_rate": 0.02, "momentum": 0.9},
         },
     }
 
