@@ -41,7 +41,7 @@ class TangentTraining(penchant.Probe):
     uses = ("{difficult_data}",)
     quantities = {
         "effective-rank-initial-{random_labels}": "effective rank on training samples, as drawn",
-        "effective-rank-lowest-{random_labels}": "lowest of all looks, so lower than any one by chance",
+        "effective-rank-lowest-{random_labels}": "lowest of all looks; chance makes it lower still",
         "effective-rank-final-{random_labels}": "effective rank on training samples, in the end",
         "effective-rank-change-{random_labels}": "final minus initial effective rank",
         "cka-final-{random_labels}": "alignment with the labels on training samples, in the end",
