@@ -59,7 +59,7 @@ def test_a_root_mean_has_the_error_of_the_delta_method():
 
 def test_a_linear_network_changes_as_first_order_says(tmp_path):
     parts = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
-    options = {"samples": 12, "directions": 400}
+    options = {"samples": 12, "vectors": 400}
     context = testing.context("parameter-directions", tmp_path, **parts, **options)
     result = run(context.options, context)
     changes = result.arrays["singular-changes-train"]

@@ -15,7 +15,7 @@ SMALL = {
         "samples": 4,
         "looks": 2,
         "trainings": 2,
-        "random_labels": [0.0],
+        "noise_shares": [0.0],
         "easy_samples": 20,
         "training": {"epochs": 1},
     },
@@ -33,8 +33,8 @@ SMALL = {
         "training": {"epochs": 1},
     },
     "supernat": {"trainings": 2, "descent_steps": 4},
-    "parameter-directions": {"samples": 4, "directions": 4, "training": {"epochs": 1}},
-    "capacity": {"features": 60, "grid_points": 60, "draws": 2, "signs": 4},
+    "parameter-directions": {"samples": 4, "vectors": 4, "training": {"epochs": 1}},
+    "capacity": {"features": 60, "grid_points": 60, "training_sets": 2, "signs": 4},
 }
 LIMITS = {"difficult_samples": 4}
 

@@ -166,7 +166,7 @@ def test_no_rescaling_has_a_smaller_bound_than_the_best_one():
 
 
 def test_complexities_stay_below_their_bounds_and_white_features_have_bound_one(tmp_path):
-    options = {"features": 80, "grid_points": 80, "draws": 10, "signs": 50, "train": 20}
+    options = {"features": 80, "grid_points": 80, "training_sets": 10, "signs": 50, "train": 20}
     context = testing.context("capacity", tmp_path, **options)
     result = run_capacity(context.options, context)
     assert result.arrays["bound-l2"][0] == pytest.approx(1)
@@ -177,7 +177,7 @@ def test_complexities_stay_below_their_bounds_and_white_features_have_bound_one(
 
 
 def test_scaling_one_says_that_no_interpolator_is_left(tmp_path):
-    options = {"features": 80, "grid_points": 80, "draws": 2, "signs": 5, "scalings": [1.0]}
+    options = {"features": 80, "grid_points": 80, "training_sets": 2, "signs": 5, "scalings": [1.0]}
     result = testing.check_probe("capacity", tmp_path, **options)
     assert any("no interpolator is left" in text for text in result.warnings)
     with pytest.raises(penchant.Error, match="train must be below grid_points"):

@@ -60,7 +60,7 @@ def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
 
 
 def test_random_labels_align_as_the_null_says_before_training(tmp_path):
-    parts = {"random_labels": [1.0], "trainings": 12, "at_steps": [0], "samples": 40}
+    parts = {"noise_shares": [1.0], "trainings": 12, "at_steps": [0], "samples": 40}
     _, result = measured(tmp_path, **parts)
     away = result.arrays["train-cka"] - result.arrays["train-cka-null"]
     assert abs(away[0, 0]) < 3 * result.arrays["train-cka-stderr"][0, 0]
@@ -105,7 +105,7 @@ def test_difficult_samples_may_come_from_another_dataset(tmp_path):
     ("options", "message"),
     [
         ({"difficult_data": "digits"}, "needs difficult_samples"),
-        ({"random_labels": []}, "at least one share"),
+        ({"noise_shares": []}, "at least one share"),
         ({"easy_samples": 80, "difficult_samples": 20}, "at most 90 training samples"),
         ({"at_steps": [10]}, "at_steps must be at most 9, found 10"),
         ({"difficult_data": "digits", "difficult_samples": 5}, r"must have inputs \(4,\)"),

@@ -62,7 +62,7 @@ class Complexity(penchant.Probe):
     presets = {
         "quick": {
             "widths": (8, 32, 128),
-            "random_labels": (0.0, 0.5),
+            "noise_shares": (0.0, 0.5),
             "trainings": 2,
             "samples": 50,
             "training": {
@@ -75,7 +75,7 @@ class Complexity(penchant.Probe):
         },
         "fig-4-6": {
             "widths": (16, 32, 64, 128, 256, 512, 1024, 2048),
-            "random_labels": (0.0,),
+            "noise_shares": (0.0,),
             "trainings": 5,
             "training": {
                 "epochs": 500,
@@ -90,7 +90,7 @@ class Complexity(penchant.Probe):
     widths: tuple[int, ...] = penchant.option(
         (16, 64, 256), "units of hidden layers, or the `width` of an architecture", at_least=1
     )
-    random_labels: tuple[float, ...] = penchant.option(
+    noise_shares: tuple[float, ...] = penchant.option(
         (0.0,),
         "shares of training labels drawn anew, uniformly over all classes",
         at_least=0,
@@ -101,8 +101,8 @@ class Complexity(penchant.Probe):
     look_every: int = penchant.option(20, "steps between traces of the kernel", at_least=1)
 
     def __attrs_post_init__(self) -> None:
-        settings = len(set(self.widths)) * len(set(self.random_labels))
+        settings = len(set(self.widths)) * len(set(self.noise_shares))
         if settings < 3:
             raise penchant.Error(
-                f"a correlation needs 3 or more settings (widths x random_labels), found {settings}"
+                f"a correlation needs 3 or more settings (widths x noise_shares), found {settings}"
             )

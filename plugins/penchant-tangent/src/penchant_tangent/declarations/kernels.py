@@ -114,19 +114,19 @@ class ParameterDirections(penchant.Probe):
     presets = {
         "quick": {
             "samples": 60,
-            "directions": 30,
+            "vectors": 30,
             "training": {"epochs": 8, "batch": 50, "learning_rate": 0.02, "momentum": 0.9},
         },
         "fig-b-1": {
             "samples": 100,
-            "directions": 50,
+            "vectors": 50,
             "training": {"epochs": 10, "batch": 100, "learning_rate": 0.01, "momentum": 0.9},
         },
     }
 
     samples: int = penchant.option(100, "training samples of the Jacobian", at_least=2)
     test_samples: int = penchant.option(500, "test samples, all where there are fewer", at_least=2)
-    directions: int = penchant.option(50, "singular vectors, and random directions", at_least=3)
+    vectors: int = penchant.option(50, "singular vectors, and random directions", at_least=3)
     step: float = penchant.option(
         0.01, "epsilon, over the length of the vector of all parameters", above=0
     )

@@ -109,8 +109,8 @@ class Capacity(penchant.Probe):
         "solutions": "interpolators along two eigenvectors, centred, (scalings, draws, 2)",
     }
     presets = {
-        "quick": {"features": 300, "grid_points": 300, "draws": 20, "signs": 100},
-        "fig-b-3": {"features": 1000, "grid_points": 1000, "draws": 100, "signs": 1000},
+        "quick": {"features": 300, "grid_points": 300, "training_sets": 20, "signs": 100},
+        "fig-b-3": {"features": 1000, "grid_points": 1000, "training_sets": 100, "signs": 1000},
     }
 
     scalings: tuple[float, ...] = penchant.option(
@@ -119,7 +119,7 @@ class Capacity(penchant.Probe):
         at_least=0,
         at_most=1,
     )
-    draws: int = penchant.option(100, "training sets drawn", at_least=2)
+    training_sets: int = penchant.option(100, "training sets drawn", at_least=2)
     train: int = penchant.option(50, "points n of a training set", at_least=4)
     features: int = penchant.option(1000, "random features P", at_least=4)
     grid_points: int = penchant.option(1000, "equally spaced points in all", at_least=8)

@@ -18,7 +18,7 @@ class TangentTraining(penchant.Probe):
     At log-spaced steps of every training, on a batch of training samples (with the labels they are
     trained on) and a batch of test samples: eigenvalues, effective rank, trace ratios T_k and
     alignment with the labels (CKA), of the whole kernel and of every layer's part, beside the
-    accuracies. `random_labels` trains once for each share of labels that are drawn anew.
+    accuracies. `noise_shares` trains once for each share of labels that are drawn anew.
 
     With `difficult_samples`, as many samples with random labels, or with images and labels of
     another dataset (`difficult_data`), are put among `easy_samples` ordinary ones; alignment is
@@ -40,18 +40,18 @@ class TangentTraining(penchant.Probe):
     needs = ("architecture", "dataset", "training", "classes")
     uses = ("{difficult_data}",)
     quantities = {
-        "effective-rank-initial-{random_labels}": "effective rank on training samples, as drawn",
-        "effective-rank-lowest-{random_labels}": "lowest of all looks; chance makes it lower still",
-        "effective-rank-final-{random_labels}": "effective rank on training samples, in the end",
-        "effective-rank-change-{random_labels}": "final minus initial effective rank",
-        "cka-final-{random_labels}": "alignment with the labels on training samples, in the end",
-        "cka-change-{random_labels}": "final minus initial alignment on training samples",
-        "test-cka-final-{random_labels}": "alignment with the labels on test samples, in the end",
-        "test-cka-change-{random_labels}": "final minus initial alignment on test samples",
-        "train-accuracy-{random_labels}": "accuracy on training samples and labels, in the end",
-        "test-accuracy-{random_labels}": "accuracy on test samples, in the end",
-        "easy-lead-{random_labels}": "alignment on easy minus difficult samples, mean of the looks",
-        "easy-ratio-{random_labels}": "highest alignment on easy over highest on difficult samples",
+        "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn",
+        "effective-rank-lowest-{noise_shares}": "lowest of all looks; chance makes it lower still",
+        "effective-rank-final-{noise_shares}": "effective rank on training samples, in the end",
+        "effective-rank-change-{noise_shares}": "final minus initial effective rank",
+        "cka-final-{noise_shares}": "alignment with the labels on training samples, in the end",
+        "cka-change-{noise_shares}": "final minus initial alignment on training samples",
+        "test-cka-final-{noise_shares}": "alignment with the labels on test samples, in the end",
+        "test-cka-change-{noise_shares}": "final minus initial alignment on test samples",
+        "train-accuracy-{noise_shares}": "accuracy on training samples and labels, in the end",
+        "test-accuracy-{noise_shares}": "accuracy on test samples, in the end",
+        "easy-lead-{noise_shares}": "alignment on easy minus difficult samples, mean of the looks",
+        "easy-ratio-{noise_shares}": "highest alignment on easy over highest on difficult samples",
         "rank-correlation": "of the share of random labels with the final alignment in training",
     }
     arrays = {
@@ -83,7 +83,7 @@ class TangentTraining(penchant.Probe):
             "training": {**MLP, "epochs": 10, "learning_rate": 0.02},
         },
         "fig-4-2": {
-            "random_labels": (0.0, 0.5, 1.0),
+            "noise_shares": (0.0, 0.5, 1.0),
             "looks": 30,
             "training": {**VGG, "learning_rate": 0.01},
         },
@@ -102,7 +102,7 @@ class TangentTraining(penchant.Probe):
             "training": {**MLP, "epochs": 100, "learning_rate": 0.01},
         },
         "fig-b-8": {
-            "random_labels": (0.0, 0.5),
+            "noise_shares": (0.0, 0.5),
             "looks": 30,
             "training": {**VGG, "learning_rate": 0.003},
         },
@@ -114,7 +114,7 @@ class TangentTraining(penchant.Probe):
     at_steps: tuple[int, ...] | None = penchant.option(
         None, "steps looked at instead of log-spaced ones", at_least=0
     )
-    random_labels: tuple[float, ...] = penchant.option(
+    noise_shares: tuple[float, ...] = penchant.option(
         (0.0,),
         "shares of training labels drawn anew, uniformly over all classes",
         at_least=0,
@@ -141,5 +141,5 @@ class TangentTraining(penchant.Probe):
             raise penchant.Error(
                 f"difficult_data needs difficult_samples, found only {self.difficult_data!r}"
             )
-        if not self.random_labels:
-            raise penchant.Error("random_labels must have at least one share, such as 0.0")
+        if not self.noise_shares:
+            raise penchant.Error("noise_shares must have at least one share, such as 0.0")

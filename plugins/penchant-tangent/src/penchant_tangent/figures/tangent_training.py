@@ -22,7 +22,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     """A column of panels for each share of random labels."""
-    shares = result.options["random_labels"]
+    shares = result.options["noise_shares"]
     figure = Figure(figsize=(3.4 * len(shares) + 1.2, 2.1 * rows + 0.6))
     grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
     for share, panel in zip(shares, grid[0]):
@@ -72,7 +72,7 @@ def _spectrum(result: penchant.Result) -> Figure:
     for name, panel in zip(names, grid[:, 0]):
         panel.set_ylabel(name)
         panel.legend(fontsize=6)
-    share = result.options["random_labels"][0]
+    share = result.options["noise_shares"][0]
     change = result.quantities[f"effective-rank-change-{share:g}"]
     caption = (
         "Eigenvalues grow, the leading ones most, so that the effective rank falls while the "
@@ -112,7 +112,7 @@ def _alignment(result: penchant.Result) -> Figure:
         panel.set_ylabel(label)
     grid[0, 0].legend(fontsize=6)
     grid[1, 0].legend(fontsize=6, ncols=2, title="layer", title_fontsize=6)
-    share = result.options["random_labels"][0]
+    share = result.options["noise_shares"][0]
     change = result.quantities[f"cka-change-{share:g}"]
     caption = (
         "The kernel turns towards the labels; dotted: labels in random order. Layers from dark "
@@ -170,7 +170,7 @@ def _difficult(result: penchant.Result) -> Figure:
     grid[0, 0].set_ylabel("CKA")
     grid[1, 0].set_ylabel("accuracy on training labels")
     grid[0, 0].legend(fontsize=7)
-    share = result.options["random_labels"][0]
+    share = result.options["noise_shares"][0]
     lead = result.quantities[f"easy-lead-{share:g}"]
     caption = f"Easy samples align before difficult ones do; mean lead {lead}."
     return captioned(figure, caption, title="Alignment on easy and difficult samples")

@@ -60,7 +60,7 @@ def all_features(context: penchant.Context) -> Features:
 def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     """Training sets, some of them a shard."""
     # (draws, scalings, ...) by name
-    shards = list(context.map(of_draws, networks=options.draws, a_shard=A_SHARD))
+    shards = list(context.map(of_draws, networks=options.training_sets, a_shard=A_SHARD))
     values = {}
     for name in shards[0]:
         values[name] = np.concatenate([np.asarray(shard[name]) for shard in shards])

@@ -30,18 +30,18 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
     _check(context)
     items = []
     for width in range(len(options.widths)):
-        for share in range(len(options.random_labels)):
+        for share in range(len(options.noise_shares)):
             items += [[width, share, number] for number in range(options.trainings)]
     shards = list(context.map(train_and_measure, items))
 
     # (widths, shares, trainings) by name
-    grid = (len(options.widths), len(options.random_labels), options.trainings)
+    grid = (len(options.widths), len(options.noise_shares), options.trainings)
     values = {}
     for name in shards[0]:
         values[name] = np.array([float(shard[name]) for shard in shards]).reshape(grid)
     arrays: dict[str, Any] = {
         "widths": np.array(options.widths),
-        "shares": np.array(options.random_labels),
+        "shares": np.array(options.noise_shares),
         **_averages(values, len(context.data.test.labels)),
     }
     return penchant.Result(
@@ -94,7 +94,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     width, share, number = item
     chosen = of_width(context.architecture.component, options.widths[width])
     network = context.scope(architecture=chosen).network(number)
-    train = _noisy(context, options.random_labels[share], number)
+    train = _noisy(context, options.noise_shares[share], number)
     first = _flat(network)
 
     # the whole way

@@ -34,7 +34,7 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     K = tangent_kernel(network, train.inputs).double()
     pairs = torch.linalg.eigh(K)
     values, vectors = positive_part(*pairs)
-    count = min(options.directions, len(values))
+    count = min(options.vectors, len(values))
 
     # two sets of directions, the same step along each
     epsilon = options.step * _length(outputs)
@@ -46,7 +46,7 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
         vectors[:, :count],
     )
     generator = context.generator("random directions")
-    random = random_directions(outputs, options.directions, generator)
+    random = random_directions(outputs, options.vectors, generator)
     eigenvalues = values.cpu().numpy()
     arrays = {
         "eigenvalues": eigenvalues,

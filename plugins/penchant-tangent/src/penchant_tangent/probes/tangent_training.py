@@ -27,12 +27,12 @@ Numbers = dict[str, Any]
 def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     """Train and look, once for each share of random labels and each training."""
     items = []
-    for place in range(len(options.random_labels)):
+    for place in range(len(options.noise_shares)):
         items += [[place, number] for number in range(options.trainings)]
     shards = list(context.map(train_and_look, items))
 
     # (shares, trainings, looks, ...) by name
-    shares = len(options.random_labels)
+    shares = len(options.noise_shares)
     values = {}
     for name in shards[0]:
         rows = np.stack([np.asarray(shard[name]) for shard in shards])
@@ -68,7 +68,7 @@ def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
     """Numbers (looks, ...) along one training, by name."""
     options = context.options
     place, number = item
-    samples = mixture(options, context, options.random_labels[place], number)
+    samples = mixture(options, context, options.noise_shares[place], number)
     batches = _batches(samples, options, context, number)
     trained = context.train(
         context.network(number),
@@ -176,11 +176,11 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     found = {}
-    for place, share in enumerate(options.random_labels):
+    for place, share in enumerate(options.noise_shares):
         own = {name: numbers[place] for name, numbers in values.items()}
         for name, quantity in _of_a_share(own, context).items():
             found[f"{name}-{share:g}"] = quantity
-    if len(set(options.random_labels)) > 1:
+    if len(set(options.noise_shares)) > 1:
         found["rank-correlation"] = _order(values["train-cka"][:, :, -1], options, context)
     return found
 
@@ -248,7 +248,7 @@ def _order(
     final: np.ndarray, options: TangentTraining, context: penchant.Context
 ) -> penchant.Quantity:
     """Rank correlation of shares with final alignments (shares, trainings)."""
-    shares = np.repeat(options.random_labels, final.shape[1])
+    shares = np.repeat(options.noise_shares, final.shape[1])
     found = statistics.rank_correlation(
         shares,
         final.ravel(),
