@@ -1,0 +1,98 @@
+"""How many bytes a computation may hold, and what to do when the device has fewer.
+
+A budget is a number of bytes, not a reading of free memory: batch sizes, kept activations, bases
+and blocks follow from it and from the measured bytes of a sample, so numbers stay the same whatever
+else runs on the machine. Whoever runs a measurement sets it with `budget`; without one it depends
+on the device's type alone.
+
+A device that runs out of memory all the same halves what it does at once, and says so: only then
+may last bits differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+
+DEFAULT_BYTES = {"cpu": 2**30, "cuda": 2**33}
+_given: contextvars.ContextVar[int | None] = contextvars.ContextVar("memory", default=None)
+Answer = TypeVar("Answer")
+
+
+class MemoryWarning(UserWarning):
+    """The device ran out of memory, and less is done at once."""
+
+
+@contextlib.contextmanager
+def budget(limit: int | None) -> Iterator[None]:
+    """Let computations inside hold so many bytes.
+
+    Args:
+        limit: Bytes; None for the default of the device's type.
+    """
+    before = _given.set(limit)
+    try:
+        yield
+    finally:
+        _given.reset(before)
+
+
+def available(device: torch.device | str) -> int:
+    """Bytes that a computation on a device may hold beside its inputs and outputs."""
+    given = _given.get()
+    if given is not None:
+        return given
+    kind = torch.device(device).type
+    # A device we do not know is an accelerator.
+    return DEFAULT_BYTES.get(kind, DEFAULT_BYTES["cuda"])
+
+
+def fitting(each: int, device: torch.device | str, *, share: float = 1.0) -> int:
+    """How many things of so many bytes each fit into a share of the budget, at least one.
+
+    Args:
+        each: Bytes of one of them.
+        device: Where they live.
+        share: Part of the budget they may take.
+
+    Returns:
+        A number that depends on the budget, never on what is free.
+    """
+    bytes_allowed = int(share * available(device))
+    return max(1, bytes_allowed // max(1, each))
+
+
+def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
+    """Call `work(size)`, with half the size as often as the device runs out of memory.
+
+    Args:
+        work: Does everything in pieces of the size it is given, from the beginning.
+        size: How much is done at once.
+        what: What is counted by it, for the warning ("samples a batch").
+
+    Returns:
+        What `work` returned.
+    """
+    while True:
+        try:
+            return work(size)
+        except torch.OutOfMemoryError:
+            if size <= 1:
+                raise
+        # Outside of `except`: the exception holds the frames whose tensors must go.
+        size //= 2
+        _give_back()
+        text = f"out of memory: {size} {what} instead of {2 * size}"
+        advice = "a smaller setting `memory` chooses this from the start"
+        warnings.warn(f"{text}; {advice}", MemoryWarning, stacklevel=2)
+
+
+def _give_back() -> None:
+    """Return cached blocks, so that smaller pieces find room."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
