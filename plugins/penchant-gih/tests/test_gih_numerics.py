@@ -2,8 +2,10 @@
 
 import math
 
+import penchant
 import pytest
 import torch
+from penchant_gih.numerics import frequency_shares
 from penchant_gih.numerics.containment import containment_null
 from penchant_gih.numerics.elimination import (
     equal_count,
@@ -366,3 +368,26 @@ def test_label_noise_has_the_variance_of_its_channel():
         assert float(Labeller(u.flatten(), "linear", x, noise=0.2).noise) == pytest.approx(
             math.sqrt(0.2) * scale, rel=0.02
         )
+
+
+def test_frequency_shares_are_those_of_the_dft_matrix():
+    """The diagonal of F G F^*, with F as a matrix; and a wave has all of it at its frequency."""
+    moments = torch.randn(24, 24, generator=torch.Generator().manual_seed(0), **CPU)
+    moment = moments @ moments.T
+    found = frequency_shares.energies(moment, (2, 3, 4))
+    three = torch.fft.fft(torch.eye(3, dtype=torch.complex128, device="cpu"), norm="ortho")
+    four = torch.fft.fft(torch.eye(4, dtype=torch.complex128, device="cpu"), norm="ortho")
+    dft = torch.kron(torch.eye(2, device="cpu", dtype=three.dtype), torch.kron(three, four))
+    expected = (dft @ moment.to(dft.dtype) @ dft.conj().T).diagonal().real.reshape(2, 3, 4).sum(0)
+    torch.testing.assert_close(found, expected)
+    assert float(found.sum()) == pytest.approx(float(moment.trace()))
+    wave = torch.cos(2 * torch.pi * 3 * torch.arange(16, **CPU) / 16)
+    alone = frequency_shares.energies(torch.outer(wave, wave), (16,))
+    assert float(alone[3] + alone[-3]) == pytest.approx(float(alone.sum()))
+
+
+def test_the_share_of_low_frequencies_of_isotropic_gradients_is_its_null():
+    result = penchant.measure("average-geometry", architecture="logistic", shape=(1, 8, 8))
+    share = result.quantities["low-frequencies"]
+    assert share.null == pytest.approx(5 / 64)
+    assert abs(share.value - share.null) < 4 * share.stderr

@@ -60,6 +60,7 @@ class AverageGeometry(penchant.Probe):
         "rank": "eigenvalues above the rounding of gradients",
         "corr-isotropic": "Corr(G, I), the norm of G from independent parts of the networks",
         "beyond-null": "eigenvalues outside null-edges",
+        "low-frequencies": "share of the trace in waves of eight pixels or longer",
     }
     arrays = {
         "geometry": "G",
@@ -68,6 +69,7 @@ class AverageGeometry(penchant.Probe):
         "null-edges": "smallest and largest eigenvalue of isotropic architectures, same norms",
         "null-eigenvalues": "mean spectrum of these architectures",
         "null-eigenvalues-spread": "its standard deviation over them",
+        "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
     }
     presets = {
         "quick": {"networks": 500},

@@ -14,6 +14,7 @@ from penchant_numerics.moments import effective_rank, isotropic_spectra
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import AverageGeometry
+from penchant_gih.numerics import frequency_shares
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.probes.preferred_directions import independent_parts
 from penchant_gih.probes.probing import scalar_outputs
@@ -51,6 +52,10 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         arrays["null-eigenvalues"] = null.mean(0)
         arrays["null-eigenvalues-spread"] = null.std(0)
     quantities = _quantities(found, spectra, null)
+    # Which waves it sees, where inputs are images or signals.
+    shape = context.architecture.shape
+    quantities["low-frequencies"] = _low_frequencies(found, shape)
+    arrays["frequency-shares"] = frequency_shares.energies(found.matrix, shape) / found.trace
     missing = ("condition",) if quantities["condition"].missing else ()
     conventions = {
         "errors": "jackknife over parts of the networks; for the ends of a nearly isotropic "
@@ -167,6 +172,22 @@ def _isotropy(found: Directions) -> penchant.Quantity:
         over=OVER,
         count=found.networks,
         null=1.0,
+    )
+
+
+def _low_frequencies(found: Directions, shape: tuple[int, ...]) -> penchant.Quantity:
+    """The share of slow waves; isotropic gradients have as much as there are slow waves."""
+    total = found.parts.sum(0)
+    replicates = []
+    for part in found.parts:
+        replicates.append(frequency_shares.low_share(total - part, shape))
+    isotropic = frequency_shares.frequencies(shape, device="cpu") <= frequency_shares.LOW
+    return penchant.Quantity(
+        frequency_shares.low_share(found.matrix, shape),
+        stderr=statistics.jackknife(replicates),
+        over=OVER,
+        count=found.networks,
+        null=isotropic.double().mean(),
     )
 
 

@@ -1,0 +1,72 @@
+"""How much of a second moment over images is at each spatial frequency.
+
+With F the unitary discrete Fourier transform of one channel, frequency k has the share
+sum_c (F G_cc F^*)_kk / Tr G of the trace: the mean squared amplitude of the gradient there. The
+shares add up to 1, and are linear in G up to the trace, so that a few networks do not bias them as
+they bias eigenvalues. Isotropic gradients have the same share at every frequency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+LOW = 0.125  # cycles a pixel: a wave of eight pixels or longer
+
+
+def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
+    """Mean squared amplitudes of the vectors of a moment, by frequency.
+
+    Args:
+        moment: A second moment (D, D) over inputs of this shape.
+        shape: Channels, height and width, or the length of a signal.
+
+    Returns:
+        Energies of the grid, in the order of `torch.fft`; they add up to the trace.
+    """
+    channels, grid = _split(shape)
+    points = math.prod(grid)
+    axes = tuple(range(-len(grid), 0))
+    total = torch.zeros(points, device=moment.device, dtype=moment.dtype)
+    for channel in range(channels):
+        part = slice(channel * points, (channel + 1) * points)
+        block = moment[part, part]
+        # F acts on rows, its conjugate on columns.
+        rows = torch.fft.fftn(block.reshape(points, *grid), dim=axes, norm="ortho")
+        columns = rows.reshape(points, points).T.reshape(points, *grid)
+        both = torch.fft.ifftn(columns, dim=axes, norm="ortho")
+        total = total + both.reshape(points, points).diagonal().real
+    return total.reshape(grid)
+
+
+def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
+    """Lengths |k| of the frequencies of the grid, in cycles a pixel, in the order of `energies`."""
+    _, grid = _split(shape)
+    squares = torch.zeros(grid, device=device, dtype=torch.float64)
+    for axis, count in enumerate(grid):
+        along = torch.fft.fftfreq(count, device=device, dtype=torch.float64)
+        sides = [1] * len(grid)
+        sides[axis] = count
+        squares = squares + along.square().reshape(sides)
+    return squares.sqrt()
+
+
+def low_share(moment: Tensor, shape: Sequence[int]) -> float:
+    """Share of the trace at frequencies of at most an eighth of a cycle a pixel.
+
+    >>> low_share(torch.eye(64, device="cpu", dtype=torch.float64), (1, 8, 8))
+    0.078125
+    """
+    found = energies(moment, shape)
+    low = frequencies(shape, device=moment.device) <= LOW
+    return float(found[low].sum() / found.sum())
+
+
+def _split(shape: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """Channels and the grid; a signal has one channel."""
+    if len(shape) == 1:
+        return 1, tuple(shape)
+    return shape[0], tuple(shape[1:])
