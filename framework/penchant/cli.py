@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -218,11 +219,13 @@ def _execute(
 
 
 def _print_quantities(run: Any, job: str) -> None:
+    from penchant.results.lines import quantity_lines
+
     quantities = run.result(job, arrays=False).quantities
     _say(job)
-    width = max([24, *map(len, quantities)])
-    for name, quantity in quantities.items():
-        _say(f"  {name:{width}} {quantity}")
+    width = shutil.get_terminal_size().columns
+    for line in quantity_lines(quantities, width=width):
+        _say(line)
 
 
 @main.command(name="list")

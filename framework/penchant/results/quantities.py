@@ -10,6 +10,10 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 
+# Outside of these sizes numbers are written with an exponent.
+_SMALLEST = 1e-4
+_LARGEST = 1e6
+
 
 def _number(value: Any) -> float | None:
     """A Python number from whatever holds one: numpy scalars and tensors included."""
@@ -118,16 +122,21 @@ class Quantity:
             return "missing"
         text = rounded(self.value, self.stderr)
         if self.stderr is not None:
-            text += f" ± {short_error(self.stderr)}"
+            text += f" ± {short_error(self.stderr, self.value)}"
         if self.null is not None:
-            null = rounded(self.null, self.null_spread)
-            text += f" (null {null}{self._spread()})"
+            text += f" (null {self.null_text})"
         return f"{text} {self.unit}".rstrip()
 
-    def _spread(self) -> str:
-        if self.null_spread is None:
+    @property
+    def null_text(self) -> str:
+        """The null with its spread, as it is printed; empty where there is none."""
+        if self.null is None:
             return ""
-        return f" ± {short_error(self.null_spread)}"
+        # What is known of its error says how many digits mean anything.
+        null = rounded(self.null, self.null_spread or self.null_stderr)
+        if self.null_spread is None:
+            return null
+        return f"{null} ± {short_error(self.null_spread, self.null)}"
 
 
 def _flat(values: Any) -> Any:
@@ -141,35 +150,47 @@ def _flat(values: Any) -> Any:
 def rounded(value: float | None, error: float | None = None) -> str:
     """A number with the digits its error leaves: down to the error's second digit.
 
-    >>> rounded(137.38123, 1.26), rounded(0.25, None)
-    ('137.4', '0.25')
+    >>> rounded(137.38123, 1.26), rounded(12347, 120), rounded(0.25, None)
+    ('137.4', '12350', '0.25')
+    >>> rounded(1.23456e-7, 3.4e-9)
+    '1.235e-7'
     """
     if value is None or math.isnan(value):
         return "missing"
     if not error or not math.isfinite(error):
-        return f"{value:.6g}"
+        return _short_exponent(f"{value:.6g}")
     # Digits behind the point, down to the error's second.
     digits = 1 - math.floor(math.log10(error))
-    if -3 <= digits <= 12 and abs(value) < 1e6:
+    size = max(abs(value), error)
+    if _SMALLEST <= size < _LARGEST:
         behind = max(digits, 0)
-        return f"{value:.{behind}f}"
+        return f"{round(value, digits):.{behind}f}"
+    if value == 0:
+        return "0"
     # Very large and very small numbers: the same digits, counted from the first.
-    size = abs(value) or error
-    places = math.floor(math.log10(size)) + digits + 1
-    places = min(max(places, 2), 12)
-    return f"{value:.{places}g}"
+    first = math.floor(math.log10(abs(value)))
+    behind = min(max(first + digits, 1), 12)
+    return _short_exponent(f"{value:.{behind}e}")
 
 
-def short_error(error: float) -> str:
-    """An error with two digits.
+def short_error(error: float, value: float | None = None) -> str:
+    """An error with two digits; with an exponent where the value beside it has one.
 
-    >>> short_error(1.2649), short_error(0.00071)
-    ('1.3', '0.00071')
+    >>> short_error(1.2649), short_error(0.00071), short_error(123.0), short_error(3e5, 1e7)
+    ('1.3', '0.00071', '120', '3.0e5')
     """
     if error == 0 or not math.isfinite(error):
         return f"{error:g}"
     # Digits behind the point; what has too many or too few is written with an exponent.
     digits = 1 - math.floor(math.log10(abs(error)))
-    if 0 <= digits <= 12:
-        return f"{error:.{digits}f}"
-    return f"{error:.2g}"
+    size = max(abs(error), abs(value or 0.0))
+    if _SMALLEST <= size < _LARGEST:
+        behind = max(digits, 0)
+        return f"{round(error, digits):.{behind}f}"
+    return _short_exponent(f"{error:.1e}")
+
+
+def _short_exponent(text: str) -> str:
+    """Without the zeros and the plus sign that nobody needs: 1.2e-7."""
+    number, mark, exponent = text.partition("e")
+    return f"{number}e{int(exponent)}" if mark else text

@@ -1,0 +1,151 @@
+"""Results as lines of text: numbers under each other, names that fit, every warning once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from penchant.results.evidence import Pooled, against_null
+from penchant.results.quantities import Quantity, rounded, short_error
+
+NARROWEST = 40  # columns: what is narrower than that is not laid out for
+_INDENT = "  "
+_ELLIPSIS = "…"
+
+
+def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
+    r"""Quantities under each other: name, value, error, null, and how far it is from the null.
+
+    Args:
+        quantities: Name to quantity.
+        width: Columns of the terminal.
+
+    Returns:
+        A line for each.
+
+    >>> found = {"rank": Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)}
+    >>> print(*quantity_lines({**found, "layers": Quantity(3, exact=True)}), sep="\n")
+      rank    137.4 ± 1.3  null 175.6 ± 1.1  −30 errors
+      layers    3
+    """
+    rows = []
+    for name, quantity in quantities.items():
+        rows.append([name, *_columns(quantity)])
+    # Points of numbers stand under each other.
+    fronts = [_front(row[1]) for row in rows]
+    widest = max(fronts, default=0)
+    for row, front in zip(rows, fronts):
+        row[1] = " " * (widest - front) + row[1]
+    return _laid_out(rows, max(width, NARROWEST))
+
+
+def _front(number: str) -> int:
+    """Letters before the point."""
+    whole = number.split(" ")[0].partition("e")[0]
+    return len(whole.partition(".")[0]) if whole[-1:].isdigit() else 0
+
+
+def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
+    """Value, error, null and distance, as they are printed."""
+    if quantity.missing:
+        return "missing", "", "", ""
+    value = rounded(quantity.value, quantity.stderr)
+    error = ""
+    if quantity.stderr is not None:
+        error = f"± {short_error(quantity.stderr, quantity.value)}"
+    # Without an error the unit follows the value itself.
+    if quantity.unit and error:
+        error += f" {quantity.unit}"
+    elif quantity.unit:
+        value += f" {quantity.unit}"
+    null = f"null {quantity.null_text}" if quantity.null is not None else ""
+    return value, error, null, distance(quantity)
+
+
+def distance(quantity: Quantity) -> str:
+    """How many errors a quantity is from its null, in words; empty where nobody can say."""
+    away = against_null(Pooled(quantity))
+    if away is None or away.errors is None:
+        return ""
+    # Beyond a hundred the number says more about the sample than about the effect.
+    size = f"{abs(away.errors):.2g}" if abs(away.errors) < 100 else "> 99"
+    sign = "−" if away.errors < 0 else "+"
+    return f"{sign}{size} errors"
+
+
+def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Rows in columns; where they do not fit, names are shortened and the last columns dropped."""
+    if not rows:
+        return []
+    columns = list(zip(*rows))
+    # What is said last is least needed: distance, then null.
+    while len(columns) > 3 and _needed(columns, shortest=12) > width:
+        columns.pop()
+    widths = [max(map(len, column)) for column in columns]
+    spare = width - _needed(columns, shortest=0)
+    widths[0] = min(widths[0], max(12, spare))
+    lines = []
+    for row in zip(*columns):
+        name, value, *rest = row
+        cells = [f"{shortened(name, widths[0]):{widths[0]}} ", f"{value:<{widths[1]}}"]
+        for cell, size in zip(rest, widths[2:]):
+            cells.append(f"{cell:<{size}}")
+        # One space between value and error, two elsewhere.
+        text = " ".join(cells[:3])
+        lines.append(_INDENT + "  ".join([text, *cells[3:]]).rstrip())
+    return lines
+
+
+def _needed(columns: Sequence[Sequence[str]], *, shortest: int) -> int:
+    """Columns of a terminal that these take, with names of at most `shortest` letters."""
+    widths = [max(map(len, column)) for column in columns]
+    widths[0] = min(widths[0], shortest)
+    return len(_INDENT) + sum(widths) + 2 * (len(widths) - 1)
+
+
+def shortened(text: str, width: int) -> str:
+    """A text that fits, its middle left out where it does not.
+
+    >>> shortened("output-spread-perceptron-s0", 14)
+    'output-…ron-s0'
+    """
+    if len(text) <= width:
+        return text
+    kept = max(width - 1, 1)
+    front = kept - kept // 2
+    back = kept // 2
+    return text[:front] + _ELLIPSIS + (text[-back:] if back else "")
+
+
+def warning_lines(warnings: Iterable[tuple[str, str]], *, width: int = 80) -> list[str]:
+    """Every warning once, with how many jobs it is of, or with the name of the only one.
+
+    Args:
+        warnings: Pairs of a job's name and a warning.
+        width: Columns of the terminal.
+
+    Returns:
+        The lines.
+    """
+    import textwrap
+
+    lines = []
+    for text, names in grouped(warnings).items():
+        who = names[0] if len(names) == 1 else f"{len(names)} jobs"
+        found = textwrap.wrap(
+            f"warning ({who}): {text}",
+            width=max(width, NARROWEST),
+            subsequent_indent=_INDENT,
+            break_on_hyphens=False,
+        )
+        lines.extend(found)
+    return lines
+
+
+def grouped(warnings: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Each text with the names it was said of, in the order in which they came."""
+    found: dict[str, list[str]] = {}
+    for name, text in warnings:
+        names = found.setdefault(text, [])
+        if name not in names:
+            names.append(name)
+    return found
