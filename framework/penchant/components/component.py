@@ -142,6 +142,8 @@ class Probe(Component):
     """A measurement. Target: `run(options, context) -> Result`; figures: `draw(result)`.
 
     Attributes:
+        question: What a researcher asks when she uses it, in one sentence; the report opens with
+            it. Without it, the first sentence of the docstring stands there.
         needs: Axes it cannot do without: "architecture", "dataset". Also "training", and what the
             axes must have: "classes" (labels that are classes), "images" (channels x height x
             width), "scalar-output" (one output, or two logits).
@@ -159,6 +161,7 @@ class Probe(Component):
 
     kind = "probe"
     parameters = ("options", "context")
+    question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
     roles: ClassVar[Mapping[str, Any]] = {}

@@ -229,6 +229,7 @@ def make_job(
         **described,
         "preset": probe.preset,
         "summary": probe.component.summary(),
+        "question": type(probe.component).question,
         "labels": labels,
         **found,
         **_declared(probe),

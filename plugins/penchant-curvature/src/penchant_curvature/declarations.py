@@ -134,6 +134,7 @@ class CurvatureProxies(penchant.Probe):
     """
 
     name = "curvature-proxies"
+    question = "How well do cheap proxies stand for the Gauss-Newton matrix of each layer?"
     target = "penchant_curvature.probes.curvature_proxies:run"
     figures = "penchant_curvature.figures.curvature_proxies:draw"
     needs = ("architecture", "dataset", "classes")

@@ -51,6 +51,7 @@ class OutputSpread(penchant.Probe):
     """
 
     name = "output-spread"
+    question = "How differently do fresh networks answer?"
     target = "penchant_example.probes.output_spread:run"
     figures = "penchant_example.figures.output_spread:draw"
     needs = ("architecture", "dataset")

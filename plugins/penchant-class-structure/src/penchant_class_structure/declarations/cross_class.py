@@ -39,6 +39,7 @@ class CrossClass(penchant.Probe):
     """
 
     name = "cross-class"
+    question = "How much of the curvature is due to classes, and to pairs of classes?"
     target = "penchant_class_structure.probes.cross_class:run"
     figures = "penchant_class_structure.figures.cross_class:draw"
     needs = ("architecture", "dataset", "classes")

@@ -86,6 +86,7 @@ class HessianSpectrum(penchant.Probe):
     """
 
     name = "hessian-spectrum"
+    question = "What does the spectrum of the loss Hessian look like, and which part is it from?"
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
     needs = ("architecture", "dataset", "classes")

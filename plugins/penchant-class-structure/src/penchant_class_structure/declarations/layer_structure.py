@@ -31,6 +31,7 @@ class LayerStructure(penchant.Probe):
     """
 
     name = "layer-structure"
+    question = "Do the classes show in the features, errors and weights of each layer?"
     target = "penchant_class_structure.probes.layer_structure:run"
     figures = "penchant_class_structure.figures.layer_structure:draw"
     needs = ("architecture", "dataset", "classes")

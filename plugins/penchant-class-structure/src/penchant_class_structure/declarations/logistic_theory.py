@@ -23,6 +23,7 @@ class LogisticTheory(penchant.Probe):
     """
 
     name = "logistic-theory"
+    question = "Does the measured spectrum of logistic regression agree with its closed form?"
     target = "penchant_class_structure.probes.logistic_theory:run"
     figures = "penchant_class_structure.figures.logistic_theory:draw"
     needs = ("training",)

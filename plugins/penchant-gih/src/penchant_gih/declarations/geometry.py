@@ -47,6 +47,7 @@ class AverageGeometry(penchant.Probe):
     """
 
     name = "average-geometry"
+    question = "Which directions of its input does an architecture weigh before it is trained?"
     renamed = {"samples": "networks"}
     needs = ("architecture",)
     accepts = ("dataset",)
@@ -101,6 +102,7 @@ class GeometryEvolution(penchant.Probe):
     """
 
     name = "geometry-evolution"
+    question = "Where does the geometry of a network move when training begins?"
     renamed = {"steps": "at_steps", "train": "samples", "scale": "probing_scale"}
     needs = ("architecture", "dataset")
     roles = {"directions": "average-geometry"}
@@ -183,6 +185,7 @@ class GeometryTraining(penchant.Probe):
     """
 
     name = "geometry-training"
+    question = "Does the geometry of a network align with the data while it is trained?"
     renamed = {"steps": "at_steps", "samples": "networks", "scale": "probing_scale"}
     needs = ("architecture", "training")
     accepts = ("dataset",)
@@ -304,6 +307,7 @@ class InputCurvature(penchant.Probe):
     """
 
     name = "input-curvature"
+    question = "Does the curvature of the loss in the input follow the network's geometry?"
     renamed = {"steps": "at_steps", "points": "samples", "networks": "trainings"}
     needs = ("architecture", "dataset", "classes")
     target = "penchant_gih.probes.input_curvature:run"

@@ -53,6 +53,7 @@ class DirectionGeneralization(FromGeometry):
     """
 
     name = "direction-generalization"
+    question = "Does a network generalise better where a direction it prefers decides the labels?"
     needs = ("architecture", "training")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -130,6 +131,7 @@ class FeaturePreference(FromGeometry):
     """
 
     name = "feature-preference"
+    question = "Does a network that could learn either rely on a linear feature or on a ring?"
     renamed = {**FromGeometry.renamed, "sigma": "noise_std"}
     needs = ("architecture", "training")
     uses = ("linear-and-ring",)
@@ -189,6 +191,7 @@ class FeatureElimination(FromGeometry):
     """
 
     name = "feature-elimination"
+    question = "Do the directions that an architecture is least aligned with matter for accuracy?"
     needs = ("architecture", "dataset", "classes")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_elimination:run"
@@ -235,6 +238,7 @@ class SamplePruning(FromGeometry):
     """
 
     name = "sample-pruning"
+    question = "Which training samples can be left out at no cost of accuracy?"
     needs = ("architecture", "dataset", "classes")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.sample_pruning:run"
@@ -281,6 +285,7 @@ class DecisionPlane(FromGeometry):
     """
 
     name = "decision-plane"
+    question = "Which boundary do networks learn between two circles?"
     renamed = {**FromGeometry.renamed, "sigma": "noise_std", "grid": "grid_points"}
     needs = ("architecture", "training")
     uses = ("two-circles",)

@@ -47,6 +47,7 @@ class GanModes(penchant.Probe):
     """
 
     name = "gan-modes"
+    question = "How many modes of the data does a GAN capture, with and without information?"
     target = "penchant_mine.probes.gan_modes:run"
     figures = "penchant_mine.figures.gan_modes:draw"
     needs = ("dataset",)
@@ -171,6 +172,9 @@ class InformationBottleneck(penchant.Probe):
     """
 
     name = "information-bottleneck"
+    question = (
+        "How well can a network classify from a representation that keeps little of its input?"
+    )
     target = "penchant_mine.probes.information_bottleneck:run"
     figures = "penchant_mine.figures.information_bottleneck:draw"
     needs = ("dataset", "classes")
@@ -298,6 +302,7 @@ class BidirectionalReconstruction(penchant.Probe):
     """
 
     name = "bidirectional-reconstruction"
+    question = "How well do models that infer and generate give back what they were shown?"
     target = "penchant_mine.probes.bidirectional_reconstruction:run"
     figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
     needs = ("dataset",)

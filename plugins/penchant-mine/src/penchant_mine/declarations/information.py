@@ -27,6 +27,7 @@ class MutualInformation(penchant.Probe):
     """
 
     name = "mutual-information"
+    question = "How much do two variables tell about each other?"
     target = "penchant_mine.probes.mutual_information:run"
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
@@ -92,6 +93,7 @@ class InformationBenchmark(penchant.Probe):
     """
 
     name = "information-benchmark"
+    question = "How far are estimators of mutual information from the truth?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
     accepts = ("dataset",)

@@ -63,6 +63,7 @@ class Nad(penchant.Probe):
     """
 
     name = "nad"
+    question = "Which directions of its input does an architecture prefer before it has seen data?"
     renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
@@ -109,6 +110,7 @@ class NadAgreement(penchant.Probe):
     """
 
     name = "nad-agreement"
+    question = "Do two estimators find the same preferred directions?"
     renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"

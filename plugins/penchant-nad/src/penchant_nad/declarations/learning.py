@@ -55,6 +55,7 @@ class DirectionalAccuracy(penchant.Probe):
     """
 
     name = "directional-accuracy"
+    question = "Along which directions of its input can a network learn to separate data?"
     renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
@@ -155,6 +156,7 @@ class PoisonedAccuracy(penchant.Probe):
     """
 
     name = "poisoned-accuracy"
+    question = "Does a network that sees an easier way to its labels still learn the images?"
     renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
@@ -211,6 +213,7 @@ class FlippedAccuracy(penchant.Probe):
     """
 
     name = "flipped-accuracy"
+    question = "Does accuracy fall when the data's preferred and disliked directions are exchanged?"
     renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"

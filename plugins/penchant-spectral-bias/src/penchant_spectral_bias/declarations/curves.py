@@ -55,6 +55,7 @@ class FrequencyLearning(_OnCurve):
     """
 
     name = "frequency-learning"
+    question = "Which frequencies of its target does a network learn first?"
     target = "penchant_spectral_bias.probes.frequency_learning:run"
     figures = "penchant_spectral_bias.figures.frequency_learning:draw"
     needs = ("architecture", "training")
@@ -150,6 +151,7 @@ class FrequencyRobustness(_OnCurve):
     """
 
     name = "frequency-robustness"
+    question = "Which frequencies of a trained network survive changes of its parameters?"
     target = "penchant_spectral_bias.probes.frequency_robustness:run"
     figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
     needs = ("architecture", "training")
@@ -206,6 +208,7 @@ class ManifoldAccuracy(penchant.Probe):
     """
 
     name = "manifold-accuracy"
+    question = "Does a bent manifold make high frequencies easier to learn?"
     target = "penchant_spectral_bias.probes.manifold_accuracy:run"
     figures = "penchant_spectral_bias.figures.manifold_accuracy:draw"
     needs = ("architecture", "training")

@@ -29,6 +29,7 @@ class TargetNoise(penchant.Probe):
     """
 
     name = "target-noise"
+    question = "Which does more harm: noise of low or of high frequency in the targets?"
     target = "penchant_spectral_bias.probes.target_noise:run"
     figures = "penchant_spectral_bias.figures.target_noise:draw"
     needs = ("architecture", "dataset", "training", "classes")
@@ -103,6 +104,7 @@ class KernelSpectrum(penchant.Probe):
     """
 
     name = "kernel-spectrum"
+    question = "Does training fit slowly varying parts of its target before fast ones?"
     target = "penchant_spectral_bias.probes.kernel_spectrum:run"
     figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
     needs = ("architecture", "dataset", "training", "classes")
@@ -187,6 +189,9 @@ class NoiseOnManifold(penchant.Probe):
     """
 
     name = "noise-on-manifold"
+    question = (
+        "Is white noise easier to learn on a manifold of images than on a plane of its dimension?"
+    )
     target = "penchant_spectral_bias.probes.noise_on_manifold:run"
     figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
     needs = ("architecture", "dataset", "training")

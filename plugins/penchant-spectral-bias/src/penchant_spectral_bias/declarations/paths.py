@@ -21,6 +21,9 @@ class ClassPaths(penchant.Probe):
     """
 
     name = "class-paths"
+    question = (
+        "Are inputs of one class joined by paths on which the network's answer never changes?"
+    )
     target = "penchant_spectral_bias.probes.class_paths:run"
     figures = "penchant_spectral_bias.figures.class_paths:draw"
     needs = ("architecture", "dataset", "training", "classes")

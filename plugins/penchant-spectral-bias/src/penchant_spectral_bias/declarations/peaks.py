@@ -23,6 +23,9 @@ class PeakAblation(penchant.Probe):
     """
 
     name = "peak-ablation"
+    question = (
+        "Which frequencies of a delta peak can a network fit, for several bounds on its parameters?"
+    )
     target = "penchant_spectral_bias.probes.peak_ablation:run"
     figures = "penchant_spectral_bias.figures.peak_ablation:draw"
     needs = ("architecture", "training")

@@ -25,6 +25,7 @@ class ExactSpectrum(penchant.Probe):
     """
 
     name = "exact-spectrum"
+    question = "Which frequencies does a ReLU network have as it is drawn?"
     target = "penchant_spectral_bias.probes.exact_spectrum:run"
     figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
     needs = ("architecture",)

@@ -41,6 +41,7 @@ class Complexity(penchant.Probe):
     """
 
     name = "complexity"
+    question = "Which measures of complexity go with the generalisation gap?"
     target = "penchant_tangent.probes.complexity:run"
     figures = "penchant_tangent.figures.complexity:draw"
     needs = ("architecture", "dataset", "training", "classes")

@@ -46,6 +46,7 @@ class TangentEigenfunctions(penchant.Probe):
     """
 
     name = "tangent-eigenfunctions"
+    question = "Which functions does a network learn fastest, and how do they change on the way?"
     target = "penchant_tangent.probes.tangent_eigenfunctions:run"
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
     needs = ("architecture", "dataset", "training", "scalar-output")

@@ -29,6 +29,9 @@ class TangentKernel(penchant.Probe):
     """
 
     name = "tangent-kernel"
+    question = (
+        "Which directions of function space is a network ready to learn, and do labels lie there?"
+    )
     target = "penchant_tangent.probes.tangent_kernel:run"
     figures = "penchant_tangent.figures.tangent_kernel:draw"
     needs = ("architecture", "dataset", "training")
@@ -91,6 +94,7 @@ class ParameterDirections(penchant.Probe):
     """
 
     name = "parameter-directions"
+    question = "How much do outputs change when parameters move in some direction?"
     target = "penchant_tangent.probes.parameter_directions:run"
     figures = "penchant_tangent.figures.parameter_directions:draw"
     needs = ("architecture", "dataset", "training")

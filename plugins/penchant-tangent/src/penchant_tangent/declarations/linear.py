@@ -31,6 +31,7 @@ class SuperNat(penchant.Probe):
     """
 
     name = "supernat"
+    question = "Does stretching features along what is left to learn help gradient descent?"
     target = "penchant_tangent.probes.supernat:run"
     figures = "penchant_tangent.figures.supernat:draw"
     accepts = ("architecture", "dataset")
@@ -87,6 +88,7 @@ class Capacity(penchant.Probe):
     """
 
     name = "capacity"
+    question = "Which norm bounds a network's capacity closely enough to follow its test error?"
     target = "penchant_tangent.probes.capacity:run"
     figures = "penchant_tangent.figures.capacity:draw"
     quantities = {

@@ -35,6 +35,7 @@ class TangentTraining(penchant.Probe):
     """
 
     name = "tangent-training"
+    question = "Does the tangent kernel turn towards the labels while a network learns?"
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
