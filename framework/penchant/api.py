@@ -12,6 +12,7 @@ from penchant.components.component import Probe
 from penchant.errors import Error
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
+from penchant.experiments.quick import quick_form
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins import discovery
@@ -22,7 +23,7 @@ from penchant.results.runs import Run, read
 
 __all__ = ["measure", "read", "run"]
 
-_SETTINGS = {field.name for field in attrs.fields(Settings)} - {"seeds", "title"}
+_SETTINGS = {field.name for field in attrs.fields(Settings)} - {"seeds", "title", "quick"}
 
 
 def run(
@@ -30,6 +31,7 @@ def run(
     *,
     out: str | Path | None = None,
     fresh: bool = False,
+    quick: bool = False,
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
@@ -39,6 +41,7 @@ def run(
         experiment: A TOML file, or a dict of the same form.
         out: The run folder; by default `runs/` and the file's name.
         fresh: Move an old run in this folder aside.
+        quick: Run a reduced form: each probe's quick preset.
         plugins: Where components are found; by default all that are installed.
         where: What messages call the experiment.
 
@@ -55,6 +58,9 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
+    if quick:
+        raw = quick_form(raw, plugins, where)
+        stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     built = build(raw, plugins, where)
     found = run_experiment(built, plugins, folder, fresh=fresh)

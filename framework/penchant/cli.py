@@ -85,15 +85,22 @@ def _run_options(command: Any) -> Any:
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--quick", is_flag=True, help="A reduced form: each probe's quick preset.")
 @_run_options
 @click.pass_obj
-def run(without: tuple[str, ...], /, file: Path, **options: Any) -> None:
+def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
     from penchant.experiments.experiment import read_toml
 
     raw = read_toml(file)
-    folder = Path("runs") / file.stem
-    _execute(raw, file.name, folder, without, **options)
+    name = file.stem
+    if quick:
+        from penchant.experiments.quick import quick_form
+
+        # Before `--set`: what is typed beside --quick is meant.
+        raw = quick_form(raw, discovery.load(without), file.name)
+        name = f"{name}-quick"
+    _execute(raw, file.name, Path("runs") / name, without, **options)
 
 
 @main.command()

@@ -34,6 +34,7 @@ from penchant.execution.folders import (
 from penchant.execution.pools import RemoteError, WorkersDiedError
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
+from penchant.experiments.quick import CONVENTION
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import read_json, writing_failed
 from penchant.results.result import Result, write_result
@@ -147,6 +148,8 @@ def _begun(experiment: Experiment, folder: Path, jobs: list[Job], waiting: set[s
         "environment": environment(),
         "jobs": entries,
     }
+    if settings.quick:
+        record["quick"] = True
     run = Run(folder, record)
     run.write()
     return run
@@ -318,6 +321,8 @@ class _Attempt:
                 _time_limit(job.settings.time_limit),
             ):
                 context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                if job.settings.quick:
+                    context.conventions["form"] = CONVENTION
                 self.found = _measure(job, context)
                 # Read while the policy is in force: outside it the flags are the caller's.
                 self.extra = {**_inputs(context), "policy": flags()}

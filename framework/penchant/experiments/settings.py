@@ -33,3 +33,4 @@ class Settings(Component):
     )
     figures: bool = option(True, "draw figures when a job is done")
     keep_networks: bool = option(True, "keep checkpoints when the run is done")
+    quick: bool = option(False, "these are reduced numbers, as `--quick` makes them")

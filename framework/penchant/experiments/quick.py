@@ -1,0 +1,277 @@
+"""The quick form of an experiment: the same questions, asked of little data for a short time.
+
+Every probe takes its preset `quick`. Of what the file and its preset say, choices stay (text, true
+and false, names of estimators) and numbers go: a size of the file beside the small sizes of the
+preset would ask for direction 1023 of 1000. A probe that asks for no more than its quick form
+already stays as it is. Trainings that the file describes keep their recipe and are cut in length;
+datasets, wide layers and large images are cut, and at most two seeds are left.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from penchant.components.component import Dataset
+from penchant.components.options import hints
+from penchant.components.training import Training
+from penchant.errors import Error
+from penchant.experiments.experiment import build
+from penchant.experiments.jobs import Choice, ProbeChoice
+from penchant.experiments.small_images import with_small_images
+from penchant.plugins.discovery import Plugins
+
+SEEDS = 2
+WIDEST = 256  # units of a layer
+LONGEST_LIST = 8  # entries that a probe's own list may have and still be quick
+SAMPLES = {"train": 4000, "test": 2000, "per_class": 100, "test_per_class": 100}
+CONVENTION = "reduced by --quick: not the numbers that the experiment asks for"
+# Names of options that make less work the larger they are.
+_STRIDES = ("every", "look_every")
+
+
+def quick_form(
+    raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment"
+) -> dict[str, Any]:
+    """The reduced form of an experiment.
+
+    Args:
+        raw: The tables of an experiment, which must be valid.
+        plugins: Where its components are looked for.
+        where: The name of the file, for messages.
+
+    Returns:
+        The tables of another experiment, which says of itself that it is reduced.
+    """
+    experiment = build(raw, plugins, where)
+    found = with_small_images(raw, experiment, plugins)
+    title = experiment.settings.title or where
+    found["title"] = f"{title} (quick)"
+    found["quick"] = True
+    found["seeds"] = list(experiment.settings.seeds[:SEEDS])
+    # What is measured on: the same tables, smaller.
+    for axis in ("architecture", "dataset"):
+        key = f"{axis}s"
+        if found.get(key):
+            found[key] = [_smaller(entry, axis, plugins) for entry in found[key]]
+    probes = []
+    for entry, choice in zip(raw["probes"], experiment.probes, strict=True):
+        probes.append(_probe(entry, choice, "training" in raw))
+    found["probes"] = _without_repetitions(probes)
+    return found
+
+
+def _probe(entry: Mapping[str, Any], choice: ProbeChoice, is_described: bool) -> dict[str, Any]:
+    """One probe in its quick form; `is_described`: the experiment describes a training."""
+    cls = type(choice.component)
+    preset = cls.presets.get("quick", {})
+    values = {name: value for name, value in preset.items() if name not in _PARTS}
+    quick = cls.bind(values)
+    found = {name: entry[name] for name in _AXES if name in entry}
+    found["preset"] = "quick"
+    if not cls.presets:
+        del found["preset"]
+    found.update(_options(entry, choice, quick))
+    estimators = _estimators(choice, preset.get("estimators", {}))
+    if estimators:
+        found["estimators"] = estimators
+    own = "training" in entry
+    if choice.training is not None and not (_is_as_given(choice) and not own):
+        described = is_described or own
+        training = _training(choice.training, preset.get("training", {}), described)
+        if training:
+            found["training"] = training
+    return found
+
+
+_PARTS = ("estimators", "training")
+_AXES = ("name", "label", "architectures", "datasets")
+
+
+def _options(entry: Mapping[str, Any], choice: ProbeChoice, quick: Any) -> dict[str, Any]:
+    """Options of a probe beside those of its quick preset."""
+    cls = type(choice.component)
+    fields = attrs.fields(cls)
+    given = {field.name: entry[field.name] for field in fields if field.name in entry}
+    if choice.preset == "quick" and not _is_larger(given, quick):
+        return given
+    choices: dict[str, Any] = {}
+    unset: dict[str, Any] = {}
+    for field in fields:
+        value, usual = getattr(choice.component, field.name), getattr(quick, field.name)
+        if _same(value, usual):
+            continue
+        if not _holds_numbers(cls, field):
+            choices[field.name] = value
+        elif usual is None:
+            unset[field.name] = value
+    # A choice may need a number that the quick form leaves unset; or cannot be had in small.
+    for options in (choices, {**choices, **unset}):
+        try:
+            cls.bind({**quick.options(), **options})
+        except Error:
+            continue
+        return options
+    return {}
+
+
+def _is_larger(given: Mapping[str, Any], quick: Any) -> bool:
+    """Does any of these options ask for more than the quick form?"""
+    for name, value in given.items():
+        usual = getattr(quick, name)
+        if isinstance(value, (list, tuple)):
+            length = len(usual) if isinstance(usual, tuple) else 0
+            if len(value) > max(length, LONGEST_LIST):
+                return True
+        elif isinstance(value, int) and isinstance(usual, int):
+            smaller = value < usual if name in _STRIDES else value > usual
+            if smaller:
+                return True
+    return False
+
+
+def _estimators(choice: ProbeChoice, preset: Mapping[str, Any]) -> dict[str, Any]:
+    """The chosen estimators, none of their sizes larger than in the quick form."""
+    found: dict[str, Any] = {}
+    for role, chosen in choice.estimators.items():
+        usual = preset.get(role, ())
+        entries = usual if isinstance(usual, (list, tuple)) else [usual]
+        tables = [_estimator(each, entries) for each in chosen]
+        several = isinstance(type(choice.component).roles[role], (list, tuple))
+        found[role] = tables if several else tables[0]
+    return found
+
+
+def _estimator(chosen: Choice, usual: Any) -> dict[str, Any]:
+    """One estimator; `usual` are those of the quick preset."""
+    cls = type(chosen.component)
+    # The quick preset's options of the same estimator, else its defaults.
+    options: dict[str, Any] = {}
+    for entry in usual:
+        if isinstance(entry, Mapping) and entry.get("name") == cls.name:
+            options = {name: value for name, value in entry.items() if name != "name"}
+            break
+    quick = cls.bind({**_required(chosen.component), **options})
+    table: dict[str, Any] = {"name": chosen.offer.component.name}
+    for field in attrs.fields(cls):
+        value = getattr(chosen.component, field.name)
+        usual_value = getattr(quick, field.name)
+        if isinstance(value, int) and isinstance(usual_value, int):
+            value = value if isinstance(value, bool) else min(value, usual_value)
+        if field.default is attrs.NOTHING or not _same(value, field.default):
+            table[field.name] = value
+    return table
+
+
+def _required(component: Any) -> dict[str, Any]:
+    """Options that have no default."""
+    found = {}
+    for field in attrs.fields(type(component)):
+        if field.default is attrs.NOTHING:
+            found[field.name] = getattr(component, field.name)
+    return found
+
+
+def _is_as_given(choice: ProbeChoice) -> bool:
+    """Is a network of the user's own measured as it is? Then a training would change that."""
+    architectures = choice.axes.get("architecture", ())
+    return any(each is not None and each.is_one_network for each in architectures)
+
+
+def _training(asked: Training, usual: Mapping[str, Any], is_described: bool) -> dict[str, Any]:
+    """The training in quick form, where it is not simply that of the quick preset."""
+    quick = Training.bind(usual)
+    if not is_described:
+        # The recipe of a published figure needs its length; only its question stays.
+        return {} if asked.loss == quick.loss else {"loss": asked.loss}
+    table = asked.options()
+    table["learning_rates"] = ()
+    table.update(_length(asked, quick))
+    return table
+
+
+def _length(asked: Training, quick: Training) -> dict[str, Any]:
+    """Epochs or steps: the shorter of both, or the quick form's where units differ."""
+    if asked.steps is not None and (quick.steps is not None or asked.steps == 0):
+        limit = asked.steps if quick.steps is None else quick.steps
+        return {"steps": min(asked.steps, limit), "epochs": None}
+    if quick.steps is not None:
+        return {"steps": quick.steps, "epochs": None}
+    lengths = [each for each in (asked.epochs, quick.epochs) if each is not None]
+    return {"epochs": min(lengths, default=None), "steps": None}
+
+
+def _smaller(entry: Mapping[str, Any], kind: str, plugins: Plugins) -> dict[str, Any]:
+    """An architecture with narrower layers, or a dataset of fewer samples."""
+    cls = plugins.find(kind, entry["name"]).component
+    found = dict(entry)
+    for field in attrs.fields(cls):
+        name = field.name
+        if issubclass(cls, Dataset):
+            value = entry.get(name, field.default)
+            if name in SAMPLES and (value is None or value > SAMPLES[name]):
+                found[name] = SAMPLES[name]
+        elif name in entry and _holds_numbers(cls, field):
+            found[name] = _narrower(entry[name])
+    return found
+
+
+def _narrower(value: Any) -> Any:
+    """Whole numbers beyond the widest layer are cut to it."""
+    if isinstance(value, (list, tuple)):
+        return [_narrower(part) for part in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return min(value, WIDEST)
+    return value
+
+
+def _without_repetitions(probes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Probes that differed in numbers alone are one and the same now: each is asked once."""
+    kept: list[dict[str, Any]] = []
+    alike: list[int] = []
+    for probe in probes:
+        for index, other in enumerate(kept):
+            if _question(probe) == _question(other):
+                alike[index] += 1
+                break
+        else:
+            kept.append(probe)
+            alike.append(0)
+    for probe, more in zip(kept, alike):
+        if more:
+            label = probe.get("label", probe["name"])
+            probe["label"] = f"{label} and {more} more"
+    return kept
+
+
+def _question(probe: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in probe.items() if name != "label"}
+
+
+def _same(first: Any, second: Any) -> bool:
+    # Arrays have no single answer to ==; an array of the user's own is never a default.
+    if hasattr(first, "shape") or hasattr(second, "shape"):
+        return False
+    return bool(first == second)
+
+
+def _holds_numbers(cls: type, field: Any) -> bool:
+    """Is an option a number, or a list of numbers?"""
+    if field.metadata["array"] or field.metadata["target"]:
+        return False
+    kinds = {int, float}
+    return bool(kinds & set(_parts(hints(cls)[field.name])))
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The plain types in a hint: int of `tuple[int, ...] | None`."""
+    origin = typing.get_origin(hint)
+    if origin not in (tuple, types.UnionType, typing.Union):
+        return [hint]
+    found = []
+    for each in typing.get_args(hint):
+        found.extend(_parts(each))
+    return found

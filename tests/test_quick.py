@@ -1,0 +1,76 @@
+"""The quick form of experiments: small, still the same question, and said so."""
+
+import tomllib
+from pathlib import Path
+
+import penchant
+import pytest
+from penchant.experiments.experiment import build
+from penchant.experiments.quick import quick_form
+from penchant.plugins import discovery
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").rglob("*.toml"))
+EXAMPLE = {
+    "architectures": [{"name": "perceptron", "width": 2000}],
+    "datasets": [{"name": "two-blobs"}],
+    "probes": [{"name": "output-spread", "networks": 5000}],
+    "seeds": [3, 4, 5],
+}
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    return discovery.load()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_example_has_a_quick_form_that_plans(path, plugins, tmp_path, monkeypatch):
+    # Without files nothing is read for a job's key.
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path))
+    raw = tomllib.loads(path.read_text())
+    full = build(raw, plugins, path.name)
+    quick = build(quick_form(raw, plugins, path.name), plugins, path.name)
+    jobs = quick.jobs("cpu")
+    assert 1 <= len(jobs) <= len(full.jobs("cpu"))
+    assert quick.settings.quick and quick.settings.title.endswith("(quick)")
+    for probe in quick.probes:
+        assert probe.preset == "quick"
+
+
+def test_numbers_shrink_and_a_run_says_that_it_is_reduced(tmp_path):
+    raw = {**EXAMPLE, "figures": False, "executor": "serial"}
+    run = penchant.run(raw, out=tmp_path / "run", quick=True)
+    assert run.record["quick"] is True and run.title == "experiment (quick)"
+    assert run.record["seeds"] == [3, 4]
+    for result in run.results():
+        assert result.conventions["form"].startswith("reduced by --quick")
+        assert result.record["architecture"]["options"] == {"width": 256}
+        assert result.record["probe"]["options"]["networks"] == 64
+
+
+def test_an_experiment_that_is_small_already_keeps_its_numbers(plugins):
+    raw = {**EXAMPLE, "seeds": [0], "probes": [{"name": "output-spread", "networks": 5}]}
+    (probe,) = quick_form(raw, plugins)["probes"]
+    assert probe["networks"] == 5
+
+
+def test_choices_of_a_figure_stay_while_its_numbers_go(plugins):
+    raw = tomllib.loads(next(p for p in EXAMPLES if p.match("gih/fig_4.toml")).read_text())
+    probes = quick_form(raw, plugins)["probes"]
+    assert [probe["labels"] for probe in probes[1:]] == ["quadratic", "sinusoid"]
+    assert all(probe["data"] == "dataset" for probe in probes)
+    assert "networks" not in probes[0] and "train" not in probes[0]
+
+
+def test_probes_that_differ_in_numbers_alone_are_asked_once(plugins):
+    raw = tomllib.loads(next(p for p in EXAMPLES if p.match("gih/fig_12.toml")).read_text())
+    labels = [probe["label"] for probe in quick_form(raw, plugins)["probes"]]
+    assert labels == ["geometry 10000 and 5 more", "flipped 10000 and 5 more"]
+
+
+def test_a_described_training_keeps_its_recipe_and_is_cut_in_length(plugins):
+    raw = tomllib.loads(next(p for p in EXAMPLES if p.match("gih/fig_14.toml")).read_text())
+    probes = quick_form(raw, plugins)["probes"]
+    assert len(probes) == 12
+    assert probes[0]["training"]["learning_rate"] == 1.0
+    assert probes[0]["training"]["epochs"] == 12
