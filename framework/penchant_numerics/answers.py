@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
+from penchant_numerics import memory
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class Directions:
         parts: Moments (parts, D, D) of independent parts of the networks, of nearly equal size.
             The norm of `matrix` is too large, because a sampled matrix has noise that does not
             cancel; products of different parts are unbiased (`correlation`).
+        rows: The vectors (vectors, D) whose uncentred second moment it is, where these were kept
+            instead of the matrix: fewer vectors than inputs. Network i has those from
+            i * vectors / networks on.
         conventions: What makes the numbers incomparable with others, by name.
         warnings: What a reader must know, such as pairs that did not converge.
     """
@@ -60,6 +64,25 @@ class Directions:
     conventions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     parts: Tensor | None = None  # (parts, D, D)
+    rows: Tensor | None = None  # (vectors, D)
+
+    def moment(self) -> Tensor | None:
+        """The moment (D, D), formed from its rows where it was not; None for leading pairs.
+
+        Raises:
+            ValueError: Where the device cannot hold it.
+        """
+        if self.matrix is not None or self.rows is None:
+            return self.matrix
+        size = self.rows.shape[1]
+        memory.require(
+            3 * 8 * size**2,
+            self.rows.device,
+            what=f"the second moment of {size} inputs",
+            cure="use what needs its directions only, or smaller inputs",
+        )
+        rows = self.rows.to(self.eigenvalues.dtype)
+        return rows.T @ rows / len(rows)
 
     @property
     def samples(self) -> int:

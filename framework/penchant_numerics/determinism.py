@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.precision import agreement
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -107,7 +108,7 @@ def _close(whole: Tensor, part: Tensor) -> bool:
     # relative to the largest number
     rows = len(part)
     error = (whole[:rows] - part).abs().max()
-    rounding = torch.finfo(part.dtype).eps ** 0.5
+    rounding = agreement(torch.finfo(part.dtype).eps ** 0.5)
     allowed = _ROUNDING * rounding * whole.abs().max()
     return bool(error <= allowed)
 

@@ -24,6 +24,7 @@ from penchant_numerics.linearisation import (
 from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
+from penchant_numerics.precision import agreement
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
 
@@ -445,7 +446,7 @@ def _recorded_line(
         with torch.no_grad():
             played = tape.play([each.detach() for each in tangents])
         away = (played - expected).norm()
-        if not away <= _AGREEMENT * expected.norm():
+        if not away <= agreement(_AGREEMENT) * expected.norm():
             raise NotRecordableError("a tape played again does not give what it recorded")
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from penchant_numerics.precision import agreement
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -113,7 +114,7 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
 def is_gradient(found: Tensor, exact: Tensor) -> bool:
     """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding."""
     away = (found - exact).norm()
-    allowed = _AGREEMENT * exact.norm() + _NOTHING
+    allowed = agreement(_AGREEMENT) * exact.norm() + _NOTHING
     return bool(away <= allowed)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.autograd.forward_ad as forward_ad
 from penchant_numerics.parameters import Layout, select
+from penchant_numerics.precision import agreement
 from penchant_numerics.safety import plain_attention
 from penchant_numerics.tape import NotRecordableError, Tape
 from torch import Tensor, nn
@@ -267,7 +268,7 @@ def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
     with torch.no_grad():
         played = tape.play(tangents)
     away = (played - expected).norm()
-    if not away <= _AGREEMENT * expected.norm():
+    if not away <= agreement(_AGREEMENT) * expected.norm():
         raise NotRecordableError("a tape played again does not give what it recorded")
 
 

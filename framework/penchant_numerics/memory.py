@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -65,6 +66,35 @@ def fitting(each: int, device: torch.device | str, *, share: float = 1.0) -> int
     """
     bytes_allowed = int(share * available(device))
     return max(1, bytes_allowed // max(1, each))
+
+
+def capacity(device: torch.device | str) -> int:
+    """Bytes that a device has in all; those of the host where it does not tell."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if not hasattr(os, "sysconf"):  # not on Windows, where nothing is refused
+        return 2**63
+    pages = os.sysconf("SC_PHYS_PAGES")
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def require(needed: int, device: torch.device | str, *, what: str, cure: str) -> None:
+    """Refuse what no device of this size can hold, before the allocator does.
+
+    Args:
+        needed: Bytes that are needed at once.
+        device: Where.
+        what: What takes them, for the message.
+        cure: The way out.
+
+    Raises:
+        ValueError: Where they are more than the device has in all.
+    """
+    there = capacity(device)
+    if needed > there:
+        found = f"{what} takes {needed / 2**30:.3g} GiB, the device has {there / 2**30:.3g} GiB"
+        raise ValueError(f"{found}: {cure}")
 
 
 def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:

@@ -237,13 +237,19 @@ def descending_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     ([2.0, 1.0], [[0.0, 1.0], [1.0, 0.0]])
     """
     values, columns = torch.linalg.eigh(matrix)
-    rows = columns.flip(1).T
+    return values.flip(0), definite_signs(columns.flip(1).T)
 
-    # the largest entry of each row
+
+def definite_signs(rows: Tensor) -> Tensor:
+    """Rows with their largest entries positive.
+
+    >>> definite_signs(torch.tensor([[1.0, -2.0]], device="cpu")).tolist()
+    [[-1.0, 2.0]]
+    """
     places = rows.abs().argmax(1, keepdim=True)
     largest = rows.gather(1, places)
     signs = torch.where(largest < 0, -1.0, 1.0)
-    return values.flip(0), rows * signs.to(rows.dtype)
+    return rows * signs.to(rows.dtype)
 
 
 def effective_rank(eigenvalues: Tensor) -> float:

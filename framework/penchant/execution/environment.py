@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penchant.errors import Error
+from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import kernel_version
 
 
@@ -44,19 +45,33 @@ def _kinds() -> tuple[str, ...]:
     return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
 
 
+def default_workers(settings: Settings) -> int:
+    """Workers where nobody says how many: a core each, on CUDA so many a GPU."""
+    import torch
+
+    device = place(settings.device)
+    kind, _, _ = device.partition(":")
+    if kind != "cuda":
+        return os.cpu_count() or 1
+    # A device that is named by its number is one; without a number all are used.
+    named = settings.device.startswith("cuda:")
+    devices = 1 if named else torch.cuda.device_count()
+    return devices * settings.per_device
+
+
 @contextlib.contextmanager
-def isolated(threads: int, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+def isolated(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Threads and policy as the run wants them; everything as before afterwards.
 
     Args:
-        threads: Threads of torch and of the libraries of linear algebra.
+        settings: Threads of torch and of the libraries of linear algebra, precision and memory.
         device: Where the job runs.
-        warn: Told what torch says of algorithms that are not deterministic.
+        warn: Told what torch says of algorithms that are not deterministic, and of memory.
 
     Yields:
         Nothing.
     """
-    with limited(threads), policy(device, warn):
+    with limited(settings.threads), policy(settings, device, warn):
         yield
 
 
@@ -78,20 +93,33 @@ def limited(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def policy(device: str, warn: Callable[[str], None]) -> Iterator[None]:
-    """Precision, gradients, random state and determinism as every job and shard has them.
+def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+    """Precision, memory, gradients, random state and determinism as every job and shard has them.
 
-    Single precision is the default dtype, TF32 and autocast are off, gradients are on: whatever
-    the caller's session or a plugin has set. Afterwards everything is as before.
+    Single precision is the default dtype, products are in the precision of the settings, autocast
+    is off, gradients are on: whatever the caller's session or a plugin has set. Afterwards
+    everything is as before.
+
+    Args:
+        settings: Precision and memory.
+        device: Where the job runs.
+        warn: Told what torch says of algorithms that are not deterministic, and of memory.
+
+    Yields:
+        Nothing.
     """
     import torch
+    from penchant_numerics import memory, precision
 
     kind, _, number = device.partition(":")
     cuda = [int(number or 0)] if kind == "cuda" else []
     with contextlib.ExitStack() as stack:
         stack.enter_context(_restored(torch.get_default_dtype, torch.set_default_dtype))
         torch.set_default_dtype(torch.float32)
-        stack.enter_context(_full_precision())
+        stack.enter_context(precision.chosen(settings.precision))
+        stack.enter_context(_products(tf32=settings.precision == "tf32"))
+        stack.enter_context(memory.budget(budget_bytes(settings)))
+        stack.enter_context(_noted_warnings(warn))
         # A caller's `no_grad` or `inference_mode` would silently change what a probe measures.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
@@ -101,8 +129,13 @@ def policy(device: str, warn: Callable[[str], None]) -> Iterator[None]:
         stack.enter_context(torch.random.fork_rng(devices=cuda))
         if cuda:
             torch.cuda.set_device(cuda[0])
-            stack.enter_context(_deterministic(warn))
+            stack.enter_context(_deterministic())
         yield
+
+
+def budget_bytes(settings: Settings) -> int | None:
+    """Bytes that a computation may hold; None for the default of the device's type."""
+    return None if settings.memory is None else int(settings.memory * 2**30)
 
 
 @contextlib.contextmanager
@@ -115,16 +148,18 @@ def _restored(get: Callable[[], Any], put: Callable[[Any], None]) -> Iterator[No
 
 
 @contextlib.contextmanager
-def _full_precision() -> Iterator[None]:
-    """Products and convolutions of single precision in single precision, not in TF32."""
+def _products(*, tf32: bool) -> Iterator[None]:
+    """Products and convolutions of single precision in single precision, or in TF32."""
     import torch
 
     # Newer versions of torch name the precision; older ones have a switch, of other owners.
     owners: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn.conv]
     newer = all(hasattr(owner, "fp32_precision") for owner in owners)
+    name = "fp32_precision"
+    value: str | bool = "tf32" if tf32 else "ieee"
     if not newer:
         owners = [torch.backends.cuda.matmul, torch.backends.cudnn]
-    name, value = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
+        name, value = "allow_tf32", tf32
     before = [getattr(owner, name) for owner in owners]
     try:
         for owner in owners:
@@ -136,8 +171,30 @@ def _full_precision() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deterministic(warn: Callable[[str], None]) -> Iterator[None]:
-    """Deterministic algorithms on CUDA; what has none is told."""
+def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
+    """What is said of memory and of algorithms that are not deterministic reaches the result."""
+    from penchant_numerics.memory import MemoryWarning
+
+    with warnings.catch_warnings():
+        # Whatever filters the caller's session has: others stay as they are.
+        warnings.simplefilter("always", MemoryWarning)
+        warnings.filterwarnings("always", message=".*deterministic")
+        shown = warnings.showwarning
+
+        def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            text, _, _ = str(message).partition("\n")
+            if issubclass(category, MemoryWarning) or "deterministic" in text:
+                warn(text)
+            else:
+                shown(message, category, *where, **more)
+
+        warnings.showwarning = note
+        yield
+
+
+@contextlib.contextmanager
+def _deterministic() -> Iterator[None]:
+    """Deterministic algorithms on CUDA; what has none is warned of."""
     import torch
 
     # cuBLAS is deterministic only with a workspace of fixed size.
@@ -146,30 +203,64 @@ def _deterministic(warn: Callable[[str], None]) -> Iterator[None]:
     only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
+        yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=only_warned)
-        for text in dict.fromkeys(str(each.message) for each in caught):
-            if "deterministic" in text:
-                warn(text.partition("\n")[0])
 
 
-def flags() -> dict[str, str]:
+def flags(settings: Settings, device: str) -> dict[str, str]:
     """The policy in force, as results record it."""
     import torch
+    from penchant_numerics import memory
 
     matmul = torch.backends.cuda.matmul
-    precision = getattr(matmul, "fp32_precision", None) or str(matmul.allow_tf32)
+    convolution = torch.backends.cudnn
+    products = getattr(matmul, "fp32_precision", None) or str(matmul.allow_tf32)
+    owner = getattr(convolution, "conv", None)
+    convolutions = getattr(owner, "fp32_precision", None) or str(convolution.allow_tf32)
     return {
-        "matrix products": precision,
+        "device": device,
+        **gpu(device),
+        "precision": settings.precision,
+        "matrix products": products,
+        "convolutions": convolutions,
+        "memory": f"{memory.available(device)} bytes",
         "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "deterministic": str(torch.are_deterministic_algorithms_enabled()).lower(),
         "autocast": str(torch.is_autocast_enabled("cpu")).lower(),
         "gradients": str(torch.is_grad_enabled()).lower(),
         "threads": str(torch.get_num_threads()),
     }
+
+
+def gpu(device: str) -> dict[str, str]:
+    """Which GPU, how many of them, and what drives them; nothing where the device is none.
+
+    These make numbers: they enter the key of a job.
+    """
+    import torch
+
+    if not device.startswith("cuda"):
+        return {}
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "gpus": str(torch.cuda.device_count()),
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),
+        "driver": _driver(),
+    }
+
+
+def _driver() -> str:
+    """The version of the NVIDIA driver; unknown where its tool does not tell."""
+    import subprocess
+
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return answer.stdout.partition("\n")[0].strip() or "unknown"
 
 
 def peak_memory() -> int:
@@ -201,7 +292,5 @@ def environment() -> dict[str, str]:
         "cpus": str(os.cpu_count()),
     }
     if torch.cuda.is_available():
-        count = torch.cuda.device_count()
-        found["cuda"] = f"{torch.version.cuda}, {count} x {torch.cuda.get_device_name(0)}"
-        found["cudnn"] = str(torch.backends.cudnn.version())
+        found |= gpu("cuda:0")
     return found

@@ -113,7 +113,7 @@ def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]
         shared[name] = tensor.to(outer.device, copy=True)
     context.shared = shared
     # Every shard begins with the same flags, whatever the one before has set.
-    with policy(str(outer.device), context.warn):
+    with policy(outer._job.settings, str(outer.device), context.warn):
         answer = shard.function(context, shard.item)
     notes = {"warnings": context.warnings, "conventions": context.conventions}
     return pack(answer, shard.function, notes)

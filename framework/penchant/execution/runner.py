@@ -23,7 +23,15 @@ from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
 from penchant.execution.drawing import draw, draw_missing, is_drawn, keep_warning
-from penchant.execution.environment import environment, flags, isolated, peak_memory, place
+from penchant.execution.environment import (
+    default_workers,
+    environment,
+    flags,
+    gpu,
+    isolated,
+    peak_memory,
+    place,
+)
 from penchant.execution.folders import (
     check_folder,
     locked,
@@ -64,7 +72,7 @@ def run_experiment(
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     device = place(experiment.settings.device)
-    jobs = experiment.jobs(device.partition(":")[0])
+    jobs = experiment.jobs(device.partition(":")[0], gpu(device))
     pool = _pool(experiment, plugins, jobs)
     try:
         if fresh:
@@ -83,7 +91,7 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     # One job that cannot be sent keeps the whole run in this process.
     reasons = map(serial_reason, jobs)
     reason = next(filter(None, reasons), "")
-    workers = settings.workers or os.cpu_count() or 1
+    workers = settings.workers or default_workers(settings)
     name = settings.executor
     if name is None:
         name = "serial" if reason or workers == 1 else "processes"
@@ -317,7 +325,7 @@ class _Attempt:
         try:
             device = place(job.settings.device, worker)
             with (
-                isolated(job.settings.threads, device, texts.append),
+                isolated(job.settings, device, texts.append),
                 _time_limit(job.settings.time_limit),
             ):
                 context = Context(job, folder, pool=pool, notify=notify, worker=worker)
@@ -325,7 +333,7 @@ class _Attempt:
                     context.conventions["form"] = CONVENTION
                 self.found = _measure(job, context)
                 # Read while the policy is in force: outside it the flags are the caller's.
-                self.extra = {**_inputs(context), "policy": flags()}
+                self.extra = {**_inputs(context), "policy": flags(job.settings, device)}
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # not even sys.exit in a probe ends the run

@@ -32,11 +32,16 @@ class Experiment:
     probes: tuple[ProbeChoice, ...]
     raw: Mapping[str, Any]
 
-    def jobs(self, device_type: str) -> list[Job]:
-        """Every job; those of one dataset are neighbours, because one loaded dataset is kept."""
+    def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
+        """Every job; those of one dataset are neighbours, because one loaded dataset is kept.
+
+        Args:
+            device_type: cpu or cuda.
+            gpu: Which GPU and what drives it, where the device is one.
+        """
         jobs: list[Job] = []
         for probe in self.probes:
-            jobs.extend(self._jobs(probe, device_type))
+            jobs.extend(self._jobs(probe, device_type, gpu or {}))
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
         order: dict[str, int] = {}
         for job in jobs:
@@ -48,7 +53,7 @@ class Experiment:
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
-    def _jobs(self, probe: ProbeChoice, device_type: str) -> Iterator[Job]:
+    def _jobs(self, probe: ProbeChoice, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
         # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
             probe.axes["architecture"],
@@ -63,6 +68,7 @@ class Experiment:
                 dataset,
                 seed=seed,
                 device_type=device_type,
+                gpu=gpu,
             )
 
 

@@ -197,6 +197,7 @@ def make_job(
     *,
     seed: int,
     device_type: str,
+    gpu: Mapping[str, str] | None = None,
 ) -> Job:
     """The job with its id (what was asked) and key (what it was asked of).
 
@@ -207,6 +208,7 @@ def make_job(
         dataset: The dataset of this cell, if it has one.
         seed: The seed of this cell.
         device_type: cpu or cuda: numbers of the two are not the same.
+        gpu: Which GPU and what drives it: nor are those of two kinds of these.
 
     Returns:
         The job.
@@ -225,6 +227,8 @@ def make_job(
         "versions": versions([*offers, *probe.used.values()]),
         "code": _contents(chosen),
     }
+    if gpu:
+        found["gpu"] = dict(gpu)
     record = {
         **described,
         "preset": probe.preset,
@@ -263,7 +267,19 @@ def _described(
         "training": plain(probe.training.options()) if probe.training else None,
         "dtype": settings.dtype,
         "threads": settings.threads,
+        **_unusual(settings),
     }
+
+
+def _unusual(settings: Settings) -> dict[str, Any]:
+    """Settings that change numbers, where they are not what they are by default."""
+    # Left out otherwise, so that jobs of before they existed keep their names.
+    found: dict[str, Any] = {}
+    if settings.precision != "float32":
+        found["precision"] = settings.precision
+    if settings.memory is not None:
+        found["memory"] = settings.memory
+    return found
 
 
 def _declared(probe: ProbeChoice) -> dict[str, Any]:
@@ -316,8 +332,8 @@ def _contents(chosen: list[Choice]) -> dict[str, str]:
 
 def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
-    names = ("architecture", "dataset", "seed", "dtype", "device", "threads")
-    parts = {name: asked[name] for name in names}
+    names = ("architecture", "dataset", "seed", "dtype", "device", "threads", "precision")
+    parts = {name: asked[name] for name in names if name in asked}
     chosen = []
     for choice in (architecture, dataset):
         if choice is not None:

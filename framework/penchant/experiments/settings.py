@@ -23,11 +23,22 @@ class Settings(Component):
         (1, 32, 32), "input shape where there is no dataset", at_least=1
     )
     outputs: int = option(1, "outputs where there is no dataset", at_least=1)
+    precision: str = option(
+        "float32",
+        "of products: float32, tf32 on a GPU, or bfloat16 in forward passes of trainings",
+        choices=("float32", "tf32", "bfloat16-training"),
+    )
+    memory: float | None = option(
+        None, "GiB a computation may hold at once; by default 1 on a CPU, 8 on a GPU", above=0
+    )
     threads: int = option(1, "torch threads of every job and shard", at_least=1)
     executor: str | None = option(
         None, "how shards are run; by default processes where there is more than one"
     )
-    workers: int | None = option(None, "workers of the executor; by default one a core", at_least=1)
+    workers: int | None = option(
+        None, "workers of the executor; by default one a core, on CUDA one a GPU", at_least=1
+    )
+    per_device: int = option(1, "workers a GPU, where their number is not given", at_least=1)
     time_limit: float | None = option(
         None, "seconds after which a job fails; the others go on", above=0
     )

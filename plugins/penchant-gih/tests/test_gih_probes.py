@@ -412,3 +412,39 @@ def test_three_classes_are_refused_where_one_output_is_needed():
             dataset=lambda: testing.tiny_samples(generator()),
             **SERIAL,
         )
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch, inputs):
+    from penchant_gih.probes import average_geometry
+    from penchant_numerics import row_moments
+
+    estimators = {"directions": {"name": "average-geometry", "inputs": inputs}}
+    parts = {
+        "architecture": {"name": "import", "factory": testing.TINY},
+        "shape": (1, 6, 6),
+        "networks": 15,
+        "estimators": estimators,
+        **SERIAL,
+    }
+    matrix = penchant.measure("average-geometry", **parts)
+    # Inputs beyond which rows are kept, and beyond which the matrix is not stored.
+    monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
+    formed = penchant.measure("average-geometry", **parts)
+    monkeypatch.setattr(average_geometry, "LARGEST_STORED", 30)
+    rows = penchant.measure("average-geometry", keep=4, **parts)
+    assert "geometry" not in rows.arrays and rows.arrays["directions"].shape == (4, 36)
+    assert "36 x 36 numbers" in rows.conventions["geometry stored"]
+    for name in ("geometry", "geometry-stderr", "eigenvalues", "directions"):
+        np.testing.assert_allclose(
+            formed.arrays[name], matrix.arrays[name], rtol=1e-4, atol=1e-7, err_msg=name
+        )
+    np.testing.assert_allclose(
+        rows.arrays["eigenvalues-stderr"], matrix.arrays["eigenvalues-stderr"], rtol=1e-4, atol=1e-7
+    )
+    # The nulls are of the same norms in another order: their draws differ.
+    for name in ("trace", "effective-rank", "corr-isotropic"):
+        for other in (formed, rows):
+            found, expected = other.quantities[name], matrix.quantities[name]
+            assert found.value == pytest.approx(expected.value, rel=1e-5)
+            assert found.stderr == pytest.approx(expected.stderr, rel=1e-4)

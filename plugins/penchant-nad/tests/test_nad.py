@@ -124,20 +124,53 @@ def test_directions_that_do_not_exist_are_refused(options, message):
         measure("directional-accuracy", shape=(1, 6, 6), **options)
 
 
-def test_out_of_memory_halves_the_chunk_and_says_so():
-    from penchant_nad.estimators.gradient_covariance import in_memory
+def test_out_of_memory_halves_the_networks_a_pass_and_says_so(monkeypatch):
+    from penchant_nad.estimators import gradient_covariance
 
-    told = []
+    whole = gradient_covariance.input_gradients
+    together = []
 
-    def needs_little(chunk):
-        if chunk > 16:
+    def small(ensemble, points):
+        together.append(len(ensemble))
+        if len(ensemble) > 5:
             raise torch.OutOfMemoryError("no memory")
-        return torch.tensor(chunk)
+        return whole(ensemble, points)
 
-    assert int(in_memory(needs_little, 64, told.append)) == 16
-    assert told[0] == "out of memory: chunk halved from 64 to 32; last bits may differ"
-    with pytest.raises(torch.OutOfMemoryError):
-        in_memory(lambda chunk: needs_little(99), 64, told.append)
+    monkeypatch.setattr(gradient_covariance, "input_gradients", small)
+    autograd = {"directions": {"name": "gradient-covariance", "method": "autograd"}}
+    options = {"shape": (6,), "networks": 12, "estimators": autograd}
+    result = measure("nad", **options)
+    assert together == [12, 12, 8, 4, 4, 4]
+    texts = [text for text in result.warnings if "out of memory" in text]
+    assert "4 networks a pass instead of 8" in texts[-1] and "`memory`" in texts[-1]
+
+
+def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch):
+    from penchant_numerics import row_moments
+
+    options = {"shape": (1, 6, 6), "networks": 19, "keep": 5}
+    matrix = measure("nad", **options)
+    monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
+    rows = measure("nad", **options)
+    assert rows.arrays["directions"].shape == (5, 36)
+    assert rows.arrays.keys() == matrix.arrays.keys()
+    for name, array in matrix.arrays.items():
+        # The null has the same norms in another order: its draws differ.
+        if name.startswith("null"):
+            continue
+        np.testing.assert_allclose(rows.arrays[name], array, rtol=1e-5, atol=1e-7, err_msg=name)
+    for name, quantity in matrix.quantities.items():
+        assert rows.quantities[name].value == pytest.approx(quantity.value, rel=1e-6)
+        assert rows.quantities[name].stderr == pytest.approx(quantity.stderr, rel=1e-5)
+
+
+def test_agreement_and_the_stored_matrix_form_it_from_gradients(monkeypatch):
+    from penchant_numerics import row_moments
+
+    monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
+    result = measure("nad", shape=(1, 6, 6), networks=12, keep_matrix=True)
+    values = np.linalg.eigvalsh(result.arrays["second-moment"])[::-1][:12]
+    np.testing.assert_allclose(values, result.arrays["eigenvalues"], rtol=1e-6, atol=1e-10)
 
 
 def test_more_networks_extend_fewer():

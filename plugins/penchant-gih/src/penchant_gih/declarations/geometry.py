@@ -64,7 +64,7 @@ class AverageGeometry(penchant.Probe):
         "low-frequencies": "share of the trace in waves of eight pixels or longer",
     }
     arrays = {
-        "geometry": "G",
+        "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
         "eigenvalues": "of G, descending",
         "directions": "orthonormal rows, in the order of eigenvalues",
         "null-edges": "smallest and largest eigenvalue of isotropic architectures, same norms",
@@ -78,6 +78,7 @@ class AverageGeometry(penchant.Probe):
     }
 
     networks: int = penchant.option(500, "networks drawn", at_least=12)
+    keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     null_draws: int = penchant.option(
         8, "isotropic architectures simulated for the null", at_least=2
     )

@@ -6,11 +6,14 @@ import math
 
 import penchant
 import torch
+from penchant_numerics import memory
 from penchant_numerics.answers import Directions
+from penchant_numerics.row_moments import by_rows
 from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
-from penchant_gih.numerics.geometry import Geometry
+from penchant_gih.numerics import row_geometry
+from penchant_gih.numerics.geometry import HALVES, PARTS, Geometry
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.probes.probing import (
     BATCH_NORM,
@@ -30,19 +33,40 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
         )
     # Shards give gradients, which are smaller than the matrix they are summed into.
     size = math.prod(context.architecture.shape)
+    shards = context.map(
+        shard_gradients,
+        networks=networks,
+        a_shard=shard_size(size, options.vectors),
+    )
+    found = (torch.as_tensor(shard["gradients"], device=context.device) for shard in shards)
+    conventions = _conventions(options, outputs)
+    # Large inputs and few networks: their gradients say all there is to say.
+    if by_rows(networks * options.vectors, size):
+        rows = torch.cat([gradients.flatten(0, 1) for gradients in found])
+        return row_geometry.directions(rows, networks=networks, conventions=conventions)
+    _refuse_what_does_not_fit(size, context.device)
     geometry = Geometry(
         size,
         device=context.device,
         inputs=options.vectors,
     )
-    a_shard = shard_size(size, options.vectors)
-    for shard in context.map(
-        shard_gradients,
-        networks=networks,
-        a_shard=a_shard,
-    ):
-        geometry.add(torch.as_tensor(shard["gradients"], device=context.device))
-    return geometry.directions(_conventions(options, outputs))
+    for gradients in found:
+        geometry.add(gradients)
+    return geometry.directions(conventions)
+
+
+def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
+    # Halves and parts of the networks have a matrix each, and are stacked at the end.
+    needed = (HALVES + 2 * PARTS + 4) * 8 * size**2
+    try:
+        memory.require(
+            needed,
+            device,
+            what=f"the average geometry of {size} inputs, in parts",
+            cure="draw fewer networks than inputs, whose gradients are kept instead",
+        )
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
 
 
 def _conventions(options: AverageGeometry, outputs: int) -> dict[str, str]:

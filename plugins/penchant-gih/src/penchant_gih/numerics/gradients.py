@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import Ensemble, State
 from torch import Tensor
 from torch.func import functional_call, grad, vjp
 
-_FLOATS_AT_ONCE = 2**26  # stacked parameters on the device: 256 MiB in single precision
+_SHARE = 0.25  # of the budget, for stacked parameters: 256 MiB on a CPU
 _VECTORS = 2**15  # numbers of one shard's gradients: 32 networks of 1024 inputs
 _MOST_A_SHARD = 1024  # networks
 
@@ -23,12 +24,14 @@ def shard_size(size: int, inputs: int) -> int:
     return max(1, min(_MOST_A_SHARD, networks))
 
 
-def networks_at_once(parameters: int) -> int:
-    """How many networks of so many parameters are stacked.
+def networks_at_once(parameters: int, device: torch.device | str) -> int:
+    """How many networks of so many parameters in single precision are stacked, at least one.
 
-    At least four, as each stack is drawn once more to be checked.
+    Args:
+        parameters: Parameters of a network.
+        device: Where they are.
     """
-    return max(4, _FLOATS_AT_ONCE // max(1, parameters))
+    return memory.fitting(4 * parameters, device, share=_SHARE)
 
 
 def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ from penchant_numerics.moments import effective_rank, isotropic_spectra
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import AverageGeometry
-from penchant_gih.numerics import frequency_shares
+from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.probes.preferred_directions import independent_parts
 from penchant_gih.probes.probing import scalar_outputs
@@ -22,6 +22,7 @@ from penchant_gih.probes.probing import scalar_outputs
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
 
 OVER = "networks (jackknife over parts)"
+LARGEST_STORED = 4096  # inputs up to which G of few networks is stored: 128 MiB
 ROUNDING = 10 * torch.finfo(torch.float32).eps  # of a gradient, relative
 
 
@@ -29,7 +30,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     """Measure G, then describe it."""
     # One output, or the difference of two logits.
     narrower = context.scope(outputs=scalar_outputs(context))
-    found = independent_parts(narrower, options.networks)
+    found = _answer(narrower, options.networks)
     rank, size = found.vectors.shape
     if rank < size:
         context.warn(
@@ -40,13 +41,13 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     null = _null(found, context, options)
     spectra = left_out(found)
     # Errors come from parts of the networks.
-    arrays = {
-        "geometry": found.matrix,
-        "geometry-stderr": _entry_stderr(found.parts),
-        "eigenvalues": found.eigenvalues,
-        "eigenvalues-stderr": statistics.jackknife(spectra),
-        "directions": found.vectors,
-    }
+    arrays = {}
+    if found.parts is not None:
+        arrays["geometry"] = found.matrix
+        arrays["geometry-stderr"] = _entry_stderr(found.parts)
+    arrays["eigenvalues"] = found.eigenvalues
+    arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
+    arrays["directions"] = found.vectors[: options.keep]
     if null is not None:
         arrays["null-edges"] = torch.stack([null.min(), null.max()])
         arrays["null-eigenvalues"] = null.mean(0)
@@ -61,7 +62,18 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         "errors": "jackknife over parts of the networks; for the ends of a nearly isotropic "
         "spectrum, and so for the condition, it is up to three times too large"
     }
+    if found.parts is None:
+        gib = 8 * size**2 / 2**30
+        conventions["geometry stored"] = f"no: {size} x {size} numbers are {gib:.3g} GiB"
     return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
+
+
+def _answer(context: penchant.Context, networks: int) -> Directions:
+    """G and its parts; of large inputs with few networks, the gradients instead of matrices."""
+    found: Directions = context.estimator("directions")(networks=networks)
+    if found.rows is not None and found.vectors.shape[1] > LARGEST_STORED:
+        return found
+    return independent_parts(context, networks, found)
 
 
 def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:
@@ -156,15 +168,12 @@ def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> pench
 def _isotropy(found: Directions) -> penchant.Quantity:
     """Corr(G, I), the norm of G from different parts of the networks."""
     # <G, I> is the trace; the norm of I is the root of D.
-    table = inner_products(list(found.parts))
-    traces = (
-        found.parts.diagonal(
-            dim1=1,
-            dim2=2,
-        )
-        .sum(1)
-        .cpu()
-    )
+    if found.parts is None:
+        table, traces = row_geometry.table_and_traces(found.rows, found.networks)
+    else:
+        table = inner_products(list(found.parts))
+        diagonals = found.parts.diagonal(dim1=1, dim2=2)
+        traces = diagonals.sum(1).cpu()
     corr = corr_with_fixed(traces, table, float(found.vectors.shape[1]))
     return penchant.Quantity(
         corr.value,

@@ -12,6 +12,7 @@ from penchant_numerics.answers import Directions
 from penchant_numerics.moments import descending_eigh
 from torch import Tensor
 
+from penchant_gih.numerics import row_geometry
 from penchant_gih.numerics.geometry import PARTS
 
 
@@ -33,25 +34,42 @@ def preferred_directions(
 
 def with_matrix(context: penchant.Context, networks: int) -> Directions:
     """What the estimator answers; leading pairs without the matrix are refused."""
-    estimator = context.estimator("directions")
-    found = estimator(networks=networks)
-    if found.matrix is None:
+    found = context.estimator("directions")(networks=networks)
+    return _formed(context, found)
+
+
+def _formed(context: penchant.Context, found: Directions) -> Directions:
+    """The answer with its matrix."""
+    try:
+        matrix = found.moment()
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+    if matrix is None:
         raise penchant.Error(
             f"the whole matrix is needed, found {len(found.vectors)} leading directions of "
-            f"{estimator.name}: leave its option `leading` out"
+            f"{context.estimator('directions').name}: leave its option `leading` out"
         )
-    return found
+    return dataclasses.replace(found, matrix=matrix)
 
 
-def independent_parts(context: penchant.Context, networks: int) -> Directions:
+def independent_parts(
+    context: penchant.Context, networks: int, answer: Directions | None = None
+) -> Directions:
     """The same with G of independent parts of the networks.
 
     An estimator that gives no parts is asked once for each part, networks of its own every time.
+
+    Args:
+        context: Its estimator of the role `directions` is asked.
+        networks: How many networks are drawn.
+        answer: What the estimator has answered already.
     """
     # Estimators of this plugin give parts with their answer.
-    found = with_matrix(context, networks)
+    found = with_matrix(context, networks) if answer is None else _formed(context, answer)
     if found.parts is not None:
         return found
+    if found.rows is not None and found.networks >= PARTS:
+        return dataclasses.replace(found, parts=row_geometry.matrices(found.rows, found.networks))
     a_part = networks // PARTS
     parts = []
     for number in range(PARTS):

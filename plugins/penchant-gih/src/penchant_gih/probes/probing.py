@@ -76,7 +76,7 @@ def stacks(
     # The first network tells how large they all are.
     first = context.architecture(indices[0])
     parameters = sum(tensor.numel() for tensor in first.parameters())
-    step = min(networks_at_once(parameters), largest)
+    step = min(networks_at_once(parameters, context.device), largest)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]
 

@@ -92,6 +92,7 @@ class Nad(penchant.Probe):
     }
 
     networks: int = penchant.option(200, "networks drawn", at_least=2)
+    keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     keep_matrix: bool = penchant.option(False, "store the second moment itself")
 
 

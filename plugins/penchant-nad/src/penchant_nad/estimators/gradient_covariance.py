@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator
 
 import penchant
 import torch
+from penchant_numerics import memory
 from penchant_numerics.answers import Directions
 from penchant_numerics.derivatives import (
     chunk_size,
@@ -16,6 +18,7 @@ from penchant_numerics.derivatives import (
 )
 from penchant_numerics.ensembles import Ensemble, draw
 from penchant_numerics.moments import GroupedMoment, directions_of
+from penchant_numerics.row_moments import by_rows, directions_of_rows
 from torch import Tensor
 
 from penchant_nad.declarations.directions import GradientCovariance
@@ -32,42 +35,67 @@ def estimate(
     if architecture.outputs > 2:
         found = f"found {architecture.outputs} outputs"
         raise penchant.Error(f"gradient-covariance needs one output or two logits, {found}")
+    drawers: set[str] = set()
+    rows = _gradients_of_shards(options, context, networks, drawers)
     size = torch.Size(architecture.shape).numel()
-    moment = GroupedMoment(size, device=context.device)
-    latest = torch.zeros(0, size, device=context.device)
-    drawers = set()
-
-    # Gradients are added to the moment and forgotten, but for the last few.
-    point = shared_point(options, context)
-    shards = context.map(
-        gradients,
-        networks=networks,
-        a_shard=SHARD,
-        shared={"point": point},
-    )
-    for shard in shards:
-        rows = torch.as_tensor(shard["gradients"], device=context.device)
-        moment.add(rows)
-        latest = torch.cat([latest.to(rows), rows])[-len(moment.parts) :]
-        drawers.add(shard["drawer"])
-
+    # Large inputs and few networks: their gradients say all, and are smaller than the matrix.
+    if by_rows(networks, size):
+        together = torch.cat(list(rows))
+        found = directions_of_rows(together, centred=options.centred)
+    else:
+        found = _streamed(rows, networks, size, centred=options.centred)
     conventions = _conventions(
         options,
         outputs=architecture.outputs,
         drawers=drawers,
     )
-    found = directions_of(
-        moment,
-        centred=options.centred,
-        conventions=conventions,
+    return dataclasses.replace(found, conventions=conventions)
+
+
+def _gradients_of_shards(
+    options: GradientCovariance, context: penchant.Context, networks: int, drawers: set[str]
+) -> Iterator[Tensor]:
+    """Gradients (networks, D) of one shard after another; notes how networks were drawn."""
+    shards = context.map(
+        gradients,
+        networks=networks,
+        a_shard=SHARD,
+        shared={"point": shared_point(options, context)},
     )
+    for shard in shards:
+        drawers.add(shard["drawer"])
+        yield torch.as_tensor(shard["gradients"], device=context.device)
+
+
+def _streamed(rows: Iterator[Tensor], networks: int, size: int, *, centred: bool) -> Directions:
+    """Directions of the matrix: gradients are added to it and forgotten, but for the last few."""
+    first = next(rows)
+    _refuse_what_does_not_fit(size, first.device)
+    moment = GroupedMoment(size, device=first.device)
+    latest = first[:0]
+    for shard in itertools.chain([first], rows):
+        moment.add(shard)
+        latest = torch.cat([latest, shard])[-len(moment.parts) :]
+    found = directions_of(moment, centred=centred)
     # Parts that differ by a network would be taken for spread.
     if networks % len(moment.parts):
-        spectra = left_out_spectra(
-            moment, latest, centred=options.centred, rank=len(found.eigenvalues)
-        )
+        spectra = left_out_spectra(moment, latest, centred=centred, rank=len(found.eigenvalues))
         found = dataclasses.replace(found, jackknife=spectra)
     return found
+
+
+def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
+    # The sum, the moment of all parts, and what a decomposition needs.
+    needed = 6 * 8 * size**2
+    try:
+        memory.require(
+            needed,
+            device,
+            what=f"the second moment of {size} inputs",
+            cure="draw fewer networks than inputs, whose gradients are kept instead",
+        )
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
 
 
 def _conventions(options: GradientCovariance, *, outputs: int, drawers: set[str]) -> dict[str, str]:
@@ -107,9 +135,22 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
 
 def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | str]:
     """Gradients (networks, D) of one shard: smaller than the matrix they are merged into."""
+    # As many networks at a time as the budget has room for.
+    first = context.architecture(indices[0])
+    bytes_each = sum(4 * tensor.numel() for tensor in first.parameters())
+    together = min(SHARD, memory.fitting(bytes_each, context.device))
+    found, drawers = [], set()
+    for start in range(0, len(indices), together):
+        drawn = draw(context.architecture, indices[start : start + together])
+        drawers.add(drawn.drawer)
+        found.append(_gradients_of(context, drawn))
+    return {"gradients": torch.cat(found), "drawer": " and ".join(sorted(drawers))}
+
+
+def _gradients_of(context: penchant.Context, drawn: Ensemble) -> Tensor:
+    """Gradients (networks, D) of drawn networks, as many passes at once as memory allows."""
     options: GradientCovariance = context.options
     point = context.shared["point"].to(context.dtype)
-    drawn = draw(context.architecture, indices)
     networks = drawn.to(context.device, context.dtype)
 
     def take(chunk: int) -> Tensor:
@@ -121,8 +162,9 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
         )
 
     # Gradients take networks at a time, differences take images.
-    chunk = SHARD if options.method == "autograd" else chunk_size(context.device)
-    return {"gradients": in_memory(take, chunk, context.warn), "drawer": drawn.drawer}
+    if options.method == "autograd":
+        return memory.halving(take, SHARD, what="networks a pass")
+    return memory.halving(take, chunk_size(context.device), what="images a pass")
 
 
 def _take_gradients(
@@ -144,16 +186,3 @@ def _take_gradients(
         )
     parts = [input_gradients(part, point[None])[:, 0] for part in networks.split(chunk)]
     return torch.cat(parts)
-
-
-def in_memory(function: Callable[[int], Tensor], chunk: int, warn: Callable[[str], None]) -> Tensor:
-    """`function(chunk)`; where memory does not suffice, with half the chunk, and that is told."""
-    while True:
-        try:
-            return function(chunk)
-        except torch.OutOfMemoryError:
-            if chunk < 4:
-                raise
-            half = chunk // 2
-            warn(f"out of memory: chunk halved from {chunk} to {half}; last bits may differ")
-            chunk = half

@@ -19,7 +19,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
     _warn_of_few_networks(found, context)
     arrays = {
         "eigenvalues": participation.without_rounding(found.eigenvalues),
-        "directions": found.vectors,
+        "directions": found.vectors[: options.keep],
     }
     # How sure eigenvalues are, where the estimator tells.
     left_out = left_out_spectra(found)
@@ -54,11 +54,15 @@ def _warn_of_few_networks(found: Directions, context: penchant.Context) -> None:
 
 
 def _matrix(found: Directions) -> Tensor:
-    if found.matrix is None:
+    try:
+        matrix = found.moment()
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+    if matrix is None:
         raise penchant.Error(
             "keep_matrix needs an estimator that has the whole matrix, found leading pairs only"
         )
-    return found.matrix
+    return matrix
 
 
 def left_out_spectra(found: Directions) -> Tensor | None:

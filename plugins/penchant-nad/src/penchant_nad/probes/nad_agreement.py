@@ -71,7 +71,7 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
         matrices = []
         for group in range(options.groups):
             answer = _moment(options, context, number, group)
-            matrices.append(answer.matrix)
+            matrices.append(answer.moment())
             one_vector_each = one_vector_each or answer.squared_norms is not None
         moments.append(torch.stack(matrices))
 
@@ -99,7 +99,7 @@ def _moment(
     count = math.ceil(options.networks / options.groups)
     own = context.scope(first=(number * options.groups + group) * count)
     found: Directions = own.estimators("directions")[number](networks=count)
-    if found.matrix is None:
+    if found.matrix is None and found.rows is None:
         raise penchant.Error(
             "nad-agreement needs estimators that give the whole matrix, found leading pairs only"
         )

@@ -1,0 +1,73 @@
+"""In which precision products are taken, and what agreement two computations can then show.
+
+| name | measurements | trainings |
+|---|---|---|
+| `float32` | single precision | single precision |
+| `tf32` | on a GPU products of 10 bits, sums in single precision | the same |
+| `bfloat16-training` | single precision | forward passes under autocast to bfloat16 |
+
+Whoever runs a measurement chooses one with `chosen`; without a choice it is `float32`. Checks that
+compare two routes to the same numbers ask `agreement` how far these may be apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+import torch
+
+CHOICES = ("float32", "tf32", "bfloat16-training")
+_SLACK = 32  # roundings of a product of few bits that two routes may differ by
+_TF32 = 2.0**-11  # half the spacing of numbers of 10 bits after the point
+_current: contextvars.ContextVar[str] = contextvars.ContextVar("precision", default="float32")
+
+
+@contextlib.contextmanager
+def chosen(name: str) -> Iterator[None]:
+    """Let computations inside have this precision.
+
+    Args:
+        name: One of `CHOICES`.
+    """
+    if name not in CHOICES:
+        raise ValueError(f"precision must be one of {', '.join(CHOICES)}, found {name!r}")
+    before = _current.set(name)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def current() -> str:
+    """The precision that was chosen."""
+    return _current.get()
+
+
+def agreement(single: float) -> float:
+    """How far two routes to the same numbers may be apart, relative to their size.
+
+    Args:
+        single: What they may be apart in single precision.
+
+    >>> agreement(1e-3)
+    0.001
+    >>> with chosen("tf32"):
+    ...     agreement(1e-3)
+    0.015625
+    """
+    if current() != "tf32":
+        return single
+    return max(single, _SLACK * _TF32)
+
+
+def training_cast(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """What a training's forward pass runs in: autocast to bfloat16 where that was chosen.
+
+    Args:
+        device: Where the training runs.
+    """
+    if current() != "bfloat16-training":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)

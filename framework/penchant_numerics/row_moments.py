@@ -1,0 +1,189 @@
+"""Second moments of fewer vectors than inputs: by the vectors themselves, never by a matrix.
+
+With rows g_1 .. g_T in D > T dimensions, (1/T) sum_t g_t g_t^T has the T eigenvalues of the Gram
+matrix <g_s, g_t> / T, and its eigenvectors are combinations of the rows. That is exact, costs T D
+numbers instead of D^2, and leaving out vectors is leaving out rows and columns of the Gram matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from penchant_numerics import answers
+from penchant_numerics.moments import accumulation_dtype, definite_signs
+from torch import Tensor
+
+LARGEST_MATRIX = 2048  # inputs up to which the matrix is formed, whatever the number of vectors
+_COLUMNS = 2**14  # entries of all rows that are in double precision at once
+
+
+def by_rows(vectors: int, size: int) -> bool:
+    """Whether a moment of so many vectors is known by its rows: a rule of the two numbers alone.
+
+    >>> by_rows(16, 3 * 224 * 224), by_rows(200, 1024), by_rows(5000, 3072)
+    (True, False, False)
+    """
+    return size > LARGEST_MATRIX and vectors < size
+
+
+def gram(rows: Tensor) -> Tensor:
+    """Inner products (vectors, vectors) of rows (vectors, size), summed in double precision."""
+    count = len(rows)
+    total = torch.zeros(
+        count,
+        count,
+        device=rows.device,
+        dtype=accumulation_dtype(rows.device),
+    )
+    # a double copy of some columns at a time, always the same ones
+    for columns in rows.split(_COLUMNS, dim=1):
+        part = columns.to(total.dtype)
+        total.addmm_(part, part.T)
+    return total
+
+
+def spectrum(products: Tensor, weights: Tensor, *, centred: bool = False) -> Tensor:
+    """Eigenvalues of sum_t w_t g_t g_t^T, from inner products of the vectors.
+
+    Args:
+        products: Inner products (vectors, vectors).
+        weights: The w, (vectors,); they sum to one.
+        centred: Whether the moment is around the weighted mean.
+
+    Returns:
+        As many eigenvalues as vectors, descending; rounding below zero is zero.
+    """
+    if centred:
+        products = _centred(products, weights)
+    roots = weights.sqrt()
+    scaled = roots[:, None] * products * roots
+    values = torch.linalg.eigvalsh(scaled)
+    return values.flip(0).clamp(min=0)
+
+
+def _centred(products: Tensor, weights: Tensor) -> Tensor:
+    """Inner products of the vectors without their weighted mean."""
+    to_mean = products @ weights
+    mean_square = weights @ to_mean
+    return products - to_mean[:, None] - to_mean + mean_square
+
+
+def left_out_spectra(
+    products: Tensor, *, parts: int, centred: bool = False, rank: int
+) -> Tensor | None:
+    """Eigenvalues with one part of the vectors left out at a time; vector t is in t mod parts.
+
+    What a part has and another lacks is never left out: a spectrum depends on the number of
+    vectors, so parts of unequal size would be taken for spread.
+
+    Args:
+        products: Inner products (vectors, vectors).
+        parts: How many parts.
+        centred: Whether the moment is around the mean.
+        rank: How many eigenvalues.
+
+    Returns:
+        Eigenvalues (parts, rank), descending; None where a part would be empty.
+    """
+    count = len(products)
+    even = count // parts * parts
+    if not even or parts < 2:
+        return None
+    numbers = torch.arange(count, device=products.device)
+    spectra = []
+    for part in range(parts):
+        stays = (numbers % parts != part) | (numbers >= even)
+        weights = stays.to(products.dtype)
+        weights /= weights.sum()
+        spectra.append(spectrum(products, weights, centred=centred)[:rank])
+    return torch.stack(spectra)
+
+
+def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Tensor]:
+    """Leading pairs of the second moment of rows.
+
+    Args:
+        rows: The vectors (vectors, size).
+        products: Their inner products (vectors, vectors), centred where the moment is.
+        rank: How many pairs.
+
+    Returns:
+        Eigenvalues (rank,), descending, and orthonormal vectors (rank, size).
+    """
+    values, columns = torch.linalg.eigh(products / len(rows))
+    leading = columns.flip(1)[:, :rank]
+    combined = []
+    for part in rows.split(_COLUMNS, dim=1):
+        combined.append(part.T.to(leading.dtype) @ leading)
+    vectors = torch.cat(combined)  # (size, rank)
+
+    # they are orthogonal up to the rounding of small eigenvalues, which is taken out
+    lengths = vectors.norm(dim=0)
+    tiny = torch.finfo(vectors.dtype).tiny
+    orthonormal, _ = torch.linalg.qr(vectors / lengths.clamp(min=tiny))
+    eigenvalues = values.flip(0)[:rank].clamp(min=0)
+    return eigenvalues, definite_signs(orthonormal.T)
+
+
+def directions_of_rows(
+    rows: Tensor,
+    *,
+    centred: bool = False,
+    parts: int = 8,
+    conventions: Mapping[str, str] | None = None,
+) -> answers.Directions:
+    """Eigenvectors of the second moment of one vector a network, from the vectors.
+
+    Args:
+        rows: Vectors (networks, size), fewer than inputs.
+        centred: Whether the moment is around the mean.
+        parts: Parts of the jackknife.
+        conventions: What makes the numbers incomparable with others, by name.
+
+    Returns:
+        Pairs, trace, jackknife and the rows; the matrix is not formed.
+    """
+    count = len(rows)
+    products = gram(rows)
+    norms = products.diagonal().clone()
+    rank = min(count - int(centred), rows.shape[1])
+    spectra = left_out_spectra(products, parts=parts, centred=centred, rank=rank)
+
+    # around the mean, rows and their products are those without it
+    kept = rows
+    if centred:
+        kept = rows - rows.mean(0)
+        equal = torch.full_like(norms, 1 / count)
+        products = _centred(products, equal)
+    # eigenvectors of centred products take the mean out of the rows by themselves
+    eigenvalues, vectors = eigenpairs(rows, products, rank=rank)
+    return answers.Directions(
+        eigenvalues,
+        vectors,
+        trace=float(products.trace() / count),
+        trace_stderr=float(norms.std() / math.sqrt(count)),
+        networks=count,
+        squared_norms=norms,
+        jackknife=spectra,
+        rows=kept,
+        conventions=dict(conventions or {}),
+    )
+
+
+def part_products(products: Tensor, members: Sequence[Tensor]) -> Tensor:
+    """<A_i, A_j> of the moments A_i of parts of the vectors, from their inner products.
+
+    Args:
+        products: Inner products (vectors, vectors).
+        members: Numbers of the vectors of each part.
+
+    Returns:
+        The table (parts, parts): <a a^T, b b^T> = <a, b>^2, averaged.
+    """
+    squares = products.square()
+    table = []
+    for first in members:
+        table.append([squares[first][:, second].mean() for second in members])
+    return torch.stack([torch.stack(entries) for entries in table])

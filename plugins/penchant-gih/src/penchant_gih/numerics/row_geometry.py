@@ -1,0 +1,103 @@
+"""G of fewer gradients than inputs, known by the gradients: no D x D matrix is formed.
+
+The parts are those of `geometry`: network i belongs to part i mod PARTS. All that probes ask of
+parts, their inner products, traces and spectra with one of them left out, follows from the inner
+products of gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from penchant_numerics.answers import Directions
+from penchant_numerics.row_moments import eigenpairs, gram, part_products, spectrum
+from torch import Tensor
+
+from penchant_gih.numerics.geometry import PARTS
+
+
+def members(networks: int, vectors: int, *, device: torch.device) -> list[Tensor] | None:
+    """Numbers of the gradients of each part; None where a part has no network.
+
+    Args:
+        networks: How many networks there are.
+        vectors: How many gradients there are, as many of each network.
+        device: Where the numbers are.
+    """
+    if networks < PARTS:
+        return None
+    owners = torch.arange(vectors, device=device) // (vectors // networks)
+    return [torch.nonzero(owners % PARTS == part)[:, 0] for part in range(PARTS)]
+
+
+def directions(
+    rows: Tensor, *, networks: int, conventions: Mapping[str, str] | None = None
+) -> Directions:
+    """The answer of an estimator, from gradients (vectors, D) in the order of networks.
+
+    Args:
+        rows: The gradients, as many of each network.
+        networks: How many networks there are.
+        conventions: What makes one G incomparable with another.
+    """
+    products = gram(rows)
+    eigenvalues, vectors = eigenpairs(rows, products, rank=len(rows))
+    # Inputs of one network are not independent, networks are.
+    squared = products.diagonal().clone()
+    norms = squared.reshape(networks, -1).mean(1)
+    stderr = norms.std() / math.sqrt(networks)
+    one_vector = len(rows) == networks
+    parts = members(networks, len(rows), device=rows.device)
+    return Directions(
+        eigenvalues,
+        vectors,
+        trace=float(norms.mean()),
+        trace_stderr=float(stderr),
+        networks=networks,
+        squared_norms=squared if one_vector else None,
+        jackknife=None if parts is None else left_out_spectra(products, parts),
+        rows=rows,
+        conventions=dict(conventions or {}),
+    )
+
+
+def left_out_spectra(products: Tensor, parts: list[Tensor]) -> Tensor:
+    """Eigenvalues (parts, vectors), descending, of the mean of all parts but one."""
+    spectra = []
+    for left_out in range(len(parts)):
+        weights = torch.zeros_like(products[0])
+        for number, own in enumerate(parts):
+            if number != left_out:
+                weights[own] = 1 / (len(own) * (len(parts) - 1))
+        spectra.append(spectrum(products, weights))
+    return torch.stack(spectra)
+
+
+def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
+    """<G_i, G_j> (parts, parts) and Tr G_i (parts,) of the parts, on the CPU.
+
+    Args:
+        rows: The gradients (vectors, D).
+        networks: How many networks they are of.
+    """
+    parts = members(networks, len(rows), device=rows.device)
+    if parts is None:
+        raise ValueError(f"expected at least {PARTS} networks, found {networks}")
+    products = gram(rows)
+    norms = products.diagonal()
+    traces = torch.stack([norms[own].mean() for own in parts])
+    return part_products(products, parts).cpu(), traces.cpu()
+
+
+def matrices(rows: Tensor, networks: int) -> Tensor | None:
+    """The moments (parts, D, D) themselves, for inputs that are not too large."""
+    parts = members(networks, len(rows), device=rows.device)
+    if parts is None:
+        return None
+    found = []
+    for own in parts:
+        some = rows[own].to(torch.float64)
+        found.append(some.T @ some / len(some))
+    return torch.stack(found)
