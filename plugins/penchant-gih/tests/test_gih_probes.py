@@ -439,11 +439,13 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
         np.testing.assert_allclose(
             formed.arrays[name], matrix.arrays[name], rtol=1e-4, atol=1e-7, err_msg=name
         )
+    shares = rows.arrays["frequency-shares"]
+    np.testing.assert_allclose(shares, matrix.arrays["frequency-shares"], rtol=1e-5)
     np.testing.assert_allclose(
         rows.arrays["eigenvalues-stderr"], matrix.arrays["eigenvalues-stderr"], rtol=1e-4, atol=1e-7
     )
     # The nulls are of the same norms in another order: their draws differ.
-    for name in ("trace", "effective-rank", "corr-isotropic"):
+    for name in ("trace", "effective-rank", "corr-isotropic", "low-frequencies"):
         for other in (formed, rows):
             found, expected = other.quantities[name], matrix.quantities[name]
             assert found.value == pytest.approx(expected.value, rel=1e-5)

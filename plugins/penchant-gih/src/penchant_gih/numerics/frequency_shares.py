@@ -42,6 +42,24 @@ def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
     return total.reshape(grid)
 
 
+def energies_of_rows(rows: Tensor, weights: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same of the moment sum_t w_t g_t g_t^T, which is never formed.
+
+    Args:
+        rows: The vectors g (vectors, D).
+        weights: The w, (vectors,).
+        shape: Channels, height and width, or the length of a signal.
+    """
+    channels, grid = _split(shape)
+    axes = tuple(range(-len(grid), 0))
+    total = torch.zeros(grid, device=rows.device, dtype=weights.dtype)
+    for row, weight in zip(rows, weights):
+        image = row.to(weights.dtype).reshape(channels, *grid)
+        amplitudes = torch.fft.fftn(image, dim=axes, norm="ortho")
+        total = total + weight * amplitudes.abs().square().sum(0)
+    return total
+
+
 def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
     """Lengths |k| of the frequencies of the grid, in cycles a pixel, in the order of `energies`."""
     _, grid = _split(shape)
@@ -60,8 +78,12 @@ def low_share(moment: Tensor, shape: Sequence[int]) -> float:
     >>> low_share(torch.eye(64, device="cpu", dtype=torch.float64), (1, 8, 8))
     0.078125
     """
-    found = energies(moment, shape)
-    low = frequencies(shape, device=moment.device) <= LOW
+    return low_part(energies(moment, shape), shape)
+
+
+def low_part(found: Tensor, shape: Sequence[int]) -> float:
+    """The same share, of energies of the grid."""
+    low = frequencies(shape, device=found.device) <= LOW
     return float(found[low].sum() / found.sum())
 
 

@@ -63,16 +63,25 @@ def directions(
     )
 
 
-def left_out_spectra(products: Tensor, parts: list[Tensor]) -> Tensor:
-    """Eigenvalues (parts, vectors), descending, of the mean of all parts but one."""
-    spectra = []
+def left_out_weights(parts: list[Tensor], *, like: Tensor) -> Tensor:
+    """Weights (parts, vectors) of every gradient in the mean of all parts but one.
+
+    Args:
+        parts: Numbers of the gradients of each part.
+        like: A vector (vectors,) of the device and precision to use.
+    """
+    weights = torch.zeros(len(parts), len(like), device=like.device, dtype=like.dtype)
     for left_out in range(len(parts)):
-        weights = torch.zeros_like(products[0])
         for number, own in enumerate(parts):
             if number != left_out:
-                weights[own] = 1 / (len(own) * (len(parts) - 1))
-        spectra.append(spectrum(products, weights))
-    return torch.stack(spectra)
+                weights[left_out, own] = 1 / (len(own) * (len(parts) - 1))
+    return weights
+
+
+def left_out_spectra(products: Tensor, parts: list[Tensor]) -> Tensor:
+    """Eigenvalues (parts, vectors), descending, of the mean of all parts but one."""
+    weights = left_out_weights(parts, like=products[0])
+    return torch.stack([spectrum(products, each) for each in weights])
 
 
 def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:

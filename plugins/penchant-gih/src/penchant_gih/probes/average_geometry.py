@@ -55,8 +55,9 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     quantities = _quantities(found, spectra, null)
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
-    quantities["low-frequencies"] = _low_frequencies(found, shape)
-    arrays["frequency-shares"] = frequency_shares.energies(found.matrix, shape) / found.trace
+    energies, left_out_energies = _energies(found, shape)
+    quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
+    arrays["frequency-shares"] = energies / found.trace
     missing = ("condition",) if quantities["condition"].missing else ()
     conventions = {
         "errors": "jackknife over parts of the networks; for the ends of a nearly isotropic "
@@ -184,15 +185,29 @@ def _isotropy(found: Directions) -> penchant.Quantity:
     )
 
 
-def _low_frequencies(found: Directions, shape: tuple[int, ...]) -> penchant.Quantity:
+def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
+    """Energies by frequency, and with one part of the networks left out at a time."""
+    if found.parts is not None:
+        total = found.parts.sum(0)
+        left_out = [frequency_shares.energies(total - part, shape) for part in found.parts]
+        return frequency_shares.energies(found.matrix, shape), left_out
+    # From the gradients themselves.
+    parts = row_geometry.members(found.networks, len(found.rows), device=found.rows.device)
+    equal = torch.full_like(found.eigenvalues, 1 / len(found.rows))
+    left_out = []
+    for weights in row_geometry.left_out_weights(parts, like=equal):
+        left_out.append(frequency_shares.energies_of_rows(found.rows, weights, shape))
+    return frequency_shares.energies_of_rows(found.rows, equal, shape), left_out
+
+
+def _low_frequencies(
+    found: Directions, energies: Tensor, left_out: list[Tensor], shape: tuple[int, ...]
+) -> penchant.Quantity:
     """The share of slow waves; isotropic gradients have as much as there are slow waves."""
-    total = found.parts.sum(0)
-    replicates = []
-    for part in found.parts:
-        replicates.append(frequency_shares.low_share(total - part, shape))
+    replicates = [frequency_shares.low_part(each, shape) for each in left_out]
     isotropic = frequency_shares.frequencies(shape, device="cpu") <= frequency_shares.LOW
     return penchant.Quantity(
-        frequency_shares.low_share(found.matrix, shape),
+        frequency_shares.low_part(energies, shape),
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
