@@ -14,7 +14,7 @@ used by other code, one that sees tokens or windows where others see samples.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -221,7 +221,7 @@ class TangentFeatures:
         """
         found: dict[str, Factored | Rows] = {}
         if self.layers:
-            factored, _ = self._factored(inputs, self.layers)
+            factored = self._factored(inputs, self.layers)
             lost = [name for name in self.layers if name not in factored]
             if lost:
                 raise ValueError(
@@ -233,13 +233,8 @@ class TangentFeatures:
             found[module if module not in found else f"{module} (other)"] = rows
         return found
 
-    def _factored(
-        self, inputs: Tensor, layers: Sequence[str], weights: Tensor | None = None
-    ) -> tuple[dict[str, Factored], list[Tensor]]:
-        """Inputs and errors of layers, by one backward pass an output.
-
-        With `weights` (n, C) also the gradient of the outputs so weighted, by parameter.
-        """
+    def _factored(self, inputs: Tensor, layers: Sequence[str]) -> dict[str, Factored]:
+        """Inputs and errors of layers, by one backward pass an output."""
         leaves = self.outputs.leaves()
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, inputs, layers)
@@ -251,18 +246,21 @@ class TangentFeatures:
                     each, places, retain_graph=True, materialize_grads=True
                 )
                 columns.append(column)
-            direct = []
-            if weights is not None:
-                direct = torch.autograd.grad(outputs, leaves, weights, materialize_grads=True)
 
         # by place, (n, C, ...), in the order in which layers were used
         errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])
+        return self._by_sample(seen, errors, len(inputs))
+
+    def _by_sample(
+        self, seen: Mapping[str, Sequence[Use]], errors: Iterator[Tensor], samples: int
+    ) -> dict[str, Factored]:
+        """Layers that see samples one by one, with errors (n, k, ...) use by use."""
         found = {}
         for name, uses in seen.items():
             pairs = [(use.inputs, next(errors)) for use in uses]
-            if all(self._is_by_sample(name, given, len(inputs)) for given, _ in pairs):
+            if all(self._is_by_sample(name, given, samples) for given, _ in pairs):
                 found[name] = self._positions(name, pairs)
-        return found, list(direct)
+        return found
 
     def _is_by_sample(self, name: str, given: Tensor, samples: int) -> bool:
         """Whether the first axis of what a layer sees is that of the samples."""
@@ -306,17 +304,24 @@ class TangentFeatures:
         """Candidates whose gradient is that of their inputs and errors."""
         if not self._candidates:
             return []
-        with torch.no_grad():
-            shape = self.outputs(self.outputs.values, sample).shape
+        leaves = self.outputs.leaves()
+        with torch.enable_grad():
+            outputs, seen = self._traced(leaves, sample, list(self._candidates))
+            places = [use.outputs for uses in seen.values() for use in uses]
 
-        # any weights that differ: with equal ones a layer that mixes up samples would agree
-        numbers = torch.arange(shape.numel(), device=sample.device, dtype=sample.dtype)
-        weights = numbers.cos().reshape(shape)
+            # any weights that differ: with equal ones a layer that mixes up samples would agree
+            of_samples, of_outputs = _any_weights(outputs)
+            alike = of_outputs.expand_as(outputs)
+            weights = of_samples[:, None] * of_outputs
 
-        # what factors give, and what autograd gives
-        features, direct = self._factored(sample, list(self._candidates), weights)
-        exact = dict(zip(self.outputs.layout.names, direct))
-        return [name for name, each in features.items() if _agrees(name, each, weights, exact)]
+            # errors of all samples alike, to be weighted; and what autograd makes of weights
+            options = {"retain_graph": True, "materialize_grads": True}
+            columns = torch.autograd.grad(outputs, places, alike, **options)
+            slopes = torch.autograd.grad(outputs, leaves, weights, **options)
+        errors = iter([each[:, None] for each in columns])
+        features = self._by_sample(seen, errors, len(sample))
+        exact = dict(zip(self.outputs.layout.names, slopes))
+        return [name for name, each in features.items() if _agrees(name, each, of_samples, exact)]
 
     def _gradients(self, inputs: Tensor) -> dict[str, Rows]:
         """Gradients of the other parameters, sample by sample, by the module that holds them."""
@@ -352,9 +357,19 @@ def _parameter(layer: str, kind: str) -> str:
     return f"{layer}.{kind}" if layer else kind
 
 
+def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of samples (n,) and of outputs (C,), all different."""
+    samples, classes = outputs.shape
+    found = []
+    for count in (samples, classes):
+        numbers = torch.arange(1, count + 1, device=outputs.device, dtype=outputs.dtype)
+        found.append(numbers.cos())
+    return found[0], found[1]
+
+
 def _agrees(name: str, layer: Factored, weights: Tensor, exact: Mapping[str, Tensor]) -> bool:
     """Whether the gradient of a layer's factors is the exact one, by parameter."""
-    weight, bias = layer.gradient(weights)
+    weight, bias = layer.gradient(weights[:, None])
     expected = exact[_parameter(name, "weight")]
     if not is_gradient(weight.flatten(), expected.flatten()):
         return False

@@ -7,12 +7,12 @@ storages can be noted when they are made, and asked later whether they are still
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, UntypedStorage
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
@@ -33,20 +33,20 @@ class LiveBytes(TorchDispatchMode):
         super().__init__()
         self.peaks = peaks
         self.peak = 0
+        self._at_most = 0  # bytes that may be alive
         self._older: dict[int, StorageWeakRef] = {}
         self._made: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # before the operation, so that what it changes in place is not taken for new
         kwargs = kwargs or {}
-        for given in tree_leaves((args, kwargs)):
-            if isinstance(given, Tensor):
-                self._pass_over(given.untyped_storage())
+        for given in _tensors([*args, *kwargs.values()]):
+            self._pass_over(given.untyped_storage())
         made = func(*args, **kwargs)
-        for value in tree_leaves(made):
-            if isinstance(value, Tensor):
-                self._note(value.untyped_storage())
-        if self.peaks:
+        for value in _tensors([made]):
+            self._note(value.untyped_storage())
+        # they are counted only where they could be more than ever before
+        if self.peaks and self._at_most > self.peak:
             self.peak = max(self.peak, self.alive())
         return made
 
@@ -61,6 +61,7 @@ class LiveBytes(TorchDispatchMode):
         if self._is_new(storage):
             reference = StorageWeakRef(storage)
             self._made[storage._cdata] = (reference, storage.nbytes())
+            self._at_most += storage.nbytes()
 
     def _is_new(self, storage: UntypedStorage) -> bool:
         """Whether a storage was not seen before."""
@@ -75,4 +76,14 @@ class LiveBytes(TorchDispatchMode):
                 del self._made[address]
             else:
                 total += size
+        self._at_most = total
         return total
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[Tensor]:
+    """The tensors among what an operation takes or gives, lists of them included."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)

@@ -246,7 +246,8 @@ def test_the_same_estimator_is_compared_twice_with_other_options():
     estimators = ["ggn", "kfac", {"name": "kfac", "batch": 3}]
     result = measured(estimators={"curvature": estimators})
     one, other = (result.quantities[f"last-error-{name}"].value for name in ("kfac", "kfac-2"))
-    assert one == pytest.approx(other, rel=1e-9)
+    # products of a batch are made in the network's single precision
+    assert one == pytest.approx(other, rel=1e-6)
 
 
 def test_permuted_classes_are_the_null_of_cfac_only():

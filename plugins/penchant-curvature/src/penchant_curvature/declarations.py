@@ -51,6 +51,12 @@ class Factored(Curvature):
         "layers that are neither linear nor convolutions: refuse, or accept that they are left out",
         choices=("refuse", "accept"),
     )
+    positions: str = penchant.option(
+        "expand",
+        "positions of a convolution, or tokens; expand: samples of their own; reduce: inputs "
+        "averaged and errors summed over them first",
+        choices=("expand", "reduce"),
+    )
 
 
 @attrs.frozen
@@ -72,12 +78,12 @@ class GaussNewton(Curvature):
 class Kfac(Factored):
     """Kronecker-factored curvature H x Delta: moments of inputs and errors, as if independent.
 
-    Errors are weighted by the network's probabilities (no sampled labels) and convolutions are
-    expanded over positions. Exact for one sample, for equal inputs, and for deep linear networks
-    with squared error.
+    Errors are weighted by the network's probabilities (no sampled labels). Convolutions are
+    expanded over positions, or reduced. Exact for one sample, for equal inputs, and for deep linear
+    networks with squared error.
 
-    Reference: Martens and Grosse, ICML 2015; Grosse and Martens, ICML 2016; Papyan, JMLR 2020,
-    definition 7.1.
+    Reference: Martens and Grosse, ICML 2015; Grosse and Martens, ICML 2016; Eschenhagen et al.,
+    NeurIPS 2023; Papyan, JMLR 2020, definition 7.1.
     """
 
     name = "kfac"

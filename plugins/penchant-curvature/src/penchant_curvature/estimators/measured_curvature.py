@@ -50,6 +50,7 @@ def by_factors(
     _check_network(network, data)
     covered = coverage(network, data[0])
     _check_coverage(covered, options, context)
+    context.conventions[f"{options.name}: positions"] = options.positions
     return kronecker_operators(
         network,
         data,
@@ -60,6 +61,7 @@ def by_factors(
         bias=options.bias,
         batch=options.batch,
         by_class=by_class,
+        positions=options.positions,
     )
 
 

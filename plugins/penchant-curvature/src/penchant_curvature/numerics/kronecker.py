@@ -1,6 +1,6 @@
 """KFAC and CFAC: samples in groups, and in each group errors independent of inputs.
 
-For a linear layer with inputs h and scaled errors s (`layer_samples`), Gauss-Newton is
+For a linear layer with inputs h and scaled errors s (`kronecker_moments`), Gauss-Newton is
 sum_ik (h_i h_i^T) x (s_ik s_ik^T). With samples in groups g of n_g,
 
     sum_g H_g x Delta_g,    H_g = Ave_{i in g} h_i h_i^T,    Delta_g = sum_{i in g, k} s_ik s_ik^T.
@@ -19,8 +19,8 @@ need not be positive.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -36,87 +36,8 @@ from penchant_curvature.numerics.columns import (
     chunks,
 )
 from penchant_curvature.numerics.curvature_operator import Curvature, dense_inner, direct_pairs
-from penchant_curvature.numerics.layer_samples import Batch, LayerSamples
+from penchant_curvature.numerics.kronecker_moments import Moments
 from penchant_curvature.numerics.linear_layers import Layer
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Factors of one layer, and what joins it to other layers.
-
-    Groups with few samples also have roots R (d, r) of H = R R^T, which make products cheaper.
-    """
-
-    H: Tensor  # (groups, d, d)
-    Delta: Tensor  # (groups, o, o)
-    roots: tuple[Tensor | None, ...]
-    inputs: Tensor | None = None  # (n, d), means over positions
-    errors: Tensor | None = None  # (n, k, o), sums over positions
-
-
-def moments(
-    samples: LayerSamples, groups: Tensor, *, joined: bool = False
-) -> tuple[Layer, Moments]:
-    """Factors of a layer over the groups (n,) of samples; `joined`: what other layers need too."""
-    sums = _Sums(groups)
-    means, totals = [], []
-    for batch in samples:
-        sums.add(batch, groups[batch.indices])
-        if joined:
-            # positions of two layers have no common order: all pairs of them
-            means.append(batch.inputs.mean(1))
-            totals.append(batch.errors.sum(2))
-    layer = Layer(
-        samples.name,
-        batch.errors.shape[3],
-        batch.inputs.shape[2],
-        bias=samples.has_bias,
-    )
-    found = Moments(sums.H, sums.Delta, sums.roots())
-    if joined:
-        # blocks between layers are made of these, one group after another
-        found = replace(found, inputs=torch.cat(means), errors=torch.cat(totals))
-    return layer, found
-
-
-class _Sums:
-    """H, Delta and roots of all groups, batch after batch."""
-
-    def __init__(self, groups: Tensor) -> None:
-        self.members = torch.bincount(groups).tolist()
-        self.H: Tensor | None = None
-        self.Delta: Tensor | None = None
-        self.kept: dict[int, list[Tensor]] = {}
-
-    def add(self, batch: Batch, inside: Tensor) -> None:
-        """Add a batch whose samples are in the groups `inside` (n,)."""
-        _, t, d = batch.inputs.shape
-        o = batch.errors.shape[3]
-        if self.H is None:
-            count = len(self.members)
-            self.H = batch.inputs.new_zeros(count, d, d)
-            self.Delta = batch.inputs.new_zeros(count, o, o)
-        for group in inside.unique().tolist():
-            own = inside == group
-            members = t * self.members[group]
-            h = batch.inputs[own].flatten(0, 1)
-            s = batch.errors[own].flatten(0, 2)
-
-            # H is a mean over samples and positions, Delta a sum
-            h = h / members**0.5
-            self.H[group].addmm_(h.T, h)
-            self.Delta[group].addmm_(s.T, s)
-
-            # few samples are a root of H that is smaller than H
-            if 2 * members <= d:
-                self.kept.setdefault(group, []).append(h)
-
-    def roots(self) -> tuple[Tensor | None, ...]:
-        """R (d, r) of each group that has one."""
-        return tuple(
-            torch.cat(self.kept[group]).T if group in self.kept else None
-            for group in range(len(self.members))
-        )
 
 
 class KroneckerSum(Curvature):
@@ -130,7 +51,7 @@ class KroneckerSum(Curvature):
         groups: Tensor | None = None,
         by_class: bool = False,
     ) -> None:
-        first = factors[0].H
+        first = factors[0].H[0]
         super().__init__(
             layers,
             device=first.device,
@@ -145,7 +66,7 @@ class KroneckerSum(Curvature):
         # samples of each group, for blocks between layers
         self.members: list[Tensor] = []
         if groups is not None:
-            self.members = [torch.nonzero(groups == g)[:, 0] for g in range(len(first))]
+            self.members = [torch.nonzero(groups == g)[:, 0] for g in range(self.groups)]
 
     @property
     def groups(self) -> int:
@@ -229,9 +150,8 @@ class KroneckerSum(Curvature):
         """The sum over groups and layers of Tr H Tr Delta."""
         traces = []
         for each in self.factors:
-            inputs = torch.diagonal(each.H, dim1=1, dim2=2).sum(1)
-            errors = torch.diagonal(each.Delta, dim1=1, dim2=2).sum(1)
-            traces.append(inputs * errors)
+            for H, Delta in zip(each.H, each.Delta):
+                traces.append(H.trace() * Delta.trace())
         return float(torch.stack(traces).sum())
 
     def inner(self, other: Any) -> float:
@@ -304,6 +224,68 @@ class KroneckerSum(Curvature):
             matrices.append(matrix)
         rows = self.layers[0].rows(torch.stack(matrices))
         return direct_pairs(top.values, rows.T)
+
+    def inverse(self, damping: float, *, kind: str = "exact") -> KroneckerInverse:
+        """The damped inverse, of one group and one layer.
+
+        Args:
+            damping: What is added to eigenvalues, above 0.
+            kind: `exact`: (H x Delta + damping)^-1; `factored`: the inverse of
+                (H + sqrt damping) x (Delta + sqrt damping), Martens and Grosse's.
+
+        Returns:
+            An operator.
+        """
+        if self.groups > 1 or len(self.layers) > 1:
+            raise ValueError(
+                "a damped inverse needs a single Kronecker product, found "
+                f"{self.groups} groups of samples in {len(self.layers)} layers"
+            )
+        return KroneckerInverse(self.layers, self.factors[0], damping, kind)
+
+
+class KroneckerInverse(Curvature):
+    """(H x Delta + damping)^-1, or both factors damped, by eigenvectors of the factors."""
+
+    def __init__(
+        self, layers: Sequence[Layer], factors: Moments, damping: float, kind: str
+    ) -> None:
+        if damping <= 0 or kind not in ("exact", "factored"):
+            raise ValueError(
+                "expected damping above 0 and kind exact or factored, "
+                f"found {damping:g} and {kind!r}"
+            )
+        H, Delta = factors.H[0], factors.Delta[0]
+        super().__init__(layers, device=H.device, dtype=H.dtype)
+        inputs, self._inputs = torch.linalg.eigh(H)
+        errors, self._errors = torch.linalg.eigh(Delta)
+
+        # eigenvalues that only rounding made negative are zero
+        inputs, errors = inputs.clamp(min=0), errors.clamp(min=0)
+        if kind == "exact":
+            damped = torch.outer(errors, inputs) + damping
+        else:
+            root = math.sqrt(damping)
+            damped = torch.outer(errors + root, inputs + root)
+        self._inverse = damped.reciprocal()  # (o, d)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        (given,) = self.matrices(rows)
+        turned = self._errors.T @ given @ self._inputs
+        back = self._errors @ (turned * self._inverse) @ self._inputs.T
+        return self.flat([back])
+
+    def exact_trace(self) -> float:
+        """The sum of inverses."""
+        return float(self._inverse.sum())
+
+    def inner(self, other: Any) -> float:
+        """<A, B> of small operators by their matrices."""
+        return dense_inner(self, other)
+
+    def exact_spectrum(self) -> Tensor:
+        """The inverses, descending."""
+        return self._inverse.flatten().sort(descending=True).values
 
 
 def _root(matrix: Tensor) -> Tensor:

@@ -5,34 +5,72 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
+from penchant_numerics import memory
 from torch import Tensor, nn
 
 from penchant_curvature.numerics.columns import Columns, Stored, store
 from penchant_curvature.numerics.curvature_operator import Curvature
-from penchant_curvature.numerics.kronecker import KroneckerSum, moments
+from penchant_curvature.numerics.kronecker import KroneckerSum
+from penchant_curvature.numerics.kronecker_moments import MomentPasses, Wanted
 from penchant_curvature.numerics.layer_samples import LayerSamples
-from penchant_curvature.numerics.linear_layers import Coverage, Layer
+from penchant_curvature.numerics.linear_layers import Coverage, Layer, parameter_names
 
 ALL = "all"  # the name of the one operator over all layers
+HELD_SHARE = 0.5  # of the budget, for curvatures that are made together
 
 
 class LayerOperators(Mapping[str, Curvature]):
-    """{layer name: curvature}, each computed when it is read; the last one is kept."""
+    """{layer name: curvature}, computed when they are read, as many together as fit.
 
-    def __init__(self, names: Sequence[str], make: Callable[[str], Curvature]) -> None:
+    Args:
+        names: The layers.
+        make: Computes the curvatures of some of them in one pass.
+        sizes: Bytes of each; without them each is made by itself.
+        device: Where they live.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        make: Callable[[Sequence[str]], dict[str, Curvature]],
+        *,
+        sizes: Mapping[str, int] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self._names = tuple(names)
         self._make = make
-        self._last: tuple[str, Curvature] | None = None
+        self._sizes = sizes
+        self._device = device
+        self._held: dict[str, Curvature] = {}
 
     def __getitem__(self, name: str) -> Curvature:
         if name not in self._names:
             raise KeyError(name)
 
-        # what was read last is read again: by distances, spectra, pairs
-        if self._last is None or self._last[0] != name:
-            self._last = None  # its memory is free before the next one needs some
-            self._last = (name, self._make(name))
-        return self._last[1]
+        # what was made is read again: by distances, spectra, pairs
+        if name not in self._held:
+            self._held = {}  # its memory is free before the next ones need some
+            self._held = self._make(self._together(name))
+        return self._held[name]
+
+    def _together(self, name: str) -> list[str]:
+        """That layer and those that follow it, while they fit into a share of the budget."""
+        if self._sizes is None:
+            return [name]
+        room = HELD_SHARE * memory.available(self._device) - self._sizes[name]
+        found = [name]
+        start = self._names.index(name)
+        for other in self._names[start + 1 :]:
+            room -= self._sizes[other]
+            if room < 0:
+                break
+            found.append(other)
+        return found
+
+    def only(self, names: Sequence[str]) -> LayerOperators:
+        """The same for some layers: no others are made beside them."""
+        chosen = [name for name in self._names if name in names]
+        return LayerOperators(chosen, self._make, sizes=self._sizes, device=self._device)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -83,12 +121,13 @@ def column_operators(
         )
         return store(samples)
 
-    def make(name: str) -> Curvature:
-        names = [name] if blocks == "layers" else modules
+    def make(names: Sequence[str]) -> dict[str, Curvature]:
+        if blocks == "layers":
+            return {name: Columns(*zip(stored(name))) for name in names}
 
         # over all layers a column has a part in each
-        pairs = [stored(each) for each in names]
-        return Columns(*zip(*pairs))
+        pairs = [stored(each) for each in modules]
+        return {ALL: Columns(*zip(*pairs))}
 
     return LayerOperators(list(modules) if blocks == "layers" else [ALL], make)
 
@@ -104,6 +143,7 @@ def kronecker_operators(
     bias: bool = True,
     batch: int | None = None,
     by_class: bool = False,
+    positions: str = "expand",
 ) -> LayerOperators:
     """KFAC, CFAC or what lies between, of linear layers only.
 
@@ -117,27 +157,31 @@ def kronecker_operators(
         bias: Whether biases are there.
         batch: Samples a pass; None: by device.
         by_class: Whether the groups are classes.
+        positions: Positions of a convolution, or tokens: `expand`, samples of their own, or
+            `reduce`, averaged first.
     """
     # a group without samples has no moments
     _, groups = torch.unique(groups, return_inverse=True)
+    layers = {}
+    for name, names in covered.layers.items():
+        layers[name] = bias and parameter_names(name)[1] in names
+    passes = MomentPasses(
+        network,
+        data[0],
+        groups,
+        layers,
+        wanted=Wanted(loss, positions, joined=blocks == "all" and len(layers) > 1),
+        batch=batch,
+    )
 
-    def make(name: str) -> Curvature:
-        names = [name] if blocks == "layers" else list(covered.layers)
-        found = []
-        for each in names:
-            samples = LayerSamples(
-                network,
-                data,
-                each,
-                loss=loss,
-                bias=bias,
-                batch=batch,
-            )
-            found.append(moments(samples, groups, joined=len(names) > 1))
-        return KroneckerSum(
-            *zip(*found),
-            groups=groups,
-            by_class=by_class,
-        )
+    def make(names: Sequence[str]) -> dict[str, Curvature]:
+        whole = list(names) == [ALL]
+        found = passes.run(list(layers) if whole else names)
+        options = {"groups": groups, "by_class": by_class}
+        if whole:
+            return {ALL: KroneckerSum(*zip(*found.values()), **options)}
+        return {name: KroneckerSum(*zip(pair), **options) for name, pair in found.items()}
 
-    return LayerOperators(list(covered.layers) if blocks == "layers" else [ALL], make)
+    if blocks == "all":
+        return LayerOperators([ALL], make)
+    return LayerOperators(list(layers), make, sizes=passes.factor_bytes(), device=data[0].device)

@@ -1,0 +1,131 @@
+"""One forward pass that notes what linear layers see, and backward passes to all of them at once.
+
+The error of a layer is the derivative of an output by what the layer gives. One backward pass gives
+the errors of all layers towards one combination of outputs; nothing towards parameters is computed
+or kept. What follows from inputs and errors can be reduced as they come: a layer at a time on the
+way forth, a combination at a time on the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from penchant_numerics.linear_layers import takes_batch, watched
+from penchant_numerics.linearisation import Outputs
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+# takes the name of a layer and what it is given
+SeeInputs = Callable[[str, Tensor], None]
+
+
+class Use(NamedTuple):
+    """One use of a layer."""
+
+    inputs: Tensor | None  # (n, ...), where they are kept
+    version: int  # of the inputs, which code that follows may change
+    edge: GradientEdge  # where its error arrives
+
+
+class LayerPass:
+    """A forward pass of a batch; `errors` goes back from it as often as is asked.
+
+    Args:
+        outputs: What the network gives, with its graph.
+        uses: By layer, in the order of its uses.
+    """
+
+    def __init__(self, outputs: Tensor, uses: Mapping[str, Sequence[Use]]) -> None:
+        self._outputs = outputs
+        self._uses = uses
+        self.outputs = outputs.detach()  # (n, C)
+
+    @property
+    def layers(self) -> list[str]:
+        """Layers that were used."""
+        return list(self._uses)
+
+    def inputs(self, layer: str) -> list[Tensor]:
+        """What a layer saw, use by use, where it was kept."""
+        found = []
+        for use in self._uses[layer]:
+            if use.inputs._version != use.version:
+                raise ValueError(
+                    f"what layer {layer!r} was given is changed in place afterwards; expected a "
+                    "network that leaves the inputs of its layers as they are"
+                )
+            found.append(use.inputs)
+        return found
+
+    def errors(self, cotangent: Tensor, *, last: bool = False) -> dict[str, list[Tensor | None]]:
+        """Errors of all layers towards sum_ic cotangent_ic f_c(x_i), use by use.
+
+        Args:
+            cotangent: Weights (n, C) of the outputs; samples do not mix, so that errors stay apart.
+            last: Whether the graph may go.
+
+        Returns:
+            Errors (n, ...) of the shape of the layer's outputs; None where they are all zero.
+        """
+        edges = []
+        for uses in self._uses.values():
+            edges += [use.edge for use in uses]
+        found = iter(
+            torch.autograd.grad(
+                self._outputs,
+                edges,
+                cotangent,
+                retain_graph=not last,
+                allow_unused=True,
+            )
+        )
+        return {name: [next(found) for _ in uses] for name, uses in self._uses.items()}
+
+
+def layer_pass(
+    outputs: Outputs,
+    inputs: Tensor,
+    layers: Mapping[str, nn.Module],
+    *,
+    see: SeeInputs | None = None,
+) -> LayerPass:
+    """Pass a batch through a network, and note its layers.
+
+    Args:
+        outputs: The network.
+        inputs: The batch (n, ...).
+        layers: Linear layers by name.
+        see: Takes every input of a layer as it comes; inputs are kept where there is none.
+
+    Returns:
+        The pass; its graph leads to the outputs of layers, never to parameters.
+    """
+    count = len(inputs)
+    uses: dict[str, list[Use]] = {}
+
+    def note(name: str, given: Tensor, made: Tensor) -> Tensor:
+        if not takes_batch(layers[name], given) or len(given) != count:
+            raise ValueError(
+                f"layer {name!r} saw samples one by one when it was tried, and does not on this "
+                f"batch of {count}: it is given {tuple(given.shape)}"
+            )
+        kept = None
+        if see is None:
+            kept = given.detach()
+        else:
+            with torch.no_grad():
+                see(name, given.detach())
+        # the first layers follow nothing that has a graph
+        goes_on = made
+        if not made.requires_grad:
+            made = made.detach().requires_grad_()
+            goes_on = made.clone()
+        edge = get_gradient_edge(made)
+        uses.setdefault(name, []).append(Use(kept, given._version, edge))
+        return goes_on
+
+    with torch.enable_grad(), watched(layers, note):
+        values = outputs(outputs.values, inputs)
+    return LayerPass(values, uses)

@@ -1,0 +1,90 @@
+"""How many samples a pass may have: by the bytes of one sample, measured, and a budget of bytes.
+
+One and two samples are passed, and the most bytes that were alive at a time are noted: the
+difference is what a sample takes, the rest is there whatever the batch. A network decides so, and a
+budget; nothing depends on what is free at the moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from penchant_numerics import memory
+from penchant_numerics.live_bytes import LiveBytes
+from torch import Tensor
+
+# what one pass may take of the budget; the rest is for what stays between passes
+PASS_SHARE = 0.5
+
+
+class PassBytes(NamedTuple):
+    """Peak bytes of a pass: some for the pass, and some for each sample."""
+
+    fixed: int
+    a_sample: int
+
+    def of(self, samples: int) -> int:
+        """Bytes of a pass of so many samples."""
+        return self.fixed + samples * self.a_sample
+
+
+def pass_bytes(work: Callable[[Tensor], object], inputs: Tensor) -> PassBytes:
+    """Measure a pass on one and on two samples.
+
+    Args:
+        work: Passes a batch, and does with it what every batch will have done.
+        inputs: Samples (n, ...).
+
+    Returns:
+        The peak bytes, beside what was there before.
+
+    >>> x = torch.ones(4, 10, device="cpu")
+    >>> pass_bytes(lambda batch: batch * 2, x)
+    PassBytes(fixed=0, a_sample=40)
+    """
+    # two samples even where there is one
+    chosen = torch.arange(2, device=inputs.device) % len(inputs)
+    pair = inputs[chosen]
+    one = _peak(work, pair[:1])
+    two = _peak(work, pair)
+    a_sample = max(1, two - one)
+    return PassBytes(max(0, one - a_sample), a_sample)
+
+
+def _peak(work: Callable[[Tensor], object], inputs: Tensor) -> int:
+    """The most bytes that were alive while a batch passed."""
+    with LiveBytes(peaks=True) as live:
+        work(inputs)
+    return live.peak
+
+
+def fitting_batch(
+    work: Callable[[Tensor], object],
+    inputs: Tensor,
+    *,
+    largest: int,
+    share: float = PASS_SHARE,
+) -> int:
+    """Samples a pass: as many as are wanted, or as many as fit into a share of the budget.
+
+    Args:
+        work: Passes a batch, and does with it what every batch will have done.
+        inputs: Samples (n, ...).
+        largest: As many as are wanted.
+        share: Part of the budget that a pass may take.
+
+    Returns:
+        A number of samples, at least one.
+
+    >>> x = torch.ones(4, 10, device="cpu")
+    >>> with memory.budget(400):
+    ...     fitting_batch(lambda batch: batch * 2, x, largest=128)
+    5
+    """
+    if largest == 1:
+        return 1
+    taken = pass_bytes(work, inputs)
+    room = int(share * memory.available(inputs.device)) - taken.fixed
+    return max(1, min(largest, room // taken.a_sample))
