@@ -5,6 +5,7 @@ import traceback
 import penchant
 import pytest
 import torch
+from penchant import testing
 from penchant_numerics.data import Samples
 from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs, seed_device
 from torch import nn
@@ -163,3 +164,101 @@ def test_the_generator_of_the_device_is_seeded_as_by_the_global_seed():
         expected = torch.rand(4, device=device)
         seed_device(device, 3)
         assert torch.equal(torch.rand(4, device=device), expected)
+
+
+def _followed(device, steps=100, **recipe):
+    """A training that has not begun."""
+    recipe = penchant.Training(steps=steps, batch=16, learning_rate=0.05, **recipe)
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    network, data = network.to(device), samples().to(device, torch.float32)
+    return Trainer(network, data, recipe, seed=1)
+
+
+def test_a_hundred_steps_wait_for_the_device_at_most_three_times():
+    """The budget of the loop: losses are read every 50 steps, and nothing else is."""
+    with testing.emulated_device() as counts:
+        trainer = _followed("emulated")
+        counts.syncs.clear()
+        trainer.run()
+        waits = counts.by_kind()
+        found = [parameter.detach().cpu() for parameter in trainer.network.parameters()]
+    # Two readings, and the order of samples that is sent once an epoch of four steps.
+    assert waits == {"tolist": 2, "to device": 25}
+    here = _followed("cpu")
+    here.run()
+    for there, parameter in zip(found, here.network.parameters()):
+        assert torch.equal(there, parameter)
+
+
+@pytest.mark.parametrize("later", [1, 7, 50])
+def test_when_losses_are_read_changes_nothing_but_when_they_are_told(monkeypatch, later):
+    from penchant_numerics import trainer as module
+
+    monkeypatch.setattr(module, "READ_EVERY", {"cpu": later})
+    told, after = [], []
+    trainer = _followed("cpu", steps=40, until_loss=0.9)
+    trainer.run(losses=lambda step, loss: told.append((step, loss)), after_step=after.append)
+    monkeypatch.setattr(module, "READ_EVERY", {"cpu": 1})
+    expected = []
+    again = _followed("cpu", steps=40, until_loss=0.9)
+    again.run(observe=lambda step, loss: expected.append((step, loss)))
+    assert told == expected
+    assert after == [step for step, _ in expected]
+    assert trainer.step == again.step and trainer.finished
+
+
+def test_a_state_between_readings_has_every_loss_in_it(monkeypatch):
+    from penchant_numerics import trainer as module
+
+    states = []
+    for later in (1, 50):
+        monkeypatch.setattr(module, "READ_EVERY", {"cpu": later})
+        trainer = _followed("cpu", steps=40)
+        for step in range(1, 21):
+            trainer.run(until=step, after_step=lambda step: None)
+            states.append(trainer.state()["epoch_loss"])
+    assert states[:20] == states[20:]
+
+
+def test_divergence_is_told_with_its_own_step(monkeypatch):
+    from penchant_numerics import trainer as module
+
+    texts = []
+    for later in (1, 50):
+        monkeypatch.setattr(module, "READ_EVERY", {"cpu": later})
+        trainer = _followed("cpu", steps=100)
+        trainer.recipe = penchant.Training(steps=100, batch=16, learning_rate=1e20)
+        with pytest.raises(FloatingPointError) as error:
+            trainer.run()
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]
+
+
+def test_bfloat16_training_computes_forward_passes_in_few_bits():
+    from penchant_numerics import precision
+
+    single, half, tf32 = (_followed("cpu", steps=20) for _ in range(3))
+    single.run()
+    with precision.chosen("bfloat16-training"):
+        half.run()
+    with precision.chosen("tf32"):
+        tf32.run()
+    weights = [trainer.network[0].weight.detach() for trainer in (single, half, tf32)]
+    assert weights[1].dtype == torch.float32
+    assert torch.equal(weights[0], weights[2])
+    away = (weights[0] - weights[1]).norm() / weights[0].norm()
+    assert 1e-5 < away < 0.05
+
+
+def test_an_evaluation_is_read_in_one_go():
+    torch.manual_seed(0)
+    network = nn.Linear(4, 3)
+    here = evaluate(network, samples(), chunk=5)
+    with testing.emulated_device() as counts:
+        there = network.to("emulated")
+        data = samples().to("emulated", torch.float32)
+        counts.syncs.clear()
+        found = evaluate(there, data, chunk=5)
+        assert sum(counts.syncs.values()) <= 2
+    assert found == here

@@ -16,7 +16,7 @@ class Samples(NamedTuple):
     Labels are whole numbers (samples,) where they are classes, else numbers (samples, ...).
     """
 
-    inputs: Tensor  # (samples, *shape)
+    inputs: Tensor  # (samples, *shape); or `streamed.StreamedInputs`, which stands for it
     labels: Tensor
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Samples:
@@ -119,7 +119,8 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
         )
     if not len(inputs):
         raise ValueError(f"{name} has no samples")
-    if not torch.isfinite(inputs).all():
+    # streamed inputs are looked at when they are read
+    if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
         raise ValueError(f"{name} inputs have values that are not finite")
 
     # labels of classes count from zero

@@ -10,7 +10,7 @@ References: Papyan, JMLR 2020; Martens, JMLR 2020.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from penchant_numerics.determinism import check_deterministic
@@ -201,7 +201,9 @@ class GaussNewton(Operator):
     def _prepare(self, *, check: bool) -> None:
         """Find the route with the first batch, and keep linearisations while they fit."""
         self._tangents = _any_direction(self.outputs)
-        first, *others = self._batches()
+        # streamed batches are read as they are needed
+        others = iter(self._batches())
+        first = next(others)
         with LiveBytes() as live:
             line = self._linearised(first, check=check)
         self.kept_bytes = 0
@@ -211,7 +213,7 @@ class GaussNewton(Operator):
             self._tangents = None
 
     def _keep(
-        self, line: Linearisation, first: Tensor, others: Sequence[Tensor], *, a_sample: float
+        self, line: Linearisation, first: Tensor, others: Iterable[Tensor], *, a_sample: float
     ) -> None:
         """Keep the first linearisation, and make those of other batches, while they fit."""
         # tangents, as large as all parameters, are one set for all batches
@@ -269,7 +271,7 @@ class GaussNewton(Operator):
             outputs = self.outputs(self.outputs.values, self.inputs[:1])
         return outputs.shape[1]
 
-    def _batches(self) -> Sequence[Tensor]:
+    def _batches(self) -> Iterable[Tensor]:
         """The inputs, pass by pass."""
         return self.inputs.split(self.batch)
 

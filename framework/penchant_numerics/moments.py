@@ -58,6 +58,16 @@ class SecondMoment:
         self.squared_norms.append(rows.square().sum(1))
         self.count += len(rows)
 
+    def add_inputs(self, inputs: Tensor, *, batch: int = 1024) -> None:
+        """Add inputs (samples, ...), which may be streamed, as vectors.
+
+        Args:
+            inputs: A tensor, or `streamed.StreamedInputs`.
+            batch: Samples at a time.
+        """
+        for part in inputs.split(batch):
+            self.add(part.flatten(1))
+
     def arrays(self) -> dict[str, Tensor]:
         """What a shard returns: the smallest thing that merges."""
         return {

@@ -86,11 +86,11 @@ class OneByOne:
         """Train every network to this step, or to its end."""
         for trainer in self.trainers:
 
-            def clamped(step: int, loss: float, network: nn.Module = trainer.network) -> None:
+            def clamped(step: int, network: nn.Module = trainer.network) -> None:
                 """After every step."""
                 clamp(network.parameters(), self.limit)
 
-            trainer.run(until=until, observe=clamped)
+            trainer.run(until=until, after_step=clamped)
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.precision import training_cast
 from torch import Tensor, nn
 from torch.nn import functional
 
 _GOLDEN = 0x9E3779B97F4A7C15  # spreads consecutive numbers over all seeds
+READ_EVERY = {"cpu": 1}  # steps after which losses are read: on the CPU nothing waits
+LATER = 50  # the same on other devices
+
+
+class _Step(NamedTuple):
+    """A step whose loss was not read yet."""
+
+    number: int
+    position: int  # in its epoch
+    count: int  # samples its loss is the mean of
+    loss: Tensor
 
 
 class Recipe(Protocol):
@@ -69,30 +81,45 @@ class Trainer:
         self.finished = self.total == 0
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
+        self._unread: list[_Step] = []
 
     def run(
-        self, *, until: int | None = None, observe: Callable[[int, float], None] | None = None
+        self,
+        *,
+        until: int | None = None,
+        observe: Callable[[int, float], None] | None = None,
+        after_step: Callable[[int], None] | None = None,
+        losses: Callable[[int, float], None] | None = None,
     ) -> None:
         """Train to step `until` (default: the end).
 
+        Losses stay on their device and are read every so often (`READ_EVERY`), because reading one
+        waits for the device. A training that diverges is noticed then.
+
         Args:
             until: The last step.
-            observe: Called with the number and the mean loss of every step.
+            observe: Called after every step with its number and its mean loss, which is read.
+            after_step: Called after every step with its number; nothing is read for it.
+            losses: Called with the number and the mean loss of every step, when they are read.
         """
         until = self.total if until is None else min(until, self.total)
         self.network.train()
         # the global random numbers are put back afterwards
         inputs = self.samples.inputs
         devices = [inputs.device] if inputs.is_cuda else []
+        every = 1 if observe is not None else READ_EVERY.get(inputs.device.type, LATER)
         with torch.random.fork_rng(devices=devices):
             while self.step < until and not self.finished:
-                loss = self._advance()
-                if observe is not None:
-                    observe(self.step, loss)
+                self._advance()
+                if len(self._unread) >= every or self._must_read():
+                    self._read(observe, losses)
+                if after_step is not None:
+                    after_step(self.step)
+        self._read(observe, losses)
         self.network.eval()
 
-    def _advance(self) -> float:
-        """One step; its mean loss."""
+    def _advance(self) -> None:
+        """One step."""
         epoch, position = divmod(self.step, self.epoch_length)
         if self._order is None or position == 0:
             self._order = self._shuffled(epoch)
@@ -105,7 +132,8 @@ class Trainer:
         # descend
         batch = self._batch(position)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.network(batch.inputs), batch.labels)
+        with training_cast(batch.inputs.device):
+            loss = self.loss(self.network(batch.inputs), batch.labels)
         loss.backward()
         if self.recipe.clip is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
@@ -113,9 +141,8 @@ class Trainer:
 
         # count
         self.step += 1
-        value = float(loss.detach())
-        self._end_of_step(value, len(batch.labels), position)
-        return value
+        self.finished = self.step >= self.total
+        self._unread.append(_Step(self.step, position, len(batch.labels), loss.detach()))
 
     def _set_learning_rate(self) -> None:
         factor = decay(self.recipe.schedule, self.step, self.total)
@@ -131,35 +158,53 @@ class Trainer:
         generator.manual_seed(_mixed(self.seed, epoch))
         inputs = self.samples.inputs
         order = torch.randperm(len(inputs), generator=generator, device="cpu")
-        return order.to(inputs.device)
+        # streamed inputs are found by the host
+        return order.to(inputs.device) if isinstance(inputs, Tensor) else order
 
     def _batch(self, position: int) -> Samples:
         """The samples of a step of an epoch."""
         if self._order is None:
-            return self.samples
+            inputs = self.samples.inputs
+            whole = inputs if isinstance(inputs, Tensor) else inputs.whole()
+            return self.samples._replace(inputs=whole)
         first = position * self.recipe.batch
         last = first + self.recipe.batch
         return self.samples.select(self._order[first:last])
 
-    def _end_of_step(self, loss: float, count: int, position: int) -> None:
+    def _must_read(self) -> bool:
+        """Whether the loss of the epoch that has just ended may end the training."""
+        ended = self._unread[-1].position == self.epoch_length - 1
+        return ended and self.recipe.until_loss is not None
+
+    def _read(self, *observers: Callable[[int, float], None] | None) -> None:
+        """Read the losses that are still on the device, in one go, and draw their consequences."""
+        steps, self._unread = self._unread, []
+        if not steps:
+            return
+        # double precision holds what any precision of a loss holds
+        values = torch.stack([step.loss for step in steps]).double().tolist()
+        for step, loss in zip(steps, values):
+            self._end_of_step(step, loss)
+            for observe in observers:
+                if observe is not None:
+                    observe(step.number, loss)
+
+    def _end_of_step(self, step: _Step, loss: float) -> None:
         """Refuse a loss that is not finite, and stop where the recipe says so.
 
         Args:
-            loss: The mean loss of the step.
-            count: Samples it is the mean of.
-            position: The place of the step in its epoch.
+            step: The step.
+            loss: Its mean loss.
         """
         if not math.isfinite(loss):
             raise FloatingPointError(
-                f"training diverged: loss {loss} at step {self.step}; "
+                f"training diverged: loss {loss} at step {step.number}; "
                 f"try a smaller learning rate than {self.recipe.learning_rate}"
             )
-        if self.step >= self.total:
-            self.finished = True
 
         # the mean loss of an epoch is known at its end
-        self._epoch_loss += loss * count / len(self.samples.inputs)
-        if position == self.epoch_length - 1:
+        self._epoch_loss += loss * step.count / len(self.samples.inputs)
+        if step.position == self.epoch_length - 1:
             limit = self.recipe.until_loss
             if limit is not None and self._epoch_loss < limit:
                 self.finished = True
@@ -167,6 +212,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything a later run needs to go on, as tensors and plain containers."""
+        self._read()
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -304,19 +350,23 @@ def evaluate(
     training = network.training
     network.eval()
     measure = loss_function(loss)
-    total, right = 0.0, 0
+    losses, rights, counts = [], [], []
     parts = zip(samples.inputs.split(chunk), samples.labels.split(chunk))
     for inputs, labels in parts:
         outputs = network(inputs)
-        # batches are weighted by their size
-        total += float(measure(outputs, labels)) * len(labels)
+        losses.append(measure(outputs, labels))
+        counts.append(len(labels))
         if not labels.is_floating_point():
             agree = predictions(outputs) == labels
-            right += int(agree.sum())
+            rights.append(agree.sum())
     network.train(training)
 
-    count = len(samples.inputs)
-    return total / count, right / count
+    # all is read in one go; batches are weighted by their size
+    total = 0.0
+    for value, count in zip(torch.stack(losses).double().tolist(), counts):
+        total += value * count
+    right = int(torch.stack(rights).sum()) if rights else 0
+    return total / sum(counts), right / sum(counts)
 
 
 @torch.no_grad()

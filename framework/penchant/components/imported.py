@@ -115,6 +115,8 @@ def _tensors(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     """Inputs and labels as tensors, from a pair of arrays or a torch dataset of pairs."""
     import torch
 
+    if _is_streamed(value):
+        return _streamed(value, conventions)
     if isinstance(value, (tuple, list)) and len(value) == 2:
         inputs, labels = (torch.as_tensor(part) for part in value)
     elif hasattr(value, "__getitem__") and hasattr(value, "__len__"):
@@ -133,6 +135,31 @@ def _tensors(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
         conventions["inputs"] = "bytes divided by 255"
     if not inputs.is_floating_point():
         inputs = inputs.float()
+    return inputs, labels
+
+
+def _is_streamed(value: Any) -> bool:
+    """Is it what need not be in memory: memory-mapped inputs, a loader, an iterable of batches?"""
+    import numpy as np
+
+    if isinstance(value, (tuple, list)):
+        return len(value) == 2 and isinstance(value[0], np.memmap)
+    is_loader = hasattr(value, "dataset") and hasattr(value, "__iter__")
+    is_iterable = hasattr(value, "__iter__") and not hasattr(value, "__getitem__")
+    return is_loader or is_iterable
+
+
+def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
+    """Inputs that are read batch by batch, and labels."""
+    import torch
+    from penchant_numerics.streamed import stream
+
+    try:
+        inputs, labels = stream(value)
+    except (TypeError, ValueError) as error:
+        raise Error(f"the data cannot be streamed: {error}") from error
+    if inputs.stored_dtype() == torch.uint8:
+        conventions["inputs"] = "bytes divided by 255"
     return inputs, labels
 
 

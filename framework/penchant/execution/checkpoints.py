@@ -113,7 +113,7 @@ class Checkpoints:
             trainer.load(state)
         saved = time.monotonic()
 
-        def observe(at: int, loss: float) -> None:
+        def observe(at: int) -> None:
             nonlocal saved
             self.tell(at, trainer.total)
             # A killed training goes on from here.
@@ -121,7 +121,7 @@ class Checkpoints:
                 self._write("latest", trainer.state())
                 saved = time.monotonic()
 
-        trainer.run(until=step, observe=observe)
+        trainer.run(until=step, after_step=observe)
         return self._write("step", trainer.state())
 
     def _write(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:

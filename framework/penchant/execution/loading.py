@@ -79,7 +79,8 @@ def _tensors(data: Any) -> list[Any]:
 
 def written(data: Any) -> tuple[int, ...]:
     """How often each tensor of a dataset was written to, as torch counts it."""
-    versions = [tensor._version for tensor in _tensors(data)]
+    # Streamed inputs are read anew every time, and counted by nobody.
+    versions = [getattr(tensor, "_version", 0) for tensor in _tensors(data)]
     return tuple(versions)
 
 
@@ -95,6 +96,8 @@ def _digest(data: Any) -> str:
     """A hash of all samples; on a device their sums, which cost no copy to the host."""
     digest = hashlib.blake2b(digest_size=16)
     for tensor in _tensors(data):
+        if not hasattr(tensor, "_version"):
+            continue
         if tensor.device.type == "cpu":
             array = tensor.detach().contiguous().numpy()
             view = memoryview(array).cast("B")

@@ -17,6 +17,7 @@ from typing import Any
 
 from penchant.experiments.sources import is_own, module_sources
 
+_AT_ONCE = 2**26  # bytes of an array that are hashed at a time
 _NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__")
 _PLAIN = (bool, int, float, str, bytes, complex, type(None))
 
@@ -233,4 +234,14 @@ def _array_parts(value: Any) -> list[bytes]:
             array = value.float().numpy()
         return [kind.encode(), array.tobytes()]
     kind = str((value.shape, str(value.dtype)))
-    return [kind.encode(), value.tobytes()]
+    return [kind.encode(), *_pieces(value)]
+
+
+def _pieces(array: Any) -> Iterator[bytes]:
+    """The bytes of an array; of a large one, which may be on disk, some rows at a time."""
+    if array.ndim == 0 or array.nbytes <= _AT_ONCE:
+        yield array.tobytes()
+        return
+    step = max(1, _AT_ONCE * len(array) // array.nbytes)
+    for start in range(0, len(array), step):
+        yield array[start : start + step].tobytes()

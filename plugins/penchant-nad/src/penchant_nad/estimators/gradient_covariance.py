@@ -25,6 +25,7 @@ from penchant_nad.declarations.directions import GradientCovariance
 from penchant_nad.numerics.equal_parts import left_out_spectra
 
 SHARD = 32  # networks a shard
+STACK = 0.25  # of the budget, for stacked parameters; activations need the rest
 
 
 def estimate(
@@ -138,7 +139,7 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     # As many networks at a time as the budget has room for.
     first = context.architecture(indices[0])
     bytes_each = sum(4 * tensor.numel() for tensor in first.parameters())
-    together = min(SHARD, memory.fitting(bytes_each, context.device))
+    together = min(SHARD, memory.fitting(bytes_each, context.device, share=STACK))
     found, drawers = [], set()
     for start in range(0, len(indices), together):
         drawn = draw(context.architecture, indices[start : start + together])

@@ -112,7 +112,7 @@ def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, An
     def keep(step: int, loss: float) -> None:
         losses[step - 1 :] = loss  # after an early stop the last loss stands for the rest
 
-    trainer.run(observe=keep)
+    trainer.run(losses=keep)
     loss, train_accuracy = evaluate(network, loaded.train, loss=context.training.loss)
     _, test_accuracy = evaluate(network, loaded.test)
     return {
