@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from penchant.components.component import Probe
 from penchant.errors import Error
+from penchant.execution.display import Display
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.quick import quick_form
@@ -32,6 +33,7 @@ def run(
     out: str | Path | None = None,
     fresh: bool = False,
     quick: bool = False,
+    progress: bool = True,
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
@@ -42,6 +44,7 @@ def run(
         out: The run folder; by default `runs/` and the file's name.
         fresh: Move an old run in this folder aside.
         quick: Run a reduced form: each probe's quick preset.
+        progress: Show bars, on a terminal or in a notebook.
         plugins: Where components are found; by default all that are installed.
         where: What messages call the experiment.
 
@@ -58,6 +61,8 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     plugins = plugins or discovery.load()
+    if progress:
+        plugins = plugins.with_listener("display", Display(lines=False))
     if quick:
         raw = quick_form(raw, plugins, where)
         stem = f"{stem}-quick"
@@ -102,7 +107,7 @@ def measure(
 
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
-    plugins = discovery.load()
+    plugins = discovery.load().with_listener("display", Display(lines=False))
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,6 +71,8 @@ _RUN_OPTIONS = [
     click.option("--threads", type=int, help="Torch threads of every job and shard (default 1)."),
     click.option("--time-limit", type=float, help="Seconds after which a job fails."),
     click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
+    click.option("--quiet", is_flag=True, help="Print nothing but where the report is."),
+    click.option("--json-lines", is_flag=True, help="Print every event as a line of JSON."),
 ]
 
 
@@ -198,11 +199,12 @@ def _execute(
     out: str | None,
     sets: tuple[str, ...],
     fresh: bool,
+    quiet: bool,
+    json_lines: bool,
     **settings: Any,
 ) -> None:
     """Run, and print what was found."""
     from penchant.api import run as run_experiment
-    from penchant.execution.display import Display
     from penchant.experiments.typed_text import apply
 
     # In the order typed: a later one may change what an earlier one set.
@@ -210,29 +212,30 @@ def _execute(
         raw = apply(raw, text)
     # Options that were typed replace what the file says.
     given = {key: value for key, value in settings.items() if value is not None}
-    plugins = discovery.load(without).with_listener("display", Display())
     found = run_experiment(
         {**raw, **given},
         out=out or folder,
         fresh=fresh,
-        plugins=plugins,
+        progress=False,
+        plugins=_with_display(discovery.load(without), quiet, json_lines),
         where=where,
     )
-    for job in found.jobs:
-        if job["status"] == "done":
-            _print_quantities(found, job["id"])
-    _say(f"{found.folder / 'report.html'}")
+    if not json_lines:
+        _say(f"{found.folder / 'report.html'}")
     sys.exit(0 if found.done else 1)
 
 
-def _print_quantities(run: Any, job: str) -> None:
-    from penchant.results.lines import quantity_lines
+def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> discovery.Plugins:
+    """The plugins, and whoever shows what happens: to people, to machines or to nobody."""
+    if json_lines:
+        from penchant.execution.json_lines import JsonLines
 
-    quantities = run.result(job, arrays=False).quantities
-    _say(job)
-    width = shutil.get_terminal_size().columns
-    for line in quantity_lines(quantities, width=width):
-        _say(line)
+        return plugins.with_listener("json-lines", JsonLines())
+    if quiet:
+        return plugins
+    from penchant.execution.display import Display
+
+    return plugins.with_listener("display", Display())
 
 
 @main.command(name="list")

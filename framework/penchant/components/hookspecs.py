@@ -95,8 +95,20 @@ def penchant_run_started(run: Any) -> None:
 
 
 @hookspec
+def penchant_job_started(run: Any, job: str) -> None:
+    """The job with this id begins, here or in a worker.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_job_started(run, job):
+            tracker.log(job, "running")
+    """
+
+
+@hookspec
 def penchant_progress(job: str, what: str, done: int, total: int) -> None:
-    """A job that runs in this process got further: `done` of `total` of `what`.
+    """A job got further, here or in a worker: `done` of `total` of `what`.
 
     Example::
 

@@ -1,101 +1,120 @@
-"""Shows a run on the terminal: a line a job, and in between how far the present ones got."""
+"""Shows a run to whoever watches: what runs, and what was found as soon as a job ends.
+
+A listener like any plugin's, through the event hooks. Bars are drawn on a terminal or in a notebook
+only; lines go to stderr, and what was found to stdout.
+"""
 
 from __future__ import annotations
 
 import shutil
 import sys
-import time
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
 from penchant.errors import printable
-
-SECONDS_BETWEEN_LINES = 0.1
-_CLEAR = "\r\x1b[2K"
+from penchant.execution.bars import Bars, is_watched
+from penchant.results.lines import quantity_lines
 
 
 class Display:
-    """Listens to events and writes to stderr; a bar only where that is a terminal."""
+    """Listens to events; `lines` says whether anything is printed besides bars."""
 
-    def __init__(self) -> None:
-        # A program started with its stderr closed has none.
-        self._out = sys.stderr
-        self._bar = bool(self._out is not None and self._out.isatty())
+    def __init__(self, *, lines: bool = True) -> None:
+        self._lines = lines
+        self._bars = Bars() if is_watched() else None
         self._total = self._ended = 0
-        self._shown = 0.0
-        self._began: dict[tuple[str, str], tuple[float, int]] = {}
+        self._names: dict[str, str] = {}
+        self._warned: set[str] = set()
 
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
-        """Say what is about to be done."""
+        """Say what is about to be done, and what is known already."""
         statuses = [job["status"] for job in run.jobs]
+        self._names = {job["id"]: _name(job["labels"]) for job in run.jobs}
         self._total = len(statuses)
         self._ended = statuses.count("done")
         counts = f"{self._total} jobs, {self._ended} already done"
-        self._print(f"{run.title}: {counts} -> {run.folder}")
+        self._tell(f"{run.title}: {counts} -> {run.folder}")
+        for job in run.jobs:
+            if job["status"] == "done" and self._lines:
+                self._found(run.result(job["id"], arrays=False), job["id"])
+        if self._bars is not None:
+            self._bars.start(self._total, self._ended)
+
+    @hookimpl
+    def penchant_job_started(self, run: Any, job: str) -> None:
+        """Show that a job runs."""
+        if self._bars is not None:
+            self._bars.running(job, self._names[job])
 
     @hookimpl
     def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
-        """Show how far a job is, a few times a second."""
-        now = time.monotonic()
-        # From the first report on: what was read from disk before it took no time.
-        began, first = self._began.setdefault((job, what), (now, done))
-        if not self._bar or now - self._shown < SECONDS_BETWEEN_LINES:
-            return
-        self._shown = now
-        seconds = now - began
-        left = _time_left(seconds, done - first, total - done)
-        jobs = ""
-        if self._total > 1:
-            jobs = f"[{self._ended + 1}/{self._total}] "
-        line = f"  {jobs}{job}: {done}/{total} {what}{left}"
-        # A line that is longer than the terminal would flood it.
-        width = shutil.get_terminal_size().columns - 1
-        shown = printable(line)[:width]
-        self._write(_CLEAR + shown)
+        """Show how far a job is."""
+        if self._bars is not None:
+            self._bars.running(job, self._names.get(job, job))
+            self._bars.update(job, what, done, total)
 
     @hookimpl
     def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
-        """Say how a job ended."""
+        """Say how a job ended, and what it found."""
         self._ended += 1
-        self._clear()
+        if self._bars is not None:
+            self._bars.ended(job.id, self._ended, self._total)
         seconds = result.cost.get("seconds", 0)
         count = f"[{self._ended}/{self._total}]"
-        self._print(f"  {result.status:6} {count} {job.id}  {seconds:.1f} s")
+        self._tell(f"  {result.status:6} {count} {job.id}  {seconds:.1f} s")
         if result.error:
-            self._print(f"         {result.error}")
-        for warning in result.warnings:
-            self._print(f"         warning: {warning}")
+            self._tell(f"         {result.error}")
+        self._warn(result.warnings)
+        if result.status == "done" and self._lines:
+            self._found(result, job.id)
 
     @hookimpl
     def penchant_run_finished(self, run: Any) -> None:
-        """Leave a clean line."""
-        self._clear()
+        """Leave a clean screen."""
+        if self._bars is not None:
+            self._bars.stop()
 
-    def _print(self, text: str) -> None:
-        self._write(printable(text) + "\n")
+    def _warn(self, warnings: Any) -> None:
+        """Every warning once in a run: a grid of a hundred jobs has the same hundred times."""
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self._tell(f"         warning: {warning}")
 
-    def _clear(self) -> None:
-        if self._bar:
-            self._write(_CLEAR)
+    def _tell(self, text: str) -> None:
+        if self._lines:
+            self._print(sys.stderr, text)
 
-    def _write(self, text: str) -> None:
-        if self._out is None:
-            return
-        # What the terminal cannot show is escaped: a label must not end a run.
-        encoding = getattr(self._out, "encoding", None) or "utf-8"
-        try:
-            data = text.encode(encoding, "backslashreplace")
-            self._out.write(data.decode(encoding))
-            self._out.flush()
-        except (OSError, ValueError):
-            self._out = None  # type: ignore[assignment]  # closed: nobody reads it any more
+    def _found(self, result: Any, job: str) -> None:
+        width = shutil.get_terminal_size().columns
+        for line in [job, *quantity_lines(result.quantities, width=width)]:
+            self._print(sys.stdout, line)
+
+    def _print(self, stream: Any, text: str) -> None:
+        # On the screen that has the bars, only whoever draws these can make room for a line.
+        if self._bars is not None and stream is not None and stream.isatty():
+            self._bars.say(text)
+        else:
+            write(stream, text)
 
 
-def _time_left(seconds: float, done: int, left: int) -> str:
-    if done < 1 or seconds <= 0:
-        return ""
-    rate = done / seconds
-    remaining = seconds / done * left
-    minutes, rest = divmod(remaining, 60)
-    return f", {rate:.3g}/s, {minutes:.0f}:{rest:02.0f} left"
+def _name(labels: dict[str, Any]) -> str:
+    """A job as people speak of it: its labels, without the hash that its folder's name ends in."""
+    axes = [str(labels[axis]) for axis in ("probe", "architecture", "dataset") if axis in labels]
+    return f"{' '.join(axes)} s{labels['seed']}"
+
+
+def write(stream: Any, text: str) -> None:
+    """One line; what the stream cannot show is escaped, and a closed one is left alone."""
+    # A program started with its stderr closed has none.
+    if stream is None:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    data = (printable(text) + "\n").encode(encoding, "backslashreplace")
+    try:
+        stream.write(data.decode(encoding))
+        stream.flush()
+    except (OSError, ValueError):
+        # Nobody reads it any more: a run does not end because of that.
+        return

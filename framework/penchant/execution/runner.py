@@ -7,6 +7,7 @@ the truth; figures come after it, and are drawn again where a run was stopped be
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -39,7 +40,7 @@ from penchant.execution.folders import (
     still_to_do,
     write_experiment,
 )
-from penchant.execution.pools import RemoteError, WorkersDiedError
+from penchant.execution.pools import RemoteError, WorkersDiedError, report
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.experiments.quick import CONVENTION
@@ -117,7 +118,7 @@ def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job]
     run = _begun(experiment, folder, jobs, unfinished)
     # Listeners hear what workers report as well as what happens here.
     notify = _notifier(plugins)
-    pool.listener = lambda message: notify("penchant_progress", **message)
+    pool.listener = functools.partial(_heard, run, notify)
     notify("penchant_run_started", run=run)
     try:
         for job, result in _results(waiting, notes, run, pool, notify):
@@ -134,6 +135,19 @@ def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job]
         run.write()
         notify("penchant_run_finished", run=run)
     return run
+
+
+def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
+    """What a worker tells: that a job began, or how far it is."""
+    if "started" in message:
+        _started(run, notify, message["started"])
+    else:
+        notify("penchant_progress", **message)
+
+
+def _started(run: Run, notify: Notify, job: str) -> None:
+    run.mark(job, "running")
+    notify("penchant_job_started", run=run, job=job)
 
 
 def _begun(experiment: Experiment, folder: Path, jobs: list[Job], waiting: set[str]) -> Run:
@@ -195,7 +209,7 @@ def _results(
         yield from _spread(waiting, notes, run, pool)
         return
     for job in waiting:
-        run.mark(job.id, "running")
+        _started(run, notify, job.id)
         note = notes.get(job.id, "")
         yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
 
@@ -205,8 +219,6 @@ def _spread(
 ) -> Iterator[tuple[Job, Result]]:
     """Whole jobs over the workers, each told as it ends; one that kills its workers fails."""
     left = list(waiting)
-    for job in left:
-        run.mark(job.id, "running")
     # A death ends the pool's map; what is left goes into another one.
     while left:
         batch = list(left)
@@ -252,6 +264,7 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
     if not waiting:
         return "done"  # before another job killed its workers
     note = setup.notes.get(job.id, "")
+    report({"started": job.id})
     result = run_job(job, setup.folder, worker=worker, note=note)
     return result.status
 

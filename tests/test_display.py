@@ -1,0 +1,115 @@
+"""What a run shows: bars to whoever watches, lines to a file, events to machines."""
+
+import io
+import json
+import sys
+import types
+
+import penchant
+import pytest
+from click.testing import CliRunner
+from penchant.cli import main
+from penchant.execution import bars
+from penchant.execution.display import Display
+
+PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
+SMALL = ("--executor", "serial", "--set", "figures=false", "--out", "run")
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(main, [*PROBE, *SMALL, *arguments])
+
+
+def test_quiet_prints_where_the_report_is_and_nothing_else(invoke, tmp_path):
+    done = invoke("--quiet")
+    assert done.exit_code == 0
+    assert done.output == f"{tmp_path / 'run' / 'report.html'}\n"
+
+
+def test_every_event_is_a_line_of_json(invoke, tmp_path):
+    done = invoke("--json-lines", "--seed", "0", "--seed", "1")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    names = [event["event"] for event in events]
+    assert names[0] == "run-started" and names[-1] == "run-finished"
+    assert names.count("job-started") == names.count("job-finished") == 2
+    progress = next(event for event in events if event["event"] == "progress")
+    assert progress["done"] <= progress["total"]
+    found = next(event for event in events if event["event"] == "job-finished")
+    assert found["status"] == "done" and found["quantities"]["spread"]["stderr"] > 0
+    assert events[-1]["report"] == str(tmp_path / "run" / "report.html")
+
+
+def test_a_job_is_told_as_soon_as_it_ends_and_the_report_last(invoke):
+    done = invoke("--seed", "0", "--seed", "1")
+    lines = done.output.splitlines()
+    ends = [number for number, line in enumerate(lines) if line.startswith("  done ")]
+    found = [number for number, line in enumerate(lines) if line.startswith("  spread ")]
+    assert ends[0] < found[0] < ends[1] < found[1]
+    assert lines[-1].endswith("report.html")
+    assert "\x1b" not in done.output
+
+
+def test_a_terminal_has_a_bar_for_every_running_job_which_is_gone_at_the_end(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(bars._Terminal, "pause", 0)
+    display = Display()
+    run = two_jobs()
+    display.penchant_run_started(run)
+    for job in ("a", "b"):
+        display.penchant_job_started(run, job)
+        display.penchant_progress(job, "shards", 1, 4)
+        display.penchant_progress(job, "steps", 7, 9)
+        display.penchant_progress(job, "shards", 2, 4)
+    frame = terminal.getvalue()
+    assert "1/4 shards" in frame and "2/4 shards" in frame and "left" in frame
+    assert "7/9 steps" not in frame
+    display.penchant_run_finished(run)
+    # The last thing written moves up and clears every line of the bars.
+    assert terminal.getvalue().rstrip().endswith("\x1b[1A\x1b[2K")
+    assert all(len(line) < 600 for line in frame.splitlines())
+
+
+def two_jobs():
+    jobs = []
+    for name in ("a", "b"):
+        labels = {"probe": f"nad-{name}", "architecture": "x" * 60, "seed": 0}
+        jobs.append({"id": name, "status": "pending", "labels": labels})
+    return types.SimpleNamespace(title="t", folder="runs/t", jobs=jobs)
+
+
+def test_a_notebook_has_one_output_that_is_replaced_and_empty_at_the_end(monkeypatch):
+    shown = []
+    display = pytest.importorskip("IPython.display")
+
+    class Handle:
+        def update(self, page):
+            shown.append(page.data)
+
+    monkeypatch.setattr(display, "display", lambda page, display_id: Handle())
+    monkeypatch.setattr(bars, "in_notebook", lambda: True)
+    monkeypatch.setattr(bars._NotebookScreen, "pause", 0)
+    listener = Display(lines=False)
+    run = two_jobs()
+    listener.penchant_run_started(run)
+    listener.penchant_progress("a", "training steps", 3, 12)
+    assert "3/12 training steps" in shown[-1] and "nad-a" in shown[-1]
+    listener.penchant_run_finished(run)
+    assert shown[-1] == ""
+
+
+def test_python_shows_nothing_where_nobody_watches(tmp_path, capfd):
+    penchant.measure("output-spread", architecture="perceptron", dataset="two-blobs", networks=8)
+    assert capfd.readouterr() == ("", "")
