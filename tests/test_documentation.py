@@ -113,5 +113,5 @@ def test_the_quickstart_runs_small(root, tmp_path):
     run = penchant.run(raw, out=tmp_path / "run")
     assert run.done, [result.error for result in run.results()]
     assert len(run.results(probe="nad")) == 3
-    names = {path.name for path in (tmp_path / "run").glob("jobs/*/figures/*.png")}
-    assert names == {"eigenvalues.png", "directions.png", "accuracy.png", "accuracy-eigenvalue.png"}
+    names = {path.name for path in (tmp_path / "run").glob("jobs/*/figures/*.svg")}
+    assert names == {"eigenvalues.svg", "directions.svg", "accuracy.svg", "accuracy-eigenvalue.svg"}

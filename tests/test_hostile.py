@@ -134,7 +134,7 @@ def test_a_linked_figure_is_not_put_into_the_report(tmp_path, command):
     run = penchant.run(EXAMPLE, out=tmp_path / "run")
     secret = tmp_path / "secret.txt"
     secret.write_text("my password")
-    figure = run.folder / "jobs" / run.jobs[0]["id"] / "figures" / "means.png"
+    figure = run.folder / "jobs" / run.jobs[0]["id"] / "figures" / "means.svg"
     figure.unlink()
     figure.symlink_to(secret)
     assert command("report", run.folder).returncode == 0

@@ -39,15 +39,15 @@ def test_figures_that_are_missing_are_drawn_again(tmp_path, how, command):
         done = command("report", tmp_path / "run")
         assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (place_of(run) / "figures").iterdir()) == pictures
-    assert "data:image/png" in (tmp_path / "run" / "report.html").read_text()
+    assert "data:image/svg+xml" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_half_drawn_job_is_drawn_again(tmp_path):
     run = penchant.run(EXAMPLE, out=tmp_path / "run")
     (place_of(run) / "figures" / "figures.json").unlink()
-    (place_of(run) / "figures" / "means.png").unlink()
+    (place_of(run) / "figures" / "means.svg").unlink()
     penchant.run(EXAMPLE, out=tmp_path / "run")
-    assert (place_of(run) / "figures" / "means.png").is_file()
+    assert (place_of(run) / "figures" / "means.svg").is_file()
 
 
 def flip(path, at):

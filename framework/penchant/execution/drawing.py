@@ -1,55 +1,24 @@
-"""Figures: drawn from a stored result, in one look, each with a caption.
+"""Figures of a job: drawn from its stored result into its folder, each with a caption.
 
-`figures/figures.json` is written last: a job that lacks it, because it was stopped while drawing,
-is drawn again by `run` and `report`.
+A figure is `figures/<name>.svg`, or `.png` where that would be large. `figures/figures.json` holds
+captions, titles and file names in the order in which figures are to be seen. It is written last: a
+job that lacks it, because it was stopped while drawing, is drawn again by `run` and `report`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.targets import resolve
 from penchant.errors import Error
+from penchant.results.figures import figures_of, picture, title_of
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.result import Result, read_result, to_json
+from penchant.results.tables import write_tables
 
-STYLE = Path(__file__).parent.parent / "results" / "penchant.mplstyle"
-
-
-@contextlib.contextmanager
-def one_look() -> Iterator[None]:
-    """The style that every figure is drawn in."""
-    import matplotlib
-    import matplotlib.style
-
-    # Axes without an explicit style otherwise take the user's own settings.
-    with matplotlib.rc_context(), matplotlib.style.context(["default", str(STYLE)]):
-        matplotlib.rcParams["backend"] = "agg"
-        yield
-
-
-def figures_of(target: Any, result: Result) -> dict[str, Any]:
-    """The figures of a result, by name, in the order in which they are to be seen."""
-    draw = resolve(target, "the figures")
-    arrays = {name: _locked(array) for name, array in result.arrays.items()}
-    shown = attrs.evolve(result, arrays=arrays)
-    with one_look():
-        found = draw(shown)
-    if not isinstance(found, dict):
-        raise Error(f"figures must be a dict of names, found {type(found).__name__}")
-    return found
-
-
-def _locked(array: Any) -> Any:
-    """A view that cannot be written to: figures show numbers, they do not change them."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+__all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
 
 
 def draw(folder: Path, target: Any, result: Result) -> str:
@@ -65,18 +34,20 @@ def draw(folder: Path, target: Any, result: Result) -> str:
     """
     place = folder / "figures"
     try:
-        captions = {}
-        # The style again: some of it is looked up when a figure is saved.
-        with one_look():
-            for name, figure in figures_of(target, result).items():
-                check_name(name, "figure")
-                place.mkdir(exist_ok=True)
-                with atomic(place / f"{name}.png") as file:
-                    figure.savefig(file, format="png")
-                captions[name] = figure.get_label() or ""
+        record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
+        for name, figure in figures_of(target, result).items():
+            check_name(name, "figure")
+            ending, content = picture(figure)
+            place.mkdir(exist_ok=True)
+            with atomic(place / f"{name}.{ending}", durable=False) as file:
+                file.write(content)
+            record["captions"][name] = figure.get_label() or ""
+            record["titles"][name] = title_of(figure)
+            record["files"][name] = f"{name}.{ending}"
         place.mkdir(exist_ok=True)
+        write_tables(folder, result.arrays)
         # Written even where there are no figures: it says that drawing ended.
-        write_json(place / "figures.json", {"schema": SCHEMA, "captions": captions})
+        write_json(place / "figures.json", {"schema": SCHEMA, **record})
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a figure raises, the numbers are safe
@@ -88,7 +59,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
 def is_drawn(folder: Path) -> bool:
     """Are the figures of a job all there?"""
     place = folder / "figures"
-    # Runs of before captions have pictures only.
+    # Runs of before captions have PNG pictures only.
     return (place / "figures.json").is_file() or any(place.glob("*.png"))
 
 

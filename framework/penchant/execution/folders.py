@@ -16,7 +16,15 @@ from penchant.results.files import atomic, read_json
 from penchant.results.result import are_whole
 from penchant.results.runs import drop_damaged, run_record
 
-_OURS = {".lock", "jobs", "networks", "experiment.toml", "run.json", "report.html"}
+_OURS = {
+    ".lock",
+    "jobs",
+    "networks",
+    "experiment.toml",
+    "run.json",
+    "report.html",
+    "quantities.csv",
+}
 
 
 @contextlib.contextmanager

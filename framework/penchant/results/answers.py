@@ -1,0 +1,292 @@
+"""What a run says to the question of each probe: seeds pooled, what was measured side by side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.results.evidence import Difference, Pooled, against_null, difference, pooled
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
+from penchant.results.runs import Run
+
+AXES = ("run", "probe", "architecture", "dataset")
+MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """What a page needs of a job, without its arrays: ten thousand of them fit into memory.
+
+    Attributes:
+        id: The job's id.
+        status: As its result says; "pending" without one.
+        labels: Of its probe, architecture and dataset, and its seed.
+        probe: Name of the probe.
+        question: What the probe asks.
+        quantities: What it found.
+        meanings: What each quantity means.
+        conventions: What makes numbers incomparable.
+        settings: Everything else that was asked for, by name.
+        warnings: What a reader must know.
+        error: Why it failed.
+        seconds: How long it took; None where nobody knows.
+    """
+
+    id: str
+    status: str
+    labels: dict[str, Any]
+    probe: str = ""
+    question: str = ""
+    quantities: dict[str, Quantity] = attrs.field(factory=dict)
+    meanings: dict[str, str] = attrs.field(factory=dict)
+    conventions: dict[str, str] = attrs.field(factory=dict)
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+    seconds: float | None = None
+
+    @property
+    def title(self) -> str:
+        """Its labels in one line."""
+        parts = [str(self.labels[axis]) for axis in AXES if self.labels.get(axis)]
+        return " · ".join([*parts, f"seed {self.labels.get('seed', '?')}"])
+
+
+def entries_of(run: Run) -> list[Entry]:
+    """Every job of a run; one that cannot be read says why instead of costing the others."""
+    found = []
+    # Jobs of one probe share their texts: ten thousand copies would fill the memory.
+    shared: dict[str, Any] = {}
+    for job in run.jobs:
+        labels = dict(job["labels"])
+        if job["status"] not in ("done", "failed"):
+            found.append(Entry(job["id"], job["status"], labels, probe=str(labels["probe"])))
+            continue
+        try:
+            result = run.result(job["id"], arrays=False)
+            found.append(_entry(job["id"], labels, result, shared))
+        except (Error, KeyError, TypeError, AttributeError, ValueError) as error:
+            broken = Entry(
+                job["id"],
+                "failed",
+                labels,
+                probe=str(labels["probe"]),
+                error=str(error),
+            )
+            found.append(broken)
+    return found
+
+
+def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, Any]) -> Entry:
+    record = result.record
+    # Runs of before some of these were kept are shown without them.
+    probe = record.get("probe") or {}
+    seconds = result.cost.get("seconds")
+    summary = str(record.get("summary") or "")
+    return Entry(
+        id=name,
+        status=result.status,
+        labels=labels,
+        probe=str(probe.get("name") or labels["probe"]),
+        question=str(record.get("question") or summary),
+        quantities=result.quantities,
+        meanings=_once(result.meanings, shared),
+        conventions=_once(result.conventions, shared),
+        settings=_once(_settings(record), shared),
+        warnings=result.warnings,
+        error=result.error or "",
+        seconds=None if seconds is None else float(seconds),
+    )
+
+
+def _once(value: Any, shared: dict[str, Any]) -> Any:
+    """The same object for equal values."""
+    return shared.setdefault(repr(value), value)
+
+
+def _settings(record: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for besides the labels, one name a setting: `probe.networks`, `dtype`."""
+    found: dict[str, Any] = {}
+    for kind in ("probe", "architecture", "dataset"):
+        part = record.get(kind) or {}
+        for name, value in part.get("options", {}).items():
+            found[f"{kind}.{name}"] = value
+        if part.get("weights"):
+            found[f"{kind}.weights"] = part["weights"]
+    for role, chosen in (record.get("estimators") or {}).items():
+        found[f"estimator of {role}"] = _named(chosen)
+    for name, value in (record.get("training") or {}).items():
+        found[f"training.{name}"] = value
+    for name in ("preset", "shape", "outputs", "dtype", "device", "threads"):
+        if record.get(name) is not None:
+            found[name] = record[name]
+    return found
+
+
+def _named(chosen: Any) -> str:
+    """An estimator with its options, or several."""
+    if isinstance(chosen, list):
+        return ", ".join(map(_named, chosen))
+    options = chosen.get("options", {})
+    listed = ", ".join(f"{name} {value}" for name, value in options.items())
+    return f"{chosen['name']} ({listed})" if listed else str(chosen["name"])
+
+
+@attrs.frozen(eq=False)
+class Group:
+    """Jobs that differ by their seed only, and what they found together."""
+
+    label: str
+    entries: list[Entry]
+    quantities: dict[str, Pooled]
+
+    @property
+    def conventions(self) -> dict[str, str]:
+        """What makes its numbers incomparable with others."""
+        return self.entries[0].conventions
+
+
+@attrs.frozen(eq=False)
+class Contrast:
+    """Two groups that differ in a quantity."""
+
+    quantity: str
+    first: Group
+    second: Group
+    difference: Difference
+
+
+@attrs.frozen(eq=False)
+class Answer:
+    """What a run says to the question of a probe.
+
+    Attributes:
+        probe: The probe's name.
+        question: What it asks, in one sentence.
+        axes: What differs between its groups: "architecture", "dataset".
+        shared: What all of its groups have in common, as text.
+        groups: What was measured, seeds pooled.
+        entries: All its jobs, those that failed included.
+        meanings: What each quantity means, in the order in which they are declared.
+    """
+
+    probe: str
+    question: str
+    axes: tuple[str, ...]
+    shared: str
+    groups: list[Group]
+    entries: list[Entry]
+    meanings: dict[str, str]
+
+    @property
+    def looks(self) -> int:
+        """How many differences are looked at: those from nulls, and those between groups."""
+        nulls = 0
+        for group in self.groups:
+            nulls += sum(found.quantity.null is not None for found in group.quantities.values())
+        return nulls + len(self.meanings) * len(self.pairs)
+
+    @property
+    def pairs(self) -> list[tuple[Group, Group]]:
+        """Groups to compare; of very many, each with the first only."""
+        every = len(self.groups) * (len(self.groups) - 1) // 2
+        if every <= MOST_PAIRS:
+            return list(itertools.combinations(self.groups, 2))
+        return [(self.groups[0], other) for other in self.groups[1:]]
+
+    def contrasts(self, quantity: str) -> list[Contrast]:
+        """Differences between groups whose errors are known, largest in its errors first."""
+        found = []
+        for first, second in self.pairs:
+            if quantity not in first.quantities or quantity not in second.quantities:
+                continue
+            if clashes(first.conventions, second.conventions):
+                continue
+            apart = difference(first.quantities[quantity], second.quantities[quantity])
+            if apart is not None and apart.error is not None:
+                found.append(Contrast(quantity, first, second, apart))
+        return sorted(found, key=_size, reverse=True)
+
+    def from_null(self, group: Group, quantity: str) -> int:
+        """-1 below its null by more than its error, 1 above, 0 neither or unknown."""
+        away = against_null(group.quantities[quantity])
+        if away is None or not away.exceeds(self.looks):
+            return 0
+        return 1 if away.value > 0 else -1
+
+
+def _size(contrast: Contrast) -> tuple[float, float]:
+    apart = contrast.difference
+    errors = apart.errors
+    # Two exact numbers that differ do so beyond any error; equal ones not at all.
+    if errors is None:
+        errors = math.inf if apart.value else 0.0
+    return abs(errors), abs(apart.value)
+
+
+def clashes(first: dict[str, str], second: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Conventions that two results state differently: their numbers are not comparable."""
+    found = {}
+    for name, text in first.items():
+        other = second.get(name, text)
+        if other != text:
+            found[name] = (text, other)
+    return found
+
+
+def answers(entries: Iterable[Entry]) -> list[Answer]:
+    """One answer a probe, in the order in which probes come."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.probe, []).append(entry)
+    return [_answer(probe, members) for probe, members in found.items()]
+
+
+def _answer(probe: str, entries: list[Entry]) -> Answer:
+    varying = []
+    common = []
+    for axis in AXES:
+        values = list(dict.fromkeys(entry.labels.get(axis) for entry in entries))
+        if len(values) > 1:
+            varying.append(axis)
+        elif values[0] and axis != "probe":
+            common.append(str(values[0]))
+    done = [entry for entry in entries if entry.status == "done"]
+    groups = list(_groups(done, varying, probe))
+    meanings: dict[str, str] = {}
+    for entry in done:
+        for name in entry.quantities:
+            meanings.setdefault(name, entry.meanings.get(name, ""))
+    questions = [entry.question for entry in entries if entry.question]
+    return Answer(
+        probe=probe,
+        question=questions[0] if questions else probe,
+        axes=tuple(varying),
+        shared=", ".join(common),
+        groups=groups,
+        entries=entries,
+        meanings=meanings,
+    )
+
+
+def _groups(entries: Sequence[Entry], axes: Sequence[str], probe: str) -> Iterator[Group]:
+    found: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        key = tuple(entry.labels.get(axis) for axis in axes)
+        found.setdefault(key, []).append(entry)
+    for key, members in found.items():
+        label = ", ".join(str(part) for part in key if part) or probe
+        yield Group(label, members, _pooled_quantities(members))
+
+
+def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
+    by_name: dict[str, list[Quantity]] = {}
+    for entry in entries:
+        for name, quantity in entry.quantities.items():
+            by_name.setdefault(name, []).append(quantity)
+    return {name: pooled(quantities) for name, quantities in by_name.items()}

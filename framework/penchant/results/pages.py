@@ -1,0 +1,113 @@
+"""Pages: one file that needs nothing else, in which every text that a user wrote is escaped."""
+
+from __future__ import annotations
+
+import base64
+import colorsys
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from penchant.results.files import atomic
+from penchant.results.lines import shortened
+
+HERE = Path(__file__).parent
+_COLOUR = re.compile(r"(fill|stroke): #([0-9a-f]{6})\b")
+_OPENING = re.compile(r"<svg [^>]*>")
+# What a figure's white and black become on a dark page: its paper and its ink, as in `page.css`.
+_DARK_PAPER = (0x12, 0x15, 0x1B)
+_DARK_INK = (0xE6, 0xE9, 0xEF)
+_DARK_COLOUR = 0.66  # lightness that lines and areas get at least
+
+
+def write_page(path: Path, template: str, values: dict[str, Any]) -> Path:
+    """Render a page and write it.
+
+    Args:
+        path: The file.
+        template: Name of the template.
+        values: What it shows.
+
+    Returns:
+        The file.
+    """
+    import jinja2
+    from markupsafe import Markup
+
+    # Labels, warnings and tracebacks may hold anything, also what a browser would run.
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["fitting"] = shortened
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    script = (HERE / "page.js").read_text(encoding="utf-8")
+    page = environment.get_template(template).render(
+        style=Markup(style),
+        script=Markup(script),
+        # Even a text that slipped through would not be run: only what has these hashes is.
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        **values,
+    )
+    with atomic(path) as file:
+        file.write(page.encode(errors="backslashreplace"))
+    return path
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def embedded(content: bytes, ending: str) -> str:
+    """A figure as the address of an image; drawings follow the page into the dark."""
+    kind = "image/png"
+    if ending == "svg":
+        kind = "image/svg+xml"
+        text = content.decode(errors="replace")
+        content = followed_into_the_dark(text).encode()
+    data = base64.b64encode(content).decode()
+    return f"data:{kind};base64,{data}"
+
+
+def followed_into_the_dark(svg: str) -> str:
+    """The drawing with a second set of colours, for readers who prefer a dark page.
+
+    White becomes the page's paper and black its ink; colours become light enough to be seen. Images
+    inside a drawing stay as they are.
+    """
+    colours = sorted({match[2] for match in _COLOUR.finditer(svg)})
+    if not colours:
+        return svg
+    light = "".join(f"--c{each}:#{each};" for each in colours)
+    dark = "".join(f"--c{each}:{_in_the_dark(each)};" for each in colours)
+    ink = _in_the_dark("000000")
+    # Letters have no colour of their own: they take that of the whole drawing.
+    style = (
+        f"<style>svg{{fill:#000000;{light}}}"
+        f"@media (prefers-color-scheme: dark){{svg{{fill:{ink};{dark}}}}}</style>"
+    )
+    svg = _COLOUR.sub(r"\1: var(--c\2)", svg)
+    return _OPENING.sub(lambda match: match[0] + style, svg, count=1)
+
+
+def _in_the_dark(colour: str) -> str:
+    """A colour as it is shown on a dark page.
+
+    >>> _in_the_dark("ffffff"), _in_the_dark("000000"), _in_the_dark("2b5c8a")
+    ('#12151b', '#e6e9ef', '#7baad6')
+    """
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    hue, lightness, saturation = colorsys.rgb_to_hls(*parts)
+    if saturation < 0.1:
+        # Greys change places: what was near the paper stays near the paper.
+        mixed = [ink + lightness * (paper - ink) for ink, paper in zip(_DARK_INK, _DARK_PAPER)]
+    else:
+        light = max(lightness, _DARK_COLOUR)
+        mixed = [255 * part for part in colorsys.hls_to_rgb(hue, light, saturation)]
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)

@@ -1,0 +1,74 @@
+"""Arrays as CSV: one file an array, for whoever has neither Python nor patience.
+
+Arrays of up to two axes and some thousand numbers; larger ones are in `arrays.npz` only.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from penchant.results.files import atomic
+
+FOLDER = "tables"
+MOST_NUMBERS = 20_000  # of an array that becomes a table
+
+
+def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
+    """Write the arrays of a job that are small enough, each with its standard error beside it.
+
+    Args:
+        folder: The job's folder.
+        arrays: Name to array.
+    """
+    place = folder / FOLDER
+    for name, array in arrays.items():
+        # An error stands in the table of what it is the error of.
+        base = name.removesuffix("-stderr")
+        if base != name and base in arrays:
+            continue
+        if not has_table(array.shape):
+            continue
+        place.mkdir(exist_ok=True)
+        text = io.StringIO()
+        errors = arrays.get(f"{name}-stderr")
+        rows = _rows(name, _texts(array), _texts(errors))
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        with atomic(place / f"{name}.csv", durable=False) as file:
+            file.write(text.getvalue().encode())
+
+
+def has_table(shape: Any) -> bool:
+    """Is an array of this shape written as CSV?"""
+    count = 1
+    for length in shape:
+        count *= length
+    return len(shape) <= 2 and 0 < count <= MOST_NUMBERS
+
+
+def _texts(array: Any) -> Any:
+    """Numbers with the digits of their own type, not with those of a wider one."""
+    return None if array is None else array.astype(str)
+
+
+def _rows(name: str, array: Any, errors: Any) -> Iterator[list[Any]]:
+    """A heading, then a row an index; a matrix as it is, errors in columns after its own."""
+    beside = errors is not None and errors.shape == array.shape
+    if array.ndim < 2:
+        yield ["index", name, "stderr"] if beside else ["index", name]
+        flat = array.reshape(-1).tolist()
+        wrong = errors.reshape(-1).tolist() if beside else []
+        for index, value in enumerate(flat):
+            yield [index, value, wrong[index]] if beside else [index, value]
+        return
+    columns = range(array.shape[1])
+    heading: list[Any] = ["index", *columns]
+    if beside:
+        heading += [f"stderr {column}" for column in columns]
+    yield heading
+    for index, row in enumerate(array.tolist()):
+        rest = errors[index].tolist() if beside else []
+        yield [index, *row, *rest]
