@@ -7,7 +7,8 @@ import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant.execution.pools import ProcessPool, SerialPool
+from penchant.execution.pools import SerialPool
+from penchant.execution.processes import ProcessPool
 from penchant.plugins import discovery
 
 ODD = """

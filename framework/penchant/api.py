@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from penchant.components.component import Probe
 from penchant.errors import Error
 from penchant.execution.display import Display
 from penchant.execution.runner import run_experiment
+from penchant.execution.selection import part_of
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.quick import quick_form
 from penchant.experiments.settings import Settings
@@ -34,6 +36,8 @@ def run(
     fresh: bool = False,
     quick: bool = False,
     progress: bool = True,
+    only: Sequence[str] = (),
+    jobs: str | None = None,
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
@@ -45,6 +49,8 @@ def run(
         fresh: Move an old run in this folder aside.
         quick: Run a reduced form: each probe's quick preset.
         progress: Show bars, on a terminal or in a notebook.
+        only: Run only jobs whose id or labels are like one of these patterns.
+        jobs: Run only part "K/N" of the jobs, beside processes that run the others.
         plugins: Where components are found; by default all that are installed.
         where: What messages call the experiment.
 
@@ -68,7 +74,14 @@ def run(
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     built = build(raw, plugins, where)
-    found = run_experiment(built, plugins, folder, fresh=fresh)
+    part = None if jobs is None else part_of(jobs)
+    try:
+        found = run_experiment(built, plugins, folder, fresh=fresh, only=only, part=part)
+    except KeyboardInterrupt:
+        # What is there can be looked at, and what is missing is said.
+        with contextlib.suppress(Error):
+            write_report(read(folder))
+        raise
     write_report(found)
     return found
 

@@ -23,11 +23,12 @@ class _Commands(click.Group):
         except Error as error:
             _complain(f"penchant: {error}")
             sys.exit(2)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             kept = "finished work is kept, run the same command to go on"
-            _complain(f"\npenchant: interrupted; {kept}")
-            # The exit code that shells use for Ctrl-C.
-            sys.exit(130)
+            what = str(stopped) or "interrupted"
+            _complain(f"\npenchant: {what}; {kept}")
+            # The exit codes that shells use for Ctrl-C and SIGTERM.
+            sys.exit(getattr(stopped, "exit_code", 130))
 
 
 def _complain(text: str) -> None:
@@ -66,13 +67,24 @@ _RUN_OPTIONS = [
         metavar="PATH=VALUE",
         help="Change the experiment, e.g. probes.nad.networks=50.",
     ),
-    click.option("--executor", help="How shards are run: see `penchant list executor`."),
+    click.option(
+        "--executor",
+        metavar="NAME[:k=v,...]",
+        help="How jobs and shards are run: see `penchant list executor`.",
+    ),
     click.option("--workers", type=int, help="Workers of the executor."),
     click.option("--threads", type=int, help="Torch threads of every job and shard (default 1)."),
     click.option("--time-limit", type=float, help="Seconds after which a job fails."),
     click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
     click.option("--quiet", is_flag=True, help="Print nothing but where the report is."),
     click.option("--json-lines", is_flag=True, help="Print every event as a line of JSON."),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="LABEL",
+        help="Run only jobs whose id, probe, architecture or dataset is like this, e.g. 'nad*'.",
+    ),
+    click.option("--jobs", metavar="K/N", help="Run part K of N, beside those that run the rest."),
 ]
 
 
@@ -201,6 +213,8 @@ def _execute(
     fresh: bool,
     quiet: bool,
     json_lines: bool,
+    only: tuple[str, ...],
+    jobs: str | None,
     **settings: Any,
 ) -> None:
     """Run, and print what was found."""
@@ -218,6 +232,8 @@ def _execute(
         fresh=fresh,
         progress=False,
         plugins=_with_display(discovery.load(without), quiet, json_lines),
+        only=only,
+        jobs=jobs,
         where=where,
     )
     if not json_lines:
@@ -337,6 +353,45 @@ def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any
         "components": [f"{each.kind} {each.name}" for each in plugin.components],
         "clashes": clashes,
     }
+
+
+@main.command()
+@click.option("-a", "architecture", metavar="ARCH[:k=v,...]", help="Architecture to look at.")
+@click.option("-d", "dataset", metavar="DATASET[:k=v,...]", help="Dataset to look at.")
+@click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
+@click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")
+@click.option("--outputs", type=int, default=1, help="Outputs where there is no dataset.")
+@click.pass_obj
+def doctor(
+    without: tuple[str, ...],
+    architecture: str | None,
+    dataset: str | None,
+    device: str,
+    shape: str,
+    outputs: int,
+) -> None:
+    """Can this machine and this network do what probes need? Exit 1 where something cannot."""
+    from penchant.execution.doctor import examine
+    from penchant.experiments.settings import Settings
+    from penchant.experiments.typed_text import parse_options
+
+    sizes = parse_options(f"shape=[{shape}]")
+    settings = Settings.bind({"device": device, "outputs": outputs, **sizes}, "doctor")
+    sections = examine(
+        discovery.load(without),
+        architecture=_parsed((architecture,))[0] if architecture else None,
+        dataset=_parsed((dataset,))[0] if dataset else None,
+        settings=settings,
+    )
+    well = True
+    for section in sections:
+        _say(section.title)
+        width = max(len(finding.what) for finding in section.findings)
+        for finding in section.findings:
+            sign = " " if finding.well else "!"
+            _say(f"{sign} {finding.what:{width}}  {finding.found}")
+        well = well and section.well
+    sys.exit(0 if well else 1)
 
 
 @main.command()

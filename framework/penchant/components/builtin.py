@@ -23,7 +23,7 @@ class Processes(Executor):
     """Spreads jobs and shards over worker processes of this machine, one device each."""
 
     name = "processes"
-    target = "penchant.execution.pools:ProcessPool"
+    target = "penchant.execution.processes:ProcessPool"
 
 
 @attrs.frozen

@@ -186,7 +186,16 @@ class Probe(Component):
 
 
 class Executor(Component):
-    """A way to run shards. Target: `start(options, workers, threads) -> pool`."""
+    """A way to run jobs and shards. Target: `start(options, workers, threads)`.
+
+    It returns a staff: an object that starts workers somewhere, of few methods, which
+    `penchant.execution.scheduling` describes.
+
+    Attributes:
+        counts_workers: It is given None where nobody has said how many workers; without it, so many
+            as this machine has cores or devices.
+    """
 
     kind = "executor"
     parameters = ("options", "workers", "threads")
+    counts_workers: ClassVar[bool] = False

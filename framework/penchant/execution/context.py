@@ -17,7 +17,7 @@ import attrs
 from penchant.components.component import Architecture
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.execution import pools
+from penchant.execution import pools, serving
 from penchant.execution.checkpoints import Checkpoints
 from penchant.execution.environment import place
 from penchant.execution.estimators import BoundEstimator
@@ -466,7 +466,7 @@ class Context:
         if self._notify is not None:
             self._notify("penchant_progress", **message)
         else:
-            pools.report(message)
+            serving.report(message)
 
     def warn(self, text: str) -> None:
         """Keep a warning with the result and show it; the same text once."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from penchant.errors import Error
+from penchant.execution.selection import Part
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import plain
 from penchant.experiments.jobs import Job
-from penchant.results.files import atomic, read_json
+from penchant.results.files import SCHEMA, atomic, read_json, write_json
 from penchant.results.result import are_whole
 from penchant.results.runs import drop_damaged, run_record
 
+SECONDS_FOR_A_LOOK = 2.0  # a part that begins holds the lock of all for a moment
 _OURS = {
     ".lock",
     "jobs",
@@ -28,18 +32,67 @@ _OURS = {
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, so that no second run writes to it."""
+def locked(folder: Path, part: Part | None = None) -> Iterator[None]:
+    """Hold the folder's lock, so that no second run writes to it.
+
+    Parts of one run work side by side, each with a lock of its own; a whole run waits for none of
+    them, and neither does one that cuts the jobs into another number of parts.
+    """
+    name = "" if part is None else f"-{part}"
+    with contextlib.ExitStack() as stack:
+        # Hardly waiting: whoever comes second is told at once.
+        seconds = 0.0 if part is not None else SECONDS_FOR_A_LOOK
+        stack.enter_context(_lock(folder, name, seconds))
+        if part is not None:
+            # Held for a moment only, so that parts may begin at the same time.
+            with _lock(folder, "", SECONDS_FOR_A_LOOK):
+                pass
+        for other in folder.glob(".lock-*-of-*"):
+            ending = other.name.removeprefix(".lock")
+            beside = part is not None and ending.endswith(f"-of-{part.count}")
+            if not beside:
+                with _lock(folder, ending, 0.0):
+                    pass
+        stack.enter_context(_signed(folder, name))
+        yield
+
+
+@contextlib.contextmanager
+def _lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
+    """One lock of a folder, or an Error that says who holds it."""
     import filelock
 
-    # Without waiting: whoever comes second is told at once.
-    lock = filelock.FileLock(folder / ".lock", timeout=0)
+    lock = filelock.FileLock(folder / f".lock{name}", timeout=seconds)
     try:
-        with lock:
-            yield
+        lock.acquire()
     except filelock.Timeout:
         cure = "wait for it or choose another folder with --out"
-        raise Error(f"another run is writing to {folder}; {cure}") from None
+        raise Error(f"another run is writing to {folder}{_holder(folder, name)}; {cure}") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _signed(folder: Path, name: str) -> Iterator[None]:
+    """Say who holds a lock, for whoever comes second."""
+    path = folder / f".holder{name}.json"
+    who = {"schema": SCHEMA, "process": os.getpid(), "host": socket.gethostname()}
+    write_json(path, who)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _holder(folder: Path, name: str) -> str:
+    try:
+        who = read_json(folder / f".holder{name}.json")
+        return f": process {who['process']} on {who['host']}"
+    except (Error, KeyError):
+        return ""
 
 
 def move_aside(folder: Path) -> None:
@@ -57,6 +110,7 @@ def move_aside(folder: Path) -> None:
             aside = folder.with_name(f"{folder.name}.{stamp}{ending}")
             if not aside.exists():
                 folder.rename(aside)
+                (aside / ".holder.json").unlink(missing_ok=True)
                 return
 
 

@@ -15,33 +15,29 @@ if TYPE_CHECKING:
     from penchant.execution.context import Context
 
 
-class Remote:
-    """What a worker needs for the shards of a map; its context is made once and serves all."""
+class MapSetup:
+    """What the shards of a map need, here or in a worker, where its context is made once."""
 
-    def __init__(self, job: Job, folder: Path, shared: dict[str, Any]) -> None:
+    _context: Context | None = None
+
+    def __init__(
+        self, job: Job, folder: Path, shared: dict[str, Any], context: Context | None = None
+    ) -> None:
         self.job = job
         self.folder = folder
         self.shared = shared
-        self._context: Context | None = None
+        self._context = context
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent: a context belongs to its process."""
+        return {"job": self.job, "folder": self.folder, "shared": self.shared}
 
     def context(self, worker: int) -> Context:
-        """The context of this worker."""
+        """The context that asks, or one of this worker."""
         from penchant.execution.context import Context
 
         if self._context is None:
             self._context = Context(self.job, self.folder, worker=worker)
-        return self._context
-
-
-class Here:
-    """The same for shards that are done in the process that asks for them."""
-
-    def __init__(self, context: Context, shared: dict[str, Any]) -> None:
-        self._context = context
-        self.shared = shared
-
-    def context(self, worker: int) -> Context:
-        """The context that asks."""
         return self._context
 
 
@@ -61,7 +57,7 @@ def mapped(
     """
     job, folder = context._job, context._folder
     shelf = Shelf(folder / "jobs" / job.id / "shards", job.key)
-    here = Here(context, shared)
+    setup = MapSetup(job, folder, shared, context)
     # What a map inside a shard finds is part of that shard's answer, and kept with it.
     stored: set[int] = set()
     if not context._inside:
@@ -69,7 +65,6 @@ def mapped(
     missing = [shard for shard in shards if shard.number not in stored]
     # A single shard is not worth a worker.
     pool = context._pool if len(missing) > 1 else pools.SerialPool()
-    setup = here if pool.workers == 1 else Remote(job, folder, shared)
     # Stored shards are read, the others computed; all come in the order of shards.
     computed = pool.map(run_shard, setup, missing)
     found = in_order(
@@ -77,7 +72,7 @@ def mapped(
         stored,
         shelf.read,
         computed,
-        lambda shard: run_shard(here, shard, 0),
+        lambda shard: run_shard(setup, shard, 0),
     )
     for done, (shard, arrays, is_new) in enumerate(found, 1):
         if is_new and not context._inside:
@@ -91,7 +86,7 @@ def mapped(
         yield answer
 
 
-def run_shard(setup: Remote | Here, shard: Shard, worker: int) -> dict[str, Any]:
+def run_shard(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
     """Do one shard; its answer has the same form whether it was done here or elsewhere.
 
     Args:

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,17 @@ from penchant.execution.folders import (
     still_to_do,
     write_experiment,
 )
-from penchant.execution.pools import RemoteError, WorkersDiedError, report
+from penchant.execution.pools import RemoteError, WorkersDiedError
+from penchant.execution.scheduling import start_pool
+from penchant.execution.selection import Part, selected
+from penchant.execution.serving import pool_here, report
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.experiments.quick import CONVENTION
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import read_json, writing_failed
 from penchant.results.result import Result, write_result
-from penchant.results.runs import Run, make_folder
+from penchant.results.runs import Run, make_folder, status_of
 
 Notify = Callable[..., None]
 
@@ -56,8 +59,20 @@ class TimeLimitError(BaseException):
     """A job took longer than `time_limit`; no probe can catch it by accident."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM: the run stops as it does at Ctrl-C, and keeps what is finished."""
+
+    exit_code = 143
+
+
 def run_experiment(
-    experiment: Experiment, plugins: Plugins, folder: Path, *, fresh: bool = False
+    experiment: Experiment,
+    plugins: Plugins,
+    folder: Path,
+    *,
+    fresh: bool = False,
+    only: Sequence[str] = (),
+    part: Part | None = None,
 ) -> Run:
     """Run or resume an experiment in a folder; events tell what happens.
 
@@ -66,6 +81,8 @@ def run_experiment(
         plugins: Where executors are found, and who listens to events.
         folder: The run folder.
         fresh: Move an old run in this folder aside.
+        only: Patterns of the jobs to run; none: all of them.
+        part: Which part of these, where several processes share a folder.
 
     Returns:
         The run.
@@ -74,16 +91,37 @@ def run_experiment(
     folder = folder.absolute()
     device = place(experiment.settings.device)
     jobs = experiment.jobs(device.partition(":")[0], gpu(device))
-    pool = _pool(experiment, plugins, jobs)
+    chosen = selected(jobs, only, part)
+    if fresh and part is not None:
+        raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")
+    pool = _pool(experiment, plugins, chosen)
     try:
         if fresh:
             move_aside(folder)
         check_folder(folder, jobs)
         make_folder(folder)
-        with locked(folder), contextlib.closing(pool):
-            return _run(experiment, plugins, folder, jobs, pool)
+        with contextlib.closing(pool), locked(folder, part), _terminable():
+            return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, which clusters send before they kill, stops a run in good order."""
+    # Signals reach the main thread only.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: Any) -> None:
+        raise TerminatedError("terminated")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
@@ -92,49 +130,113 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     # One job that cannot be sent keeps the whole run in this process.
     reasons = map(serial_reason, jobs)
     reason = next(filter(None, reasons), "")
-    workers = settings.workers or default_workers(settings)
-    name = settings.executor
-    if name is None:
-        name = "serial" if reason or workers == 1 else "processes"
-    executor = plugins.find("executor", name, "executor").component
-    if reason and name != "serial":
+    executor: Any = experiment.executor
+    if executor is None:
+        alone = reason or (settings.workers or default_workers(settings)) == 1
+        name = "serial" if alone else "processes"
+        executor = plugins.find("executor", name, "executor").component()
+    if reason and executor.name != "serial":
         raise Error(f"{reason}, or use the executor serial")
-    start = resolve(executor.target, f"executor {name!r}")
-    if name == "serial":
-        workers = 1
-    return start(executor(), workers, settings.threads)
+    workers = settings.workers
+    if not type(executor).counts_workers:
+        workers = workers or default_workers(settings)
+    return start_pool(executor, workers, settings.threads)
 
 
-def _run(experiment: Experiment, plugins: Plugins, folder: Path, jobs: list[Job], pool: Any) -> Run:
-    """Everything between taking the lock and leaving it."""
-    write_experiment(folder, experiment)
-    waiting, notes = still_to_do(folder, jobs)
-    if experiment.settings.executor is None:
-        for job in waiting:
-            reason = serial_reason(job)
-            if reason:
-                notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
-    unfinished = {job.id for job in waiting}
-    run = _begun(experiment, folder, jobs, unfinished)
-    # Listeners hear what workers report as well as what happens here.
-    notify = _notifier(plugins)
-    pool.listener = functools.partial(_heard, run, notify)
-    notify("penchant_run_started", run=run)
-    try:
-        for job, result in _results(waiting, notes, run, pool, notify):
-            run.mark(job.id, result.status)
-            notify("penchant_job_finished", run=run, job=job, result=result)
+class _Course:
+    """Everything between taking the lock of a folder and leaving it."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        plugins: Plugins,
+        folder: Path,
+        jobs: list[Job],
+        chosen: list[Job],
+    ) -> None:
+        self.experiment = experiment
+        self.settings = experiment.settings
+        self.folder = folder
+        self.jobs = jobs
+        self.chosen = chosen
+        self.notify = _notifier(plugins)
+
+    def run(self, pool: Any) -> Run:
+        """Run what is still to be done."""
+        write_experiment(self.folder, self.experiment)
+        waiting, notes = still_to_do(self.folder, self.chosen)
+        if self.settings.executor is None:
+            for job in waiting:
+                reason = serial_reason(job)
+                if reason:
+                    notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
+        run = self._begun(waiting)
+        # Listeners hear what workers report as well as what happens here.
+        pool.listener = functools.partial(_heard, run, self.notify)
+        self.notify("penchant_run_started", run=run)
+        try:
+            self._work(run, waiting, notes, pool)
+        except BaseException as error:
+            run.record["stopped"] = _one_line(error)
+            raise
+        finally:
+            self._end(run)
+        return run
+
+    def _work(self, run: Run, waiting: list[Job], notes: dict[str, str], pool: Any) -> None:
+        """Every job that waits, and figures that are missing."""
+        for job, result in _results(waiting, notes, run, pool, self.notify):
+            run.mark(job.id, result.status, result.error or "")
+            self.notify("penchant_job_finished", run=run, job=job, result=result)
         # Also of jobs that were done before: a run may have been stopped while it drew.
-        if experiment.settings.figures:
-            for job in jobs:
+        if self.settings.figures:
+            for job in self.chosen:
                 draw_missing(run.place(job.id))
-    finally:
-        if not experiment.settings.keep_networks and run.done:
-            shutil.rmtree(folder / "networks", ignore_errors=True)
-        _forget_running(run)
+
+    def _begun(self, waiting: list[Job]) -> Run:
+        """The run with all its jobs, written before the first of them starts."""
+        unfinished = {job.id for job in waiting}
+        asked = {job.id for job in self.chosen}
+        entries = []
+        for job in self.jobs:
+            status = "pending" if job.id in unfinished else "done"
+            if job.id not in asked:
+                # Others compute it, or nobody: its result says.
+                status = status_of(self.folder / "jobs" / job.id)
+            entry = {
+                "id": job.id,
+                "status": status,
+                "labels": job.labels,
+                "path": f"jobs/{job.id}",
+            }
+            entries.append(entry)
+        record = {
+            "title": self.settings.title,
+            "seeds": list(self.settings.seeds),
+            "threads": self.settings.threads,
+            "environment": environment(),
+            "jobs": entries,
+        }
+        if self.settings.quick:
+            record["quick"] = True
+        run = Run(self.folder, record, asked=asked)
         run.write()
-        notify("penchant_run_finished", run=run)
-    return run
+        return run
+
+    def _end(self, run: Run) -> None:
+        """Leave a record that says what is missing, and why."""
+        asked = {job.id for job in self.chosen}
+        for job in run.jobs:
+            # One that was stopped is not running any more; others may have ended elsewhere.
+            if job["status"] == "running":
+                job["status"] = "pending"
+            elif job["id"] not in asked:
+                job["status"] = status_of(run.place(job["id"]))
+        complete = all(job["status"] == "done" for job in run.jobs)
+        if complete and not self.settings.keep_networks:
+            shutil.rmtree(self.folder / "networks", ignore_errors=True)
+        run.write()
+        self.notify("penchant_run_finished", run=run)
 
 
 def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
@@ -150,38 +252,12 @@ def _started(run: Run, notify: Notify, job: str) -> None:
     notify("penchant_job_started", run=run, job=job)
 
 
-def _begun(experiment: Experiment, folder: Path, jobs: list[Job], waiting: set[str]) -> Run:
-    """The run with all its jobs, written before the first of them starts."""
-    entries = []
-    for job in jobs:
-        status = "pending" if job.id in waiting else "done"
-        entry = {
-            "id": job.id,
-            "status": status,
-            "labels": job.labels,
-            "path": f"jobs/{job.id}",
-        }
-        entries.append(entry)
-    settings = experiment.settings
-    record = {
-        "title": settings.title,
-        "seeds": list(settings.seeds),
-        "threads": settings.threads,
-        "environment": environment(),
-        "jobs": entries,
-    }
-    if settings.quick:
-        record["quick"] = True
-    run = Run(folder, record)
-    run.write()
-    return run
-
-
-def _forget_running(run: Run) -> None:
-    """A job that was stopped is not running any more."""
-    for job in run.jobs:
-        if job["status"] == "running":
-            job["status"] = "pending"
+def _one_line(error: BaseException) -> str:
+    """Why a run stopped."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, KeyboardInterrupt):
+        text = str(error) or "interrupted"
+    return text.partition("\n")[0]
 
 
 def _notifier(plugins: Plugins) -> Notify:
@@ -199,13 +275,12 @@ def _notifier(plugins: Plugins) -> Notify:
 def _results(
     waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Notify
 ) -> Iterator[tuple[Job, Result]]:
-    """Whole jobs spread while at least as many wait as there are workers; else shards do.
+    """Several jobs are spread over workers, which lend each other shards; one runs here.
 
     A job that killed its workers before is always given to a worker: it would kill this process.
     """
-    dangerous = [job for job in waiting if job.record.get("killed_workers")]
-    enough = len(waiting) >= pool.workers
-    if pool.workers > 1 and (enough or dangerous):
+    dangerous = any(job.record.get("killed_workers") for job in waiting)
+    if pool.workers > 1 and (len(waiting) > 1 or dangerous):
         yield from _spread(waiting, notes, run, pool)
         return
     for job in waiting:
@@ -218,20 +293,18 @@ def _spread(
     waiting: list[Job], notes: dict[str, str], run: Run, pool: Any
 ) -> Iterator[tuple[Job, Result]]:
     """Whole jobs over the workers, each told as it ends; one that kills its workers fails."""
-    left = list(waiting)
+    left = {job.id: job for job in waiting}
     # A death ends the pool's map; what is left goes into another one.
     while left:
-        batch = list(left)
+        batch = list(left.values())
         setup = JobSetup(batch, run.folder, notes)
         try:
             for number, _ in pool.unordered(run_spread_job, setup, range(len(batch))):
-                job = batch[number]
-                left.remove(job)
+                job = left.pop(batch[number].id)
                 # The worker wrote the result; its arrays are nobody's concern here.
                 yield job, run.result(job.id, arrays=False)
         except WorkersDiedError as error:
-            job = batch[error.item]
-            left.remove(job)
+            job = left.pop(batch[error.item].id)
             text = str(error).replace(f"shard {error.item}", "the job")
             yield job, _keep(job, run.folder, Result(), error=text, killed=True)
         except RemoteError as error:
@@ -265,7 +338,7 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
         return "done"  # before another job killed its workers
     note = setup.notes.get(job.id, "")
     report({"started": job.id})
-    result = run_job(job, setup.folder, worker=worker, note=note)
+    result = run_job(job, setup.folder, pool=pool_here(), worker=worker, note=note)
     return result.status
 
 

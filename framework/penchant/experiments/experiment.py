@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.component import AXES, Probe
+from penchant.components.component import AXES, Executor, Probe
 from penchant.components.roles import role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
@@ -31,6 +31,7 @@ class Experiment:
     settings: Settings
     probes: tuple[ProbeChoice, ...]
     raw: Mapping[str, Any]
+    executor: Executor | None = None
 
     def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
         """Every job; those of one dataset are neighbours, because one loaded dataset is kept.
@@ -128,7 +129,7 @@ class _Builder:
             place = f"{self.where}, probes[{index}]"
             probes.append(self.probe(entry, known, place))
         self.check_used(known, probes)
-        return Experiment(settings, tuple(probes), self.raw)
+        return Experiment(settings, tuple(probes), self.raw, self.executor())
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
@@ -141,6 +142,8 @@ class _Builder:
                 raise Error(f"unknown key {key!r}{near} ({self.where})")
             if key not in _TABLES:
                 own[key] = value
+        executor = self.executor()
+        own["executor"] = executor and executor.name
         settings: Settings = Settings.bind(own, self.where)
         # What no single option's bounds can say.
         seeds = list(settings.seeds)
@@ -152,6 +155,18 @@ class _Builder:
             found = f"found {list(settings.shape)} ({self.where}, shape)"
             raise Error(f"shape must have one to three dimensions, {found}")
         return settings
+
+    def executor(self) -> Executor | None:
+        """The executor: a name, `ray:address=auto`, or a table with a name and options."""
+        given = self.raw.get("executor")
+        if given is None:
+            return None
+        where = f"{self.where}, executor"
+        entry = parse_component(given) if isinstance(given, str) else self.table(given, where)
+        offer = self.offer("executor", entry, where)
+        options = {name: value for name, value in entry.items() if name != "name"}
+        found: Executor = offer.component.bind(options, where)
+        return found
 
     def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[Any]) -> None:
         """An architecture or dataset that no probe takes was meant for something."""

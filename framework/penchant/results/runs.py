@@ -27,9 +27,12 @@ _LABELS = ("probe", "architecture", "dataset", "seed")
 class Run:
     """A run folder: `title`, `jobs` (id, status, labels, path), and results of those that ended."""
 
-    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, record: dict[str, Any], *, asked: set[str] | None = None
+    ) -> None:
         self.folder = folder
         self.record = record
+        self._asked = asked  # ids of the jobs that were to be run; None: all
         self._written = 0.0
         # The entries themselves, not copies: what `mark` notes is what `write` writes.
         self._entries = {job["id"]: job for job in record["jobs"]}
@@ -52,12 +55,20 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Did every job end well?"""
-        return all(job["status"] == "done" for job in self.jobs)
+        """Did every job that was asked for end well?"""
+        for job in self.jobs:
+            asked = self._asked is None or job["id"] in self._asked
+            if asked and job["status"] != "done":
+                return False
+        return True
 
-    def mark(self, job: str, status: str) -> None:
-        """Note a job's status; `run.json` is written at most every few seconds."""
-        self._entries[job]["status"] = status
+    def mark(self, job: str, status: str, error: str = "") -> None:
+        """Note a job's status, and why it failed; `run.json` is written every few seconds."""
+        entry = self._entries[job]
+        entry["status"] = status
+        entry.pop("error", None)
+        if error:
+            entry["error"] = error.partition("\n")[0]
         # Results are the truth: what is not written here yet is read from them.
         since = time.monotonic() - self._written
         if since > SECONDS_BETWEEN_WRITES:

@@ -26,6 +26,7 @@ from penchant.testing.checks import (
 from penchant.testing.claims import Claim, claims
 from penchant.testing.conformance import conformance, label, offers
 from penchant.testing.emulated_device import Counts, emulated_device
+from penchant.testing.executors import check_executor
 from penchant.testing.parts import architecture, context, dataset, seed
 from penchant.testing.strictness import no_trace, strict_devices
 from penchant.testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
@@ -41,6 +42,7 @@ __all__ = [
     "check_component",
     "check_dataset",
     "check_estimator",
+    "check_executor",
     "check_probe",
     "claims",
     "conformance",

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.execution.pools import ProcessPool
+from penchant.execution.processes import ProcessPool
 from penchant.execution.runner import run_job
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result
 from penchant.testing import checks
 from penchant.testing.claims import check_claims
+from penchant.testing.executors import check_executor
 from penchant.testing.parts import only_job
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -141,6 +142,9 @@ def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
     elif offer.component.kind == "dataset":
         check = functools.partial(checks.check_dataset, name, **parts)
         yield Property(f"{of}-loaded", _anywhere(check))
+    elif offer.component.kind == "executor":
+        check = functools.partial(check_executor, name, **parts)
+        yield Property(f"{of}-used-as-all", check)
 
 
 def _of_a_probe(

@@ -1,0 +1,359 @@
+"""Can this machine, and this network, do what probes need? Looks, tries, and says what it found."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.component import Dataset
+from penchant.errors import Error
+from penchant.execution.environment import place
+from penchant.execution.loading import loaded
+from penchant.execution.networks import BoundArchitecture
+from penchant.experiments.arrays import with_arrays
+from penchant.experiments.jobs import Choice
+from penchant.experiments.settings import Settings
+from penchant.plugins.discovery import Plugins, kernel_version
+from penchant.seeds import derive
+
+SAMPLES = 3  # that derivatives are tried on
+SECOND = "second derivatives"
+# Layers by the name of their class, and what becomes of them where second derivatives are taken.
+FATES = {
+    "Dropout": "drops nothing: networks are measured in evaluation mode",
+    "BatchNorm": "uses running statistics; some probes have `batch_norm` = batch or calibrated",
+    "InstanceNorm": "stays as it is: each sample is normalised by itself",
+    "MultiheadAttention": "runs as plain softmax(q k) v, without fused kernels",
+    "Transformer": "runs with plain attention, without fused kernels",
+    "Hardsigmoid": "is replaced by the same function of relu6, which has second derivatives",
+    "LSTM": "stays as it is; vmap and forward mode fail where torch has no rule for it",
+    "GRU": "stays as it is; vmap and forward mode fail where torch has no rule for it",
+    "RNN": "stays as it is; vmap and forward mode fail where torch has no rule for it",
+    "Lazy": "is given its shape by a first pass, which must come from the factory",
+}
+
+
+@attrs.frozen
+class Finding:
+    """One line of the doctor's: what was looked at, what was found, and whether it is well."""
+
+    what: str
+    found: str
+    well: bool = True
+
+
+@attrs.frozen
+class Section:
+    """Findings under one heading."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def well(self) -> bool:
+        """Is everything well?"""
+        return all(finding.well for finding in self.findings)
+
+
+def examine(
+    plugins: Plugins,
+    *,
+    architecture: Mapping[str, Any] | None = None,
+    dataset: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> Iterator[Section]:
+    """Look at the machine and the plugins, and at a network and samples where they are named.
+
+    Args:
+        plugins: What was found.
+        architecture: A table with a name and options.
+        dataset: The same for data.
+        settings: Device, and shape and outputs where there is no dataset.
+
+    Yields:
+        What was found, part by part.
+    """
+    settings = settings or Settings()
+    yield Section("machine", tuple(_machine(settings.device)))
+    yield Section("plugins", tuple(_plugins(plugins)))
+    yield Section("data files", tuple(_files(plugins)))
+    patient = _Patient(plugins, settings)
+    if dataset is not None:
+        yield Section("dataset", tuple(patient.look_at_data(dataset)))
+    if architecture is not None:
+        yield Section("network", tuple(patient.look_at_network(architecture)))
+    if architecture is not None or dataset is not None:
+        yield Section("probes", tuple(patient.look_at_probes()))
+
+
+def _machine(device: str) -> Iterator[Finding]:
+    import torch
+
+    yield Finding("penchant", f"{kernel_version()}, Python {platform.python_version()}")
+    yield Finding("platform", platform.platform())
+    yield Finding("cores", f"{os.cpu_count()}, of which {_usable_cores()} are this process's")
+    yield Finding("memory", _memory())
+    libraries = "MKL" if torch.backends.mkl.is_available() else "no MKL"
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
+    yield Finding("torch", f"{torch.__version__}, built with {build}, {libraries}")
+    count = torch.cuda.device_count()
+    if not count:
+        yield Finding("CUDA devices", "none: everything runs on the CPU")
+    for number in range(count):
+        free, total = torch.cuda.mem_get_info(number)
+        name = torch.cuda.get_device_name(number)
+        sizes = f"{_bytes(free)} of {_bytes(total)} free"
+        yield Finding(f"cuda:{number}", f"{name}, {sizes}")
+    try:
+        yield Finding("device", place(device))
+    except Error as error:
+        yield Finding("device", str(error), well=False)
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory() -> str:
+    """Memory of the machine, and what a container or `ulimit` leaves of it."""
+    try:
+        page = os.sysconf("SC_PAGE_SIZE")
+        total = page * os.sysconf("SC_PHYS_PAGES")
+        free = page * os.sysconf("SC_AVPHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return "unknown"
+    text = f"{_bytes(free)} of {_bytes(total)} free"
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file():
+        value = limit.read_text().strip()
+        if value.isdigit():
+            text += f"; this container may use {_bytes(int(value))}"
+    return text
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+def _plugins(plugins: Plugins) -> Iterator[Finding]:
+    for plugin in plugins.plugins:
+        name = f"{plugin.name} {plugin.version}"
+        if plugin.reason:
+            yield Finding(name, f"set aside: {plugin.reason}", well=False)
+            continue
+        clashes = []
+        for component in plugin.components:
+            both = plugins.clash(component)
+            if both:
+                clashes.append(f"{component.kind} {component.name!r} is offered by {both}")
+        yield Finding(name, "; ".join(clashes) or f"{len(plugin.components)} components")
+
+
+def _files(plugins: Plugins) -> Iterator[Finding]:
+    """Datasets that read files, and which of them are there."""
+    folder = os.environ.get("PENCHANT_DATA")
+    yield Finding("PENCHANT_DATA", folder or "not set")
+    for offer in plugins.offers("dataset"):
+        cls: Any = offer.component
+        # Most datasets are made, or come with a library.
+        if cls.files is Dataset.files:
+            continue
+        try:
+            paths = [Path(text) for text in cls.bind({}).files()]
+        except Error as error:
+            yield Finding(cls.name, f"not looked for: {error}")
+            continue
+        there = [path for path in paths if path.exists()]
+        found = f"{len(there)} files, such as {there[0]}" if there else "no files found"
+        yield Finding(cls.name, found)
+
+
+class _Patient:
+    """What was given to look at, and what is known of it."""
+
+    def __init__(self, plugins: Plugins, settings: Settings) -> None:
+        self.plugins = plugins
+        self.shape = settings.shape
+        self.outputs = settings.outputs
+        self.classes: int | None = None
+        self.has_dataset = False
+        self.has_network = False
+        self.refused: set[str] = set()  # axes whose component cannot be used here
+        self.failing: dict[str, str] = {}  # derivatives that do not work, and why
+
+    def look_at_data(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+        """Load samples and say what they are."""
+        import torch
+
+        options = dict(table)
+        name = options.pop("name")
+        offer = self.plugins.find("dataset", name, "doctor")
+        try:
+            component = offer.component.bind(options, name)
+            choice = Choice(component, offer, name)
+            generator = torch.Generator(device="cpu").manual_seed(derive(0, "dataset", name))
+            cpu = torch.device("cpu")
+            data = loaded(choice, generator, seed=0, device=cpu, dtype=torch.float32)
+        except Error as error:
+            self.refused.add("dataset")
+            yield Finding(name, str(error), well=False)
+            return
+        self.has_dataset = True
+        self.shape, self.outputs = tuple(data.shape), data.outputs
+        self.classes = data.classes
+        labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
+        size = " x ".join(map(str, self.shape))
+        counts = f"{len(data.train.inputs)} + {len(data.test.inputs)}"
+        yield Finding(name, f"{counts} samples of {size}, {labels}")
+        for warning in data.warnings:
+            yield Finding(name, warning)
+
+    def look_at_network(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+        """Draw a network, and try what probes do to it."""
+        from penchant_numerics.safety import safe
+
+        options = dict(table)
+        name = options.pop("name")
+        offer = self.plugins.find("architecture", name, "doctor")
+        try:
+            component = with_arrays(offer.component.bind(options, name))
+            bound = BoundArchitecture(component, name, tuple(self.shape), self.outputs, seed=0)
+            bound.check()
+            network = bound(0)
+        except Error as error:
+            self.refused.add("architecture")
+            yield Finding(name, str(error), well=False)
+            return
+        self.has_network = True
+        count = sum(parameter.numel() for parameter in network.parameters())
+        size = " x ".join(map(str, self.shape))
+        yield Finding(name, f"{count} parameters, {size} -> {self.outputs}")
+        yield from _layers(network)
+        prepared = safe(network)
+        for what, attempt in ATTEMPTS.items():
+            problem = _problem(attempt, prepared, self.shape)
+            if problem:
+                self.failing[what] = problem
+            yield Finding(what, problem or "works", well=not problem)
+
+    def look_at_probes(self) -> Iterator[Finding]:
+        """Which probes can measure it, and why not the others."""
+        for offer in self.plugins.offers("probe"):
+            reason = self._unfit(offer.component)
+            name = self.plugins.address(offer)
+            yield Finding(name, f"does not fit: {reason}" if reason else "fits")
+
+    def _unfit(self, cls: Any) -> str:
+        """Why a probe cannot be given what is here; empty where it can."""
+        given = {"architecture": self.has_network, "dataset": self.has_dataset}
+        for axis, there in given.items():
+            if axis in cls.needs and not there:
+                article = "an" if axis == "architecture" else "a"
+                what = f"it needs {article} {axis}"
+                return f"{what}, and this one cannot be used" if axis in self.refused else what
+        if "classes" in cls.needs and not self.classes:
+            return "it needs labels that are classes"
+        if "images" in cls.needs and len(self.shape) != 3:
+            return "it needs images, channels x height x width"
+        if "scalar-output" in cls.needs and self.outputs > 2:
+            return f"it needs one output or two logits, found {self.outputs} (set outputs = 1)"
+        # Curvature is the role whose estimators differentiate twice.
+        if SECOND in self.failing and "curvature" in cls.roles:
+            return f"its role curvature needs second derivatives: {self.failing[SECOND]}"
+        return self._missing(cls)
+
+    def _missing(self, cls: Any) -> str:
+        """Datasets and architectures it asks for by name, and nobody offers."""
+        for name in cls.uses:
+            known = any(self.plugins.has(kind, name) for kind in ("architecture", "dataset"))
+            if not name.startswith("{") and not known:
+                return f"it uses {name!r}, which no plugin here offers"
+        return ""
+
+
+def _layers(network: Any) -> Iterator[Finding]:
+    """Layers that are not what they seem when a network is measured, and what becomes of them."""
+    counts: dict[str, int] = {}
+    in_place = 0
+    for module in network.modules():
+        kind = type(module).__name__
+        in_place += bool(getattr(module, "inplace", False))
+        if any(sign in kind for sign in FATES):
+            counts[kind] = counts.get(kind, 0) + 1
+    for kind, count in sorted(counts.items()):
+        fate = next(text for sign, text in FATES.items() if sign in kind)
+        yield Finding(f"{count} x {kind}", fate)
+    if in_place:
+        yield Finding(f"{in_place} in-place activations", "are done out of place")
+
+
+def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) -> str:
+    """What goes wrong with a derivative; empty where it works and is finite."""
+    import torch
+
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    inputs = torch.randn(SAMPLES, *shape, generator=generator, device="cpu")
+    try:
+        found = attempt(network, inputs)
+    except Exception as error:  # torch says in many ways that it cannot
+        text = str(error).strip().partition("\n")[0]
+        return f"{type(error).__name__}: {text}"
+    return "" if torch.isfinite(found).all() else "gives numbers that are not finite"
+
+
+def _first(network: Any, inputs: Any) -> Any:
+    """Gradients with respect to the inputs."""
+    import torch
+
+    inputs = inputs.requires_grad_()
+    (gradient,) = torch.autograd.grad(network(inputs).sum(), inputs)
+    return gradient
+
+
+def _double_backward(network: Any, inputs: Any) -> Any:
+    """A Hessian-vector product with respect to the parameters."""
+    import torch
+
+    parameters = [each for each in network.parameters() if each.requires_grad]
+    loss = network(inputs).square().sum()
+    gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+    products = [(gradient * gradient).sum() for gradient in gradients if gradient is not None]
+    seconds = torch.autograd.grad(sum(products), parameters, allow_unused=True)
+    sums = [second.sum() for second in seconds if second is not None]
+    return torch.stack(sums)
+
+
+def _forward_mode(network: Any, inputs: Any) -> Any:
+    """A derivative along a direction of the inputs."""
+    import torch
+
+    _, tangent = torch.func.jvp(network, (inputs,), (torch.ones_like(inputs),))
+    return tangent
+
+
+def _vmapped(network: Any, inputs: Any) -> Any:
+    """Gradients of every sample at once."""
+    import torch
+
+    parameters = {name: each.detach() for name, each in network.named_parameters()}
+
+    def output(values: Any, sample: Any) -> Any:
+        found = torch.func.functional_call(network, values, (sample[None],))
+        return found.square().sum()
+
+    gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))(parameters, inputs)
+    return torch.stack([each.sum() for each in gradients.values()])
+
+
+ATTEMPTS = {
+    "gradients": _first,
+    SECOND: _double_backward,
+    "forward mode": _forward_mode,
+    "samples side by side (vmap)": _vmapped,
+}

@@ -1,0 +1,168 @@
+"""What every executor must do, whatever starts its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from penchant.errors import Error
+from penchant.execution.pools import RemoteError, WorkersDiedError
+from penchant.execution.scheduling import start_pool
+from penchant.execution.serving import pool_here, report
+from penchant.plugins import discovery
+
+SECONDS_TO_START = 120.0  # that a busy machine may take to start a worker
+
+
+@contextlib.contextmanager
+def started(name: str, workers: int = 2, **options: Any) -> Iterator[Any]:
+    """The pool of an executor with these options, closed afterwards.
+
+    Args:
+        name: The executor's name.
+        workers: How many workers.
+        **options: Options of the executor.
+
+    Yields:
+        The pool.
+    """
+    component = discovery.load().find("executor", name, "test").component
+    with contextlib.closing(start_pool(component.bind(options), workers, 1)) as pool:
+        yield pool
+
+
+def check_executor(name: str, folder: Path, **options: Any) -> None:
+    """Run an executor through the interface of pools: order, errors, reports, deaths, lending.
+
+    Args:
+        name: The executor's name.
+        folder: An empty folder, for what its workers leave.
+        **options: Options of the executor.
+    """
+    with started(name, **options) as pool:
+        check_answers(pool)
+        check_errors(pool)
+        check_reports(pool)
+        if pool.workers > 1:
+            check_lending(pool)
+            check_a_death(pool, folder)
+
+
+def check_answers(pool: Any) -> None:
+    """Answers come in order, or as they end; two maps at a time do not disturb each other."""
+    expected = [10, 20, 30, 40]
+    assert list(pool.map(_times, 10, [1, 2, 3, 4])) == expected
+    assert dict(pool.unordered(_times, 10, [1, 2, 3, 4])) == dict(enumerate(expected))
+    assert list(pool.map(_times, 1, [])) == []
+    both = zip(pool.map(_times, 2, [1, 2, 3]), pool.map(_times, 3, [1, 2, 3]))
+    assert list(both) == [(2, 3), (4, 6), (6, 9)]
+
+
+def check_errors(pool: Any) -> None:
+    """What an item raises reaches who asked, and the pool goes on."""
+    try:
+        list(pool.map(_raises, None, ["a word", "another"]))
+    except (RemoteError, ValueError) as error:
+        assert "has no luck" in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    try:
+        list(pool.map(_refuses, None, [1, 2]))
+    except Error as error:
+        assert str(error) == "expected better"
+    else:
+        raise AssertionError("nothing was raised")
+    # A map that is left in the middle leaves no answer behind for the next one.
+    abandoned = pool.map(_times, 5, [1, 2, 3])
+    assert next(abandoned) == 5
+    abandoned.close()
+    assert list(pool.map(_times, 7, [1, 2])) == [7, 14]
+
+
+def check_reports(pool: Any) -> None:
+    """What workers report on the way is heard."""
+    heard: list[Any] = []
+    pool.listener = heard.append
+    told = list(pool.map(_tells, None, ["one", "two"]))
+    # In this process there is nobody to report to.
+    assert heard == [item for item, was_told in told if was_told] or sorted(heard) == ["one", "two"]
+    pool.listener = None
+
+
+def check_lending(pool: Any) -> None:
+    """A single long job is not left to one worker while another has nothing to do."""
+    (workers,) = pool.map(_maps, None, [8])
+    assert len(set(workers)) > 1, "no shard was lent"
+    # What goes wrong elsewhere is told to whoever lent it.
+    (told,) = pool.map(_maps_and_fails, None, [6])
+    assert "has no luck" in told
+
+
+def check_a_death(pool: Any, folder: Path) -> None:
+    """A worker that dies is replaced, and its item done again; one that always kills fails."""
+    once = folder / "died"
+    assert list(pool.map(_dies_once, str(once), [1, 2, 3])) == [1, 2, 3]
+    assert once.exists()
+    try:
+        list(pool.map(_dies, None, [0]))
+    except WorkersDiedError as error:
+        assert error.item == 0
+        assert "killed 3 workers in a row" in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    assert list(pool.map(_times, 2, [4])) == [8]
+
+
+def _times(setup: int, item: int, worker: int) -> int:
+    return setup * item
+
+
+def _raises(setup: None, item: str, worker: int) -> None:
+    raise ValueError(f"{item} has no luck")
+
+
+def _refuses(setup: None, item: int, worker: int) -> None:
+    raise Error("expected better")
+
+
+def _tells(setup: None, item: str, worker: int) -> tuple[str, bool]:
+    return item, report(item)
+
+
+def _maps(setup: None, item: int, worker: int) -> list[int]:
+    """A job of so many shards a map: who did each of them."""
+    deadline = time.monotonic() + SECONDS_TO_START
+    workers: list[int] = []
+    # Other workers may still be starting.
+    while len(set(workers)) < 2 and time.monotonic() < deadline:
+        workers = list(pool_here().map(_slowly, None, list(range(item))))
+    return workers
+
+
+def _slowly(setup: None, item: int, worker: int) -> int:
+    time.sleep(0.1)
+    return worker
+
+
+def _maps_and_fails(setup: None, item: int, worker: int) -> str:
+    items = [f"shard {number}" for number in range(item)]
+    try:
+        list(pool_here().map(_raises, None, items))
+    except (RemoteError, ValueError) as error:
+        return str(error)
+    return "nothing was raised"
+
+
+def _dies_once(setup: str, item: int, worker: int) -> int:
+    if item == 2 and not Path(setup).exists():
+        Path(setup).touch()
+        os._exit(9)
+    return item
+
+
+def _dies(setup: None, item: int, worker: int) -> None:
+    os._exit(9)

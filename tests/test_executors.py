@@ -1,0 +1,9 @@
+"""All executors of the kernel through one interface; those of plugins are in their own tests."""
+
+import pytest
+from penchant import testing
+
+
+@pytest.mark.parametrize("name", ["serial", "processes"])
+def test_an_executor_does_what_all_executors_do(name, tmp_path):
+    testing.check_executor(name, tmp_path)
