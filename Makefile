@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check bench test-plugin format clean
+.PHONY: demo test test-slow check bench test-plugin template format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machin
 
 test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
 	@bash tests/alone.sh $(P) $(PYTHON)
+
+template:  ## what `penchant new plugin` writes, from plugins/penchant-example
+	$(BIN)/python -c "from pathlib import Path; from penchant.plugins.template import packed; Path('framework/penchant/plugins/template.txt').write_text(packed(Path('plugins/penchant-example')))"
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

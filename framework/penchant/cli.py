@@ -315,6 +315,26 @@ def explain(without: tuple[str, ...], name: str) -> None:
     _say("\n\n".join(texts))
 
 
+@main.group()
+def new() -> None:
+    """Make something new."""
+
+
+@new.command(name="plugin")
+@click.argument("name")
+@click.option("--in", "parent", type=click.Path(path_type=Path), default=Path(), help="Where.")
+def new_plugin(name: str, parent: Path) -> None:
+    """A plugin NAME that installs, passes its tests and measures something."""
+    from penchant.plugins.template import new_plugin as make
+
+    folder = make(name, parent)
+    short = folder.name.removeprefix("penchant-")
+    _say(f"{folder}: a plugin with one component of each kind; its README says what to change")
+    _say(f"  pip install --no-build-isolation -e {folder}")
+    _say(f"  pytest {folder}")
+    _say(f"  penchant probe {short} -a {short}-perceptron -d {short}-blobs")
+
+
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
