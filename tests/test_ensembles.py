@@ -2,7 +2,13 @@
 
 import pytest
 import torch
-from penchant_numerics.ensembles import constructed, draw
+from penchant_numerics.ensembles import (
+    constructed,
+    draw,
+    draw_ahead,
+    drawing,
+    parameter_count,
+)
 from torch import nn
 
 
@@ -111,3 +117,83 @@ def test_a_constructed_network_depends_on_its_seed_only_and_leaves_no_trace():
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first.weight, again.weight)
     assert not torch.equal(first.weight, other.weight)
+
+
+class Counted(Drawn):
+    """Knows how often it was asked to build."""
+
+    def __init__(self, factory):
+        super().__init__(factory)
+        self.built = 0
+
+    def build(self, seed):
+        self.built += 1
+        return super().build(seed)
+
+
+def test_how_an_architecture_is_drawn_is_found_out_once():
+    architecture = Counted(convolutional)
+    first = draw(architecture, range(3))
+    assert architecture.built == 2, "the first network and another one are made both ways"
+    second = draw(architecture, range(3, 6))
+    assert parameter_count(architecture) == 3 * 9 + 3 + 2 * 3 + 3 * 36 * 2 + 2
+    assert architecture.built == 2
+    whole = draw(Drawn(convolutional), range(6))
+    for name, tensor in whole.state.items():
+        assert torch.equal(torch.cat([first.state[name], second.state[name]]), tensor)
+
+
+def test_what_somebody_does_to_a_drawn_module_stays_with_it():
+    architecture = Drawn(convolutional)
+
+    def spoilt(module):
+        module[0].weight.fill_(7.0)
+        module[2] = nn.Tanh()
+        return module
+
+    draw(architecture, [0], prepare=spoilt)
+    module = draw(architecture, [0]).module
+    assert isinstance(module[2], nn.ReLU) and (module[0].weight != 7.0).all()
+
+
+@pytest.mark.parametrize(("factory", "drawer"), CASES)
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_threads_and_drawing_ahead_change_no_bit(factory, drawer, threads):
+    blocks = [range(0, 3), range(3, 4), range(4, 9)]
+    expected = draw(Drawn(factory), range(9)).state
+    before = torch.random.get_rng_state()
+    with drawing(threads, ahead=True):
+        found = list(draw_ahead(Drawn(factory), blocks, prepare=nn.Module.eval))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert [len(ensemble) for ensemble in found] == [3, 1, 5]
+    for name, tensor in expected.items():
+        assert torch.equal(torch.cat([ensemble.state[name] for ensemble in found]), tensor)
+
+
+def test_networks_with_a_draw_that_torch_does_not_see_are_constructed():
+    """Numbers of Python's own: the first network replays, another one does not."""
+    import random
+
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            seen = random.Random(torch.initial_seed()).random()
+            self.scale = nn.Parameter(torch.tensor([seen]))
+
+    ensemble = draw(Drawn(Hidden), range(3))
+    assert ensemble.drawer == "constructed"
+    assert len(set(ensemble.state["scale"].flatten().tolist())) == 3
+
+
+def test_what_a_drawing_thread_raises_is_raised(monkeypatch):
+    from penchant_numerics import ensembles
+
+    def broken(*anything):
+        raise RuntimeError("no numbers left")
+
+    architecture = Drawn(convolutional)
+    draw(architecture, range(2))
+    monkeypatch.setattr(ensembles, "_stacked", broken)
+    monkeypatch.setattr(ensembles, "replay", broken)
+    with drawing(2, ahead=True), pytest.raises(RuntimeError, match="no numbers left"):
+        list(draw_ahead(architecture, [range(2), range(2, 4)]))

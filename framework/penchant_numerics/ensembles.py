@@ -2,13 +2,19 @@
 
 Network i is one definite network however it is drawn. Drawing replays, network by network, the
 in-place random operations that construction makes on each parameter, which is bit-identical to
-constructing and much faster; the first network is made both ways and compared, and where they
-differ (an initialisation that cannot be replayed) networks are constructed and stacked.
+constructing and much faster; the first network and another one are made both ways and compared,
+and where they differ (an initialisation that cannot be replayed) networks are constructed and
+stacked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import concurrent.futures
+import contextlib
+import contextvars
+import copy
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -50,7 +56,8 @@ class Ensemble:
         state = {}
         for name, tensor in self.state.items():
             kind = dtype if tensor.is_floating_point() else tensor.dtype
-            state[name] = tensor.to(device, kind)
+            # from pinned memory the copy goes on while networks are drawn
+            state[name] = tensor.to(device, kind, non_blocking=tensor.is_pinned())
         module = self.module.to(device, dtype)
         return Ensemble(module, state, self.drawer)
 
@@ -139,6 +146,9 @@ def draw(
 ) -> Ensemble:
     """Networks number `indices`, on the CPU in single precision.
 
+    How an architecture is drawn is found out once and kept. Networks are filled by as many threads
+    as `drawing` says, each with a generator of its own, which changes no bit of them.
+
     Args:
         architecture: What is drawn from.
         indices: Which networks.
@@ -148,21 +158,97 @@ def draw(
         The ensemble; its `drawer` says how it was drawn.
     """
     seeds = [architecture.seed_of(index) for index in indices]
-    module, plan = _recorded(architecture, seeds[0])
-    constants = state_of(module)
-
-    # replayed where that gives the first network as it was built, else built one by one
-    if plan is not None and _replays(plan, constants, seeds[0]):
-        state = replay(plan, constants, seeds)
+    known = _known(architecture, seeds[0])
+    if known.plan is not None:
+        state = replay(known.plan, known.constants, seeds)
         drawer = "replayed"
     else:
-        others = [state_of(architecture.build(seed)) for seed in seeds[1:]]
-        state = _stacked([constants, *others])
+        state = _stacked([state_of(architecture.build(seed)) for seed in seeds])
         drawer = "constructed"
-    module.requires_grad_(False)
+    module = _own_module(architecture, known, seeds[0])
     if prepare is not None:
         module = prepare(module)
     return Ensemble(module, state, drawer)
+
+
+def _own_module(architecture: Drawable, known: _Known, seed: int) -> nn.Module:
+    """A module that whoever prepares it may change."""
+    try:
+        return copy.deepcopy(known.module)
+    except RuntimeError:  # tensors with a graph among its attributes cannot be copied
+        return architecture.build(seed).requires_grad_(False)
+
+
+def draw_ahead(
+    architecture: Drawable,
+    blocks: Iterable[Sequence[int]],
+    *,
+    prepare: Callable[[nn.Module], nn.Module] | None = None,
+) -> Iterator[Ensemble]:
+    """Ensembles of blocks of networks; the next is drawn meanwhile, where `drawing` says so.
+
+    Args:
+        architecture: What is drawn from.
+        blocks: Numbers of the networks of each.
+        prepare: What is done with each module.
+
+    Yields:
+        The ensembles, in the order of blocks.
+    """
+    if not _drawing.get().ahead:
+        for block in blocks:
+            yield draw(architecture, block, prepare=prepare)
+        return
+    waiting = iter(blocks)
+    first = next(waiting, None)
+    if first is None:
+        return
+    # how to draw is found out here: a build must not meet the caller's random state
+    _known(architecture, architecture.seed_of(first[0]))
+    settings = contextvars.copy_context()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as drawer:
+
+        def begin(block: Sequence[int]) -> concurrent.futures.Future[Ensemble]:
+            return drawer.submit(settings.run, draw, architecture, block, prepare=prepare)
+
+        ahead = begin(first)
+        for block in waiting:
+            ensemble = ahead.result()
+            # networks that must be constructed are not drawn beside the caller
+            if ensemble.drawer == "constructed":
+                yield ensemble
+                ahead = begin(block)
+            else:
+                ahead = begin(block)
+                yield ensemble
+        yield ahead.result()
+
+
+@contextlib.contextmanager
+def drawing(threads: int, *, ahead: bool = False, pinned: bool = False) -> Iterator[None]:
+    """Let networks be drawn by so many threads.
+
+    Args:
+        threads: How many.
+        ahead: Whether the next networks are drawn while a device works on others.
+        pinned: Into memory that a GPU copies from by itself.
+    """
+    before = _drawing.set(_Drawing(threads, ahead, pinned))
+    try:
+        yield
+    finally:
+        _drawing.reset(before)
+
+
+def parameter_count(architecture: Drawable, index: int = 0) -> int:
+    """How many parameters a network of an architecture has.
+
+    Args:
+        architecture: What is drawn from.
+        index: The network that is built where none was built before.
+    """
+    known = _known(architecture, architecture.seed_of(index))
+    return sum(tensor.numel() for tensor in known.module.parameters())
 
 
 def _stacked(states: Sequence[State]) -> State:
@@ -186,6 +272,51 @@ class Operation(NamedTuple):
 
 
 Plan = list[Operation]
+
+
+class _Known(NamedTuple):
+    """How an architecture is drawn."""
+
+    module: nn.Module
+    plan: Plan | None  # None where networks must be constructed
+    constants: State  # what no operation fills
+
+
+class _Drawing(NamedTuple):
+    """How networks are drawn; see `drawing`."""
+
+    threads: int = 1
+    ahead: bool = False
+    pinned: bool = False
+
+
+# by the object that makes networks, which is no other one while it lives
+_plans: dict[int, dict[Any, _Known]] = {}
+_ALONE = _Drawing()
+_drawing: contextvars.ContextVar[_Drawing] = contextvars.ContextVar("drawing", default=_ALONE)
+_OTHER = 0x5DEECE66D  # makes another seed of one
+
+
+def _known(architecture: Drawable, seed: int) -> _Known:
+    """How an architecture is drawn: found out once, with two networks that are made both ways."""
+    # bindings of one component are made and forgotten; shape and outputs tell them apart
+    owner = getattr(architecture, "component", architecture)
+    options = (getattr(architecture, "shape", None), getattr(architecture, "outputs", None))
+    if id(owner) not in _plans:
+        _plans[id(owner)] = {}
+        weakref.finalize(owner, _plans.pop, id(owner))
+    found = _plans[id(owner)]
+    if options not in found:
+        module, plan = _recorded(architecture, seed)
+        constants = state_of(module)
+        if plan is not None:
+            other = seed ^ _OTHER
+            again = state_of(architecture.build(other))
+            same = _replays(plan, constants, seed, constants)
+            plan = plan if same and _replays(plan, constants, other, again) else None
+        module.requires_grad_(False)
+        found[options] = _Known(module, plan, constants)
+    return found[options]
 
 
 class _Recorder(TorchDispatchMode):
@@ -256,11 +387,11 @@ def _is_plain(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     return set(keywords) <= {"generator"}
 
 
-def _replays(plan: Plan, constants: State, seed: int) -> bool:
-    """Whether the plan gives the first network as it was constructed."""
+def _replays(plan: Plan, constants: State, seed: int, built: State) -> bool:
+    """Whether the plan gives the network of a seed as it was constructed."""
     again = replay(plan, constants, [seed])
     equal = []
-    for name, tensor in constants.items():
+    for name, tensor in built.items():
         (first,) = again[name]
         equal.append(torch.equal(first, tensor))
     return all(equal)
@@ -277,15 +408,27 @@ def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
     Returns:
         The state of all networks, (networks, *shape).
     """
+    threads, _, pinned = _drawing.get()
     # every network begins with what no operation fills
     state = {}
     for name, tensor in constants.items():
-        state[name] = tensor.expand(len(seeds), *tensor.shape).clone()
+        shape = (len(seeds), *tensor.shape)
+        stack = torch.empty(shape, dtype=tensor.dtype, device="cpu", pin_memory=pinned)
+        state[name] = stack.copy_(tensor.expand(shape))
 
-    generator = torch.Generator(device="cpu")
-    for number, seed in enumerate(seeds):
-        generator.manual_seed(seed)
+    def fill(number: int) -> None:
+        """One network."""
+        generator = torch.Generator(device="cpu")
+        generator.manual_seed(seeds[number])
         for name, function, arguments, random in plan:
             drawn = {"generator": generator} if random else {}
             function(state[name][number], *arguments, **drawn)
+
+    if threads == 1 or len(seeds) == 1:
+        for number in range(len(seeds)):
+            fill(number)
+        return state
+    with concurrent.futures.ThreadPoolExecutor(max_workers=threads) as pool:
+        # a list, so that what a thread raises is raised here
+        list(pool.map(fill, range(len(seeds))))
     return state

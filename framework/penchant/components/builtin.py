@@ -53,8 +53,9 @@ class ImportedDataset(Dataset):
     samples, of every class where labels are classes, is drawn for testing with the seed. Labels
     that are whole numbers are classes. Bytes are divided by 255. Memory-mapped inputs, a torch
     `DataLoader` and any other iterable of batches stay where they are: what takes batches reads
-    them, with the same numbers, and what needs all inputs at once loads them. An experiment file can name any
-    importable function here, and running the experiment calls it: run only files you trust.
+    them, with the same numbers, and what needs all inputs at once loads them. An experiment file
+    can name any importable function here, and running the experiment calls it: run only files you
+    trust.
     """
 
     name = "import"

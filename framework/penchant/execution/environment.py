@@ -14,6 +14,8 @@ from penchant.errors import Error
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import kernel_version
 
+MOST_DRAWING = 16  # threads that draw networks for one GPU
+
 
 def place(device: str, worker: int = 0) -> str:
     """The device of a worker: with several CUDA devices and none named, worker i takes device i."""
@@ -109,7 +111,7 @@ def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iter
         Nothing.
     """
     import torch
-    from penchant_numerics import memory, precision
+    from penchant_numerics import ensembles, memory, precision
 
     kind, _, number = device.partition(":")
     cuda = [int(number or 0)] if kind == "cuda" else []
@@ -119,6 +121,9 @@ def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iter
         stack.enter_context(precision.chosen(settings.precision))
         stack.enter_context(_products(tf32=settings.precision == "tf32"))
         stack.enter_context(memory.budget(budget_bytes(settings)))
+        threads = drawing_threads(settings, kind)
+        drawing = ensembles.drawing(threads, ahead=kind != "cpu", pinned=bool(cuda))
+        stack.enter_context(drawing)
         stack.enter_context(_noted_warnings(warn))
         # A caller's `no_grad` or `inference_mode` would silently change what a probe measures.
         stack.enter_context(torch.inference_mode(False))
@@ -131,6 +136,20 @@ def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iter
             torch.cuda.set_device(cuda[0])
             stack.enter_context(_deterministic())
         yield
+
+
+def drawing_threads(settings: Settings, kind: str) -> int:
+    """Threads that draw networks on the host: the run's own, on CUDA a worker's share of cores.
+
+    Networks are the same whatever their number.
+    """
+    import torch
+
+    if kind != "cuda":
+        return settings.threads
+    workers = settings.workers or torch.cuda.device_count() * settings.per_device
+    share = (os.cpu_count() or 1) // max(1, workers)
+    return max(settings.threads, min(MOST_DRAWING, share))
 
 
 def budget_bytes(settings: Settings) -> int | None:

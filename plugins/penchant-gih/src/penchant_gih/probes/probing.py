@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import penchant
 import torch
-from penchant_numerics.ensembles import Ensemble, State, draw
+from penchant_numerics.ensembles import Ensemble, State, draw_ahead, parameter_count
 from penchant_numerics.safety import safe
 from torch import Tensor, nn
 
@@ -49,13 +49,16 @@ def drawn_networks(
     Yields:
         The networks on the device, and their numbers.
     """
-    for some in stacks(context, indices, largest=largest):
-        if calibration is None:
-            prepare = functools.partial(safe, batch_norm=batch_norm)
-            networks = _as_prepared(draw(context.architecture, some, prepare=prepare))
-            yield networks.to(context.device, context.dtype), some
-        else:
+    blocks = list(stacks(context, indices, largest=largest))
+    if calibration is not None:
+        for some in blocks:
             yield _calibrated(context, some, calibration), some
+        return
+    prepare = functools.partial(safe, batch_norm=batch_norm)
+    # The next networks are drawn while the device works on some.
+    drawn = draw_ahead(context.architecture, blocks, prepare=prepare)
+    for some, networks in zip(blocks, drawn, strict=True):
+        yield _as_prepared(networks).to(context.device, context.dtype), some
 
 
 def _as_prepared(networks: Ensemble) -> Ensemble:
@@ -73,9 +76,7 @@ def stacks(
     context: penchant.Context, indices: range, *, largest: int = NO_LIMIT
 ) -> Iterator[range]:
     """Numbers of networks, as many together as their parameters allow to stack."""
-    # The first network tells how large they all are.
-    first = context.architecture(indices[0])
-    parameters = sum(tensor.numel() for tensor in first.parameters())
+    parameters = parameter_count(context.architecture, indices[0])
     step = min(networks_at_once(parameters, context.device), largest)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]

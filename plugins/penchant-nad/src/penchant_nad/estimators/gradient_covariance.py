@@ -16,7 +16,7 @@ from penchant_numerics.derivatives import (
     impulse_responses,
     input_gradients,
 )
-from penchant_numerics.ensembles import Ensemble, draw
+from penchant_numerics.ensembles import Ensemble, draw_ahead, parameter_count
 from penchant_numerics.moments import GroupedMoment, directions_of
 from penchant_numerics.row_moments import by_rows, directions_of_rows
 from torch import Tensor
@@ -137,12 +137,13 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
 def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | str]:
     """Gradients (networks, D) of one shard: smaller than the matrix they are merged into."""
     # As many networks at a time as the budget has room for.
-    first = context.architecture(indices[0])
-    bytes_each = sum(4 * tensor.numel() for tensor in first.parameters())
-    together = min(SHARD, memory.fitting(bytes_each, context.device, share=STACK))
+    bytes_each = 4 * parameter_count(context.architecture, indices[0])
+    # An accelerator computes on some networks while the next ones are drawn.
+    most = SHARD if context.device.type == "cpu" else SHARD // 4
+    together = min(most, memory.fitting(bytes_each, context.device, share=STACK))
+    blocks = [indices[start : start + together] for start in range(0, len(indices), together)]
     found, drawers = [], set()
-    for start in range(0, len(indices), together):
-        drawn = draw(context.architecture, indices[start : start + together])
+    for drawn in draw_ahead(context.architecture, blocks):
         drawers.add(drawn.drawer)
         found.append(_gradients_of(context, drawn))
     return {"gradients": torch.cat(found), "drawer": " and ".join(sorted(drawers))}
