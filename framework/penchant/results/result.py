@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.errors import Error
+from penchant.errors import Error, suggestion
+from penchant.results.figures import figures_of
 from penchant.results.files import (
     SCHEMA,
     check_name,
@@ -18,6 +20,9 @@ from penchant.results.files import (
     write_arrays,
     write_json,
 )
+from penchant.results.labelled import result_dataset
+from penchant.results.lines import quantity_lines
+from penchant.results.notebook import display, figure_svg, figures_html, result_html
 from penchant.results.quantities import Quantity
 
 _KEPT = ("quantities", "arrays", "conventions", "warnings", "missing", "axes")
@@ -75,16 +80,17 @@ class Result:
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
-        lines = [f"Result {title}"]
-        for name, quantity in self.quantities.items():
-            lines.append(f"{name}: {quantity}")
+        lines = [f"Result {title}", *quantity_lines(self.quantities)]
         # Of arrays only their shapes: nobody wants a million numbers in a notebook.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:
-            lines.append(f"arrays: {', '.join(shapes)}")
+            lines.append(f"  arrays: {', '.join(shapes)}")
         for text in self.warnings:
-            lines.append(f"warning: {text}")
-        return "\n  ".join(lines)
+            lines.append(f"  warning: {text}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     @property
     def status(self) -> str:
@@ -131,6 +137,46 @@ class Result:
         """What each quantity means, in one line."""
         meanings = self.record.get("meanings", {})
         return dict(meanings)
+
+    def figures(self) -> dict[str, Any]:
+        """Its figures by name, in the order in which they are to be seen; drawn now."""
+        target = self.record.get("figures")
+        if not target:
+            raise Error("this result has no figures: its probe draws none")
+        if not self.arrays:
+            raise Error("this result was read without its arrays, which figures are drawn from")
+        return figures_of(target, self)
+
+    def figure(self, name: str) -> Any:
+        """One figure, as a `matplotlib.figure.Figure`; notebooks show it.
+
+        >>> result.figure("spectrum").savefig("spectrum.pdf")             # doctest: +SKIP
+        """
+        found = self.figures()
+        if name not in found:
+            raise Error(f"there is no figure {name!r}{suggestion(name, found)}")
+        figure = found[name]
+        # Figures that pyplot does not know show themselves only if they are taught to.
+        figure._repr_svg_ = functools.partial(figure_svg, figure)
+        return figure
+
+    def show(self) -> None:
+        """Show quantities and figures in a notebook; elsewhere print the quantities."""
+        content = result_html(self)
+        text = repr(self)
+        if self.record.get("figures") and self.arrays:
+            figures = self.figures()
+            content += figures_html(figures)
+            text += f"\n  figures: {', '.join(figures)}"
+        display(text, content)
+
+    def to_xarray(self) -> Any:
+        """Its arrays and quantities as an `xarray.Dataset`, where xarray is installed.
+
+        An axis that is as long as one of `labels` has its name and entries, any other one is named
+        after its array. Quantities have their errors and nulls as attributes.
+        """
+        return result_dataset(self)
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""

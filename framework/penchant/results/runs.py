@@ -18,6 +18,8 @@ from penchant.results.files import (
     write_json,
     writing_failed,
 )
+from penchant.results.labelled import data_frame, run_dataset
+from penchant.results.notebook import run_html
 from penchant.results.result import Result, read_result, result_path
 
 SECONDS_BETWEEN_WRITES = 3.0
@@ -108,16 +110,37 @@ class Run:
             if all(own.get(key) == value for key, value in labels.items()):
                 yield job
 
-    def table(self) -> list[dict[str, Any]]:
-        """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays."""
+    def table(self, *, options: bool = False) -> list[dict[str, Any]]:
+        """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays.
+
+        With `options` every option of the probe is a column, named `option.networks`.
+        """
         rows = []
         for job in self._matching({}):
             found = self.result(job["id"], arrays=False)
+            chosen = {}
+            if options:
+                chosen = {f"option.{name}": value for name, value in found.options.items()}
             for name, quantity in found.quantities.items():
                 row = {"job": job["id"], **job["labels"], "quantity": name}
                 row.update(attrs.asdict(quantity))
-                rows.append(row)
+                rows.append({**row, **chosen})
         return rows
+
+    def to_pandas(self, *, options: bool = False) -> Any:
+        """The table as a `pandas.DataFrame`, where pandas is installed."""
+        return data_frame(self.table(options=options))
+
+    def to_xarray(self, probe: str | None = None) -> Any:
+        """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
+
+        The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
+        left out where there is only one.
+        """
+        return run_dataset(self.table(), probe)
+
+    def _repr_html_(self) -> str:
+        return run_html(self)
 
 
 def read(folder: str | Path) -> Run:
