@@ -14,6 +14,7 @@ from penchant.errors import Error
 if TYPE_CHECKING:
     from penchant.api import measure, read, run
     from penchant.execution.context import Context
+    from penchant.results.compare import compare
     from penchant.results.quantities import Quantity
     from penchant.results.result import Result
 
@@ -29,6 +30,7 @@ __all__ = [
     "Result",
     "Role",
     "Training",
+    "compare",
     "hookimpl",
     "measure",
     "option",
@@ -41,6 +43,7 @@ _LATER = {
     "Context": "penchant.execution.context",
     "Quantity": "penchant.results.quantities",
     "Result": "penchant.results.result",
+    "compare": "penchant.results.compare",
     "measure": "penchant.api",
     "read": "penchant.api",
     "run": "penchant.api",

@@ -121,6 +121,7 @@ def measure(
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
     plugins = discovery.load().with_listener("display", Display(lines=False))
+    given = probe
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
@@ -145,7 +146,12 @@ def measure(
     if not out:
         # Nobody sees figures in a folder that is deleted.
         raw["figures"] = False
-    return _measured(raw, plugins, probe, out)
+    result = _measured(raw, plugins, probe, out)
+    # A class in a script may draw with a function that has no name to be kept under.
+    target = getattr(given, "figures", "")
+    if callable(target):
+        result.record["figures"] = target
+    return result
 
 
 def _measured(

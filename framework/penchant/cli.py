@@ -426,3 +426,16 @@ def report(folder: Path) -> None:
     for job in found.jobs:
         draw_missing(found.place(job["id"]))
     _say(str(write_report(found)))
+
+
+@main.command()
+@click.argument("folders", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path())
+@click.option("--out", default="compare.html", metavar="FILE", help="The page that is written.")
+def compare(folders: tuple[str, ...], out: str) -> None:
+    """The same probe across runs: differences with their errors, as lines and as a page."""
+    from penchant.results.compare import compare as compared
+
+    found = compared(*folders)
+    for line in found.lines():
+        _say(line)
+    _say(str(found.write(out)))

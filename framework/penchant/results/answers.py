@@ -14,7 +14,7 @@ from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
 
-AXES = ("run", "probe", "architecture", "dataset")
+AXES = ("probe", "architecture", "dataset", "run")
 MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups
 
 
@@ -125,6 +125,8 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
     for name in ("preset", "shape", "outputs", "dtype", "device", "threads"):
         if record.get(name) is not None:
             found[name] = record[name]
+    for name, text in (record.get("versions") or {}).items():
+        found[f"version of {name}"] = text
     return found
 
 

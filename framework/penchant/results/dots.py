@@ -13,7 +13,7 @@ from penchant.results.answers import Answer, Group
 from penchant.results.evidence import Pooled
 
 WIDTH = 320  # of a panel, in pixels, names included
-LEFT, RIGHT, TOP, ROW, BOTTOM = 104, 14, 8, 24, 26
+LEFT, RIGHT, TOP, ROW, BOTTOM = 114, 14, 8, 24, 26
 MOST_PANELS = 6
 MOST_ROWS = 24
 _TICKS = 4  # at most so many

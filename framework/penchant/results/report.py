@@ -379,9 +379,7 @@ def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool)
     quantities = []
     for name, quantity in entry.quantities.items():
         quantities.append(_quantity_row(name, quantity, entry.meanings.get(name, "")))
-    settings = [(name, _setting(value)) for name, value in entry.settings.items()]
-    versions = record.get("versions") or {}
-    settings += [(f"version of {name}", str(text)) for name, text in versions.items()]
+    settings = [(name, setting_text(value)) for name, value in entry.settings.items()]
     for figure in figures:
         figure["path"] = f"jobs/{entry.id}/figures/{figure['file']}"
     return {
@@ -437,7 +435,8 @@ def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
     }
 
 
-def _setting(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """A setting as a reader sees it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -525,7 +524,7 @@ def _reproduction(run: Run) -> dict[str, Any]:
     seeds = ", ".join(map(str, run.record.get("seeds", [])))
     facts = [("seeds", seeds), ("threads a job", str(run.record.get("threads", 1)))]
     for name, value in (run.record.get("environment") or {}).items():
-        facts.append((name, _setting(value)))
+        facts.append((name, setting_text(value)))
     return {
         "command": f"penchant run {folder}/experiment.toml --out {folder}-again",
         "python": (
