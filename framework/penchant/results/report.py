@@ -469,8 +469,9 @@ def _figures(place: Path) -> list[dict[str, Any]]:
         except Error:
             record = {}
     captions = record.get("captions") or {}
-    # Runs of before captions have PNG pictures only.
-    names = list(captions) or sorted(path.stem for path in place.glob("*.png"))
+    # Runs of before captions have pictures only.
+    pictures = [*place.glob("*.svg"), *place.glob("*.png")]
+    names = list(captions) or sorted({path.stem for path in pictures})
     found = []
     for name in names:
         path = _picture(place, str(name))

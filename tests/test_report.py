@@ -1,0 +1,341 @@
+"""The report: what it says, how it looks in a browser, and how small it stays."""
+
+import csv
+import importlib.util
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import penchant
+import pytest
+from penchant.results.report import write_report
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+).split()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, root):
+    """Three architectures, four probes, two seeds; one job failed, one has a warning."""
+    spec = importlib.util.spec_from_file_location("grid_run", root / "tests" / "grid_run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.grid(tmp_path_factory.mktemp("report") / "run")
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return (run.folder / "report.html").read_text()
+
+
+class Text(HTMLParser):
+    """Words of a page, without its script and style; links and ids beside them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.words, self.links, self.ids, self.skipped = [], [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found["href"]] if "href" in found else []
+        if tag in ("script", "style"):
+            self.skipped = tag
+
+    def handle_endtag(self, tag):
+        if tag == self.skipped:
+            self.skipped = ""
+
+    def handle_data(self, data):
+        if not self.skipped:
+            self.words.append(data)
+
+    @property
+    def said(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def test_it_answers_before_it_lists(page):
+    said = Text(page).said
+    question = said.index("Do fresh networks see the line between the blobs")
+    answer = said.index("above its null of")
+    assert question < answer < said.index("Every job with its own figures")
+    assert re.search(r"norm: wide exceeds narrow by \d\.\d+ ± 0\.\d+ \(\d+ errors\)", said)
+    assert "parameters: wide exceeds narrow by 300." in said
+    assert "Nothing differs from its null, or between groups" in said
+
+
+def test_failures_and_warnings_stand_where_they_belong(page):
+    said = Text(page).said
+    assert "1 of 24 jobs failed ; the answers below are without it." in said
+    assert said.index("the fit did not converge") < said.index("Do fresh networks see")
+    assert said.count("8 networks are few") == 2, "once at the top, once in its job"
+    assert "Traceback" in said and "RuntimeError" in said
+
+
+def test_seeds_are_pooled(run, page):
+    values = [
+        result.quantities["norm"].value
+        for result in run.results(architecture="wide", probe="weight-norm")
+    ]
+    mean = sum(values) / 2
+    assert f"{mean:.2f}" in Text(page).said
+
+
+def test_links_lead_somewhere(run, page):
+    found = Text(page)
+    assert len(found.ids) == len(set(found.ids))
+    for link in found.links:
+        if link.startswith("#"):
+            assert link[1:] in found.ids, link
+        else:
+            assert (run.folder / unquote(link)).exists(), link
+    assert any(link.endswith(".csv") and "/tables/" in link for link in found.links)
+    assert any(link.endswith("arrays.npz") for link in found.links)
+
+
+def test_figures_come_in_their_order_with_captions(page):
+    said = Text(page).said
+    first = said.index("Most networks are far to the right of the dashed line")
+    assert first < said.index("A few networks are not aligned.")
+    assert page.count("data:image/svg+xml;base64,") == 18
+    assert "data:image/png" not in page
+
+
+def test_numbers_stand_beside_the_page(run):
+    with open(run.folder / "quantities.csv") as file:
+        rows = list(csv.DictReader(file))
+    table = run.table()
+    assert len(rows) == len(table)
+    assert [float(row["value"]) for row in rows] == [row["value"] for row in table]
+    result = run.results(probe="alignment", architecture="wide", seed=0)[0]
+    place = run.place(result.record["id"]) / "tables" / "correlations.csv"
+    with open(place) as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["correlations"]) for row in rows] == result.arrays["correlations"].tolist()
+
+
+def test_what_was_asked_for_can_be_done_again(run, page):
+    said = Text(page).said
+    assert "penchant run run/experiment.toml --out run-again" in said
+    assert "seeds 0, 1" in said and "torch" in said
+
+
+def test_a_page_is_one_file_and_runs_nothing_but_its_own_script(page):
+    assert "http" not in page.replace("http-equiv", "")
+    assert "default-src 'none'" in page and "unsafe-inline" not in page
+    assert len(page.encode()) < 1_500_000
+
+
+# ---- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    from selenium.webdriver.chrome.service import Service
+
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not binary or not driver:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = selenium.ChromeOptions()
+    options.binary_location = binary
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = selenium.Chrome(options=options, service=Service(driver))
+    yield found
+    found.quit()
+
+
+def show(browser, path, *, width=1280, scheme="light"):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    browser.get(Path(path).as_uri())
+
+
+CONTRAST = """
+const luminance = (parts) => {
+  const [r, g, b] = parts.map((p) => { p /= 255; return p <= .04045 ? p / 12.92 : ((p + .055) / 1.055) ** 2.4; });
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+const behind = (element) => {
+  for (; element; element = element.parentElement) {
+    const found = numbers(getComputedStyle(element).backgroundColor);
+    if (found.length < 4 || found[3] > 0) return found.slice(0, 3);
+  }
+};
+document.querySelectorAll("details").forEach((each) => { each.open = true; });
+const bad = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let looked = 0;
+while (walker.nextNode()) {
+  const element = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || ["SCRIPT", "TITLE"].includes(element.tagName.toUpperCase())) continue;
+  const style = getComputedStyle(element);
+  const ink = luminance(numbers(element.closest("svg") ? style.fill : style.color).slice(0, 3));
+  const paper = luminance(behind(element));
+  const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+  looked += 1;
+  if (ratio < 4.5) bad.push([element.tagName, element.className, ratio, walker.currentNode.textContent]);
+}
+return [looked, bad];
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_can_be_read_in_both_schemes(browser, run, width, scheme):
+    show(browser, run.folder / "report.html", width=width, scheme=scheme)
+    looked, bad = browser.execute_script(CONTRAST)
+    assert looked > 500 and not bad, bad[:5]
+    # With everything unfolded: nothing is wider than the window.
+    wide = browser.execute_script("return document.documentElement.scrollWidth")
+    assert wide <= width
+    broken = browser.execute_script(
+        "return [...document.images].filter((each) => !each.naturalWidth).length"
+    )
+    assert broken == 0
+    assert browser.get_log("browser") == []
+
+
+def test_tables_sort_and_jobs_are_found(browser, run):
+    show(browser, run.folder / "report.html")
+    order = """
+    const table = document.querySelector("#answer-weight-norm table");
+    table.querySelectorAll("thead button")[1].click();
+    return [...table.tBodies[0].rows].map((row) => row.cells[0].firstChild.textContent);
+    """
+    assert browser.execute_script(order) == ["norm", "parameters"]
+    assert browser.execute_script(order) == ["parameters", "norm"]
+    found = browser.execute_script(
+        """
+        const input = document.querySelector("input[type=search]");
+        input.value = "tilt narrow";
+        input.dispatchEvent(new Event("input"));
+        return [...document.querySelectorAll("details.job")].filter((job) => !job.hidden).length;
+        """
+    )
+    assert found == 2
+
+
+def test_a_link_to_a_job_unfolds_it(browser, run):
+    show(browser, run.folder / "report.html")
+    link = browser.find_element("css selector", ".failure a")
+    target = link.get_attribute("href").partition("#")[2]
+    link.click()
+    assert browser.execute_script("return document.getElementById(arguments[0]).open", target)
+
+
+def test_the_keyboard_reaches_everything(browser, run):
+    from selenium.webdriver import ActionChains, Keys
+
+    show(browser, run.folder / "report.html")
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.switch_to.active_element.text == "Skip to the answers"
+    reached = browser.execute_script(
+        "return [...document.querySelectorAll('.scroll')].every((each) => each.tabIndex === 0)"
+    )
+    assert reached
+
+
+def test_it_reads_without_javascript(browser, run):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, run.folder / "report.html")
+        text = browser.find_element("css selector", "main").text
+        job = browser.find_element("css selector", "details.job summary")
+        job.click()
+        opened = browser.find_element("css selector", "details.job figcaption").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "wide exceeds narrow" in text and "Search" not in text
+    assert "Most networks are far to the right" in opened
+
+
+def test_drawings_follow_into_the_dark(browser, run, tmp_path):
+    from PIL import Image
+
+    shades = {}
+    for scheme in ("light", "dark"):
+        show(browser, run.folder / "report.html", scheme=scheme)
+        browser.execute_script("document.querySelector('details.job').open = true")
+        image = browser.find_element("css selector", "details.job img")
+        path = tmp_path / f"{scheme}.png"
+        image.screenshot(str(path))
+        shades[scheme] = Image.open(path).convert("L").getpixel((3, 3))
+    assert shades["light"] > 240 and shades["dark"] < 40
+
+
+# ---- large runs
+
+
+def large_run(folder, jobs):
+    """A run of many jobs as it would be on disk, made of one result."""
+    entries = []
+    for number in range(jobs):
+        labels = {
+            "probe": "output-spread",
+            "architecture": f"net-{number // 4}",
+            "seed": number % 4,
+        }
+        name = f"output-spread-net-{number // 4}-s{number % 4}-{number:08x}"
+        quantities = {
+            key: {"value": number * 0.1, "stderr": 0.3, "over": "networks", "count": 9, "null": 1.0}
+            for key in ("spread", "mean", "trace", "rank")
+        }
+        record = {
+            "schema": 1, "id": name, "status": "done", "labels": labels, "seed": number % 4,
+            "probe": {"name": "output-spread", "options": {"networks": 64}},
+            "quantities": quantities, "arrays": {"means": {"shape": [9], "dtype": "float64"}},
+            "conventions": {"output": "the first"}, "warnings": ["few networks"],
+            "cost": {"seconds": 1.5}, "question": "How differently do fresh networks answer?",
+        }  # fmt: skip
+        place = folder / "jobs" / name
+        (place / "figures").mkdir(parents=True)
+        (place / "figures" / "means.svg").write_text("<svg/>" + " " * 2000)
+        (place / "result.json").write_text(json.dumps(record))
+        entries.append({"id": name, "status": "done", "labels": labels, "path": f"jobs/{name}"})
+    record = {"schema": 1, "title": "Many", "seeds": [0, 1, 2, 3], "jobs": entries}
+    (folder / "run.json").write_text(json.dumps(record))
+    return penchant.read(folder)
+
+
+def check_large(folder, jobs, most, monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("a report reads no arrays")
+
+    monkeypatch.setattr("penchant.results.result.read_arrays", refuse)
+    run = large_run(folder, jobs)
+    size = write_report(run).stat().st_size
+    assert size < most, size
+    page = (folder / "report.html").read_text()
+    assert f"{jobs} jobs" in page and page.count('class="job"') == jobs
+    assert page.count("few networks") == 1
+    return size
+
+
+def test_a_large_run_has_a_small_page(tmp_path, monkeypatch):
+    check_large(tmp_path, 600, 1_200_000, monkeypatch)
+
+
+@pytest.mark.slow
+def test_ten_thousand_jobs_stay_below_twenty_megabytes(tmp_path, monkeypatch):
+    check_large(tmp_path, 10_000, 20_000_000, monkeypatch)
+
+
+def test_figures_beyond_the_budget_are_linked(tmp_path, monkeypatch):
+    monkeypatch.setattr("penchant.results.report.MOST_EMBEDDED", 5000)
+    run = large_run(tmp_path, 8)
+    page = write_report(run).read_text()
+    assert page.count("data:image/svg+xml") == 2
+    assert page.count(">Figure means</a>") == 6
