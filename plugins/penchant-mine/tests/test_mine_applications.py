@@ -13,9 +13,11 @@ from penchant_mine.numerics.generative.bottleneck import (
     ROWS,
     BottleneckRecipe,
     Classifier,
+    NoisyStatistics,
     error_rate,
     information_from_density,
     information_upper_bound,
+    train_row,
 )
 from penchant_mine.numerics.generative.gan import GanRecipe, Players, train_gan
 from penchant_mine.numerics.generative.modes import (
@@ -124,6 +126,63 @@ def test_gan_learns_one_blob_and_only_its_generator_hears_of_information():
         made = players.generator(torch.randn(1000, 2, generator=generator(2), device="cpu"))
     assert float((made.mean(0) - 1).norm()) < 0.7
     assert information > 0.1
+
+
+def trained_gan(device, steps):
+    recipe = GanRecipe(
+        steps=steps,
+        batch=16,
+        learning_rate=2e-3,
+        beta=1.0,
+        noise_inputs=1,
+        code=1,
+        prior="uniform",
+        ema=0.05,
+    )
+    makers = (
+        lambda: adversaries.perceptron([2, 8, 2]),
+        lambda: adversaries.perceptron([2, 8, 1]),
+        lambda: adversaries.Joined([3, 8, 1]),
+    )
+    made = [constructed(make, number).to(device) for number, make in enumerate(makers)]
+    data = torch.randn(50, 2, generator=generator(), device="cpu").to(device)
+    return train_gan(Players(*made), data, recipe, generator(1))
+
+
+def test_a_step_of_a_gan_waits_for_nothing():
+    """The budget of the loop: neither a number is read nor noise is sent in any step."""
+    waits = []
+    for steps in (10, 20):
+        with testing.emulated_device() as counts:
+            found = trained_gan("emulated", steps)
+        waits.append(counts.by_kind())
+        assert found == pytest.approx(trained_gan("cpu", steps), rel=1e-4)
+    assert waits[0] == waits[1]
+
+
+@pytest.mark.parametrize("name", ["dropout", "variational-noise", "mine-propagated"])
+def test_a_step_of_a_bottleneck_waits_for_nothing(name):
+    recipe = BottleneckRecipe(2, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+
+    def trained(device, samples):
+        row = ROWS[name]
+        make = lambda: Classifier(row, 4, [6], 3, 2, propagated=2)  # noqa: E731
+        network = constructed(make, 0).to(device)
+        informant = None
+        if row.regulariser == "mine":
+            informant = constructed(lambda: NoisyStatistics(7, 5), 1).to(device)
+        x = torch.randn(samples, 4, generator=generator(), device="cpu").to(device)
+        labels = (torch.arange(samples, device="cpu") % 2).to(device)
+        train_row(network, informant, x, labels, recipe, generator(2))
+        return torch.cat([each.detach().cpu().flatten() for each in network.parameters()])
+
+    waits = []
+    for samples in (30, 60):
+        with testing.emulated_device() as counts:
+            found = trained("emulated", samples)
+        waits.append(counts.by_kind())
+        assert torch.allclose(found, trained("cpu", samples), atol=1e-5)
+    assert waits[0] == waits[1]
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -236,3 +236,33 @@ def test_buffers_of_a_statistics_network_stay_and_shuffled_partners_have_no_info
     )
     assert float(found.held_out[0]) > 0.3 and abs(float(found.held_out[1])) < 0.1
     assert all(torch.equal(before[name], stack.state[name]) for name in before)
+
+
+def test_a_step_of_stacked_networks_waits_for_nothing():
+    """Between checks, nothing is read; a check reads whether any network has gained."""
+    waits = []
+    for steps in (10, 20):
+        with testing.emulated_device() as counts:
+            x, z = (each.float()[:, None].to("emulated") for each in pairs(60))
+            stack = StatisticsStack(ensembles.draw(WithBuffers(), range(2)).to("emulated", x.dtype))
+            order = torch.arange(60, device="cpu")
+            partners = torch.stack([order, order]).to("emulated")
+            recipe = Recipe(steps, 8, 1e-2, 1, 5, steps, 0.9, 0.2, 0.1, 8)
+            rows = split(60, 2, recipe, order.to("emulated"))
+            pairing = Pairing(x, z, partners)
+            train(stack, DonskerVaradhan(0.1), recipe, pairing, rows, generator(4))
+        waits.append(counts.by_kind())
+    # Ten steps more: two orders of samples are sent, one a pass, and two checks read an answer.
+    waits[1]["to device"] -= 2
+    waits[1]["item"] -= 2
+    assert waits[0] == waits[1]
+
+
+def test_what_is_scored_at_once_follows_from_the_budget():
+    from penchant_mine.numerics.information import statistics_stack
+    from penchant_numerics import memory
+
+    assert memory.fitting(statistics_stack.A_ROW_TOGETHER, "cpu") == 256
+    assert memory.fitting(statistics_stack.A_ROW_SCORED, "cpu") == 2048
+    with memory.budget(2**28):
+        assert memory.fitting(statistics_stack.A_ROW_SCORED, "cpu") == 512

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import noise
 from torch import Generator, Tensor, nn
 
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped
@@ -63,8 +64,8 @@ class Model:
         noise_inputs: int,
     ) -> Tensor:
         """A draw of z for each x."""
-        noise = normal(len(x), noise_inputs, generator, x.device)
-        return self.encoder(x, noise)
+        drawn = normal(len(x), noise_inputs, generator, x.device)
+        return self.encoder(x, drawn)
 
     def networks(self) -> list[nn.Module]:
         """Those that are there."""
@@ -78,12 +79,7 @@ def normal(
     device: torch.device,
 ) -> Tensor:
     """Standard normal rows."""
-    return torch.randn(
-        count,
-        size,
-        generator=generator,
-        device="cpu",
-    ).to(device)
+    return noise.normal((count, size), generator, device)
 
 
 @dataclass(frozen=True)
@@ -137,6 +133,8 @@ def train_model(
         recipe: How they are trained.
         generator: For batches, noise and prior.
     """
+    # A step must not wait for numbers of the host.
+    generator = noise.own_generator(generator, data.device)
     parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
     both = torch.optim.Adam(
         parameters,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import noise
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
@@ -61,12 +62,8 @@ class BottleneckRecipe:
 
 
 def noise_like(values: Tensor, generator: Generator) -> Tensor:
-    """Standard normal numbers in the shape of these, from a CPU generator."""
-    return torch.randn(
-        values.shape,
-        generator=generator,
-        device="cpu",
-    ).to(values)
+    """Standard normal numbers in the shape of these, where they are."""
+    return noise.normal(values.shape, generator, values.device).to(values.dtype)
 
 
 class Classifier(nn.Module):
@@ -114,11 +111,7 @@ class Classifier(nn.Module):
                 break
             x = functional.relu(x)
             if drops:
-                chance = torch.rand(
-                    x.shape,
-                    generator=generator,
-                    device="cpu",
-                ).to(x)
+                chance = noise.uniform(x.shape, generator, x.device).to(x.dtype)
                 x = x * (chance >= recipe.dropout) / (1 - recipe.dropout)
         if self.row.encoder != "gaussian":
             return x, x, torch.zeros_like(x)
@@ -135,13 +128,8 @@ class Classifier(nn.Module):
         if self.row.input_noise:
             x = x + recipe.noise_std * noise_like(x, generator)
         if self.propagated:
-            noise = torch.randn(
-                len(x),
-                self.propagated,
-                generator=generator,
-                device="cpu",
-            )
-            x = torch.cat([x, noise.to(x)], 1)
+            further = noise.normal((len(x), self.propagated), generator, x.device)
+            x = torch.cat([x, further.to(x.dtype)], 1)
         return x
 
 
@@ -198,6 +186,8 @@ def train_row(
         recipe: How they are trained.
         generator: For batches and all noise.
     """
+    # A step must not wait for numbers of the host.
+    generator = noise.own_generator(generator, x.device)
     optimizer = adam(classifier, recipe.learning_rate)
     informant = None
     if statistics is not None:
@@ -206,7 +196,7 @@ def train_row(
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate * recipe.decay ** (epoch // 2)
         # Every epoch has an order of its own.
-        order = torch.randperm(len(x), generator=generator, device="cpu").to(x.device)
+        order = noise.permutation(len(x), generator, x.device)
         for rows in order.split(recipe.batch):
             inputs = x[rows]
             z, mean, sigma = classifier.encode(inputs, recipe, generator, training=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import noise
 from penchant_numerics.trainer import outputs
 from torch import Generator, Tensor, nn
 from torch.nn import functional
@@ -53,24 +54,8 @@ def draw_prior(
 ) -> Tensor:
     """Standard normal, or uniform on [-1, 1]."""
     if prior == "normal":
-        drawn = torch.randn(
-            count,
-            size,
-            generator=generator,
-            device="cpu",
-        )
-    else:
-        drawn = (
-            2
-            * torch.rand(
-                count,
-                size,
-                generator=generator,
-                device="cpu",
-            )
-            - 1
-        )
-    return drawn.to(device)
+        return noise.normal((count, size), generator, device)
+    return 2 * noise.uniform((count, size), generator, device) - 1
 
 
 def draw_rows(
@@ -79,13 +64,8 @@ def draw_rows(
     generator: Generator,
 ) -> Tensor:
     """Rows of the data, drawn with replacement."""
-    rows = torch.randint(
-        len(data),
-        (count,),
-        generator=generator,
-        device="cpu",
-    )
-    return data[rows.to(data.device)]
+    rows = noise.integers(len(data), (count,), generator, data.device)
+    return data[rows]
 
 
 def real_loss(logits: Tensor) -> Tensor:
@@ -146,6 +126,8 @@ def train_gan(
         The mean information over the last tenth of the steps, in nats on training batches; 0
         without a statistics network.
     """
+    # A step must not wait for numbers of the host.
+    generator = noise.own_generator(generator, data.device)
     of_generator = adam(players.generator, recipe.learning_rate)
     of_discriminator = adam(players.discriminator, recipe.learning_rate)
     informant = None

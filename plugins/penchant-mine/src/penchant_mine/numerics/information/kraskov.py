@@ -13,11 +13,12 @@ import math
 
 import numpy as np
 import torch
+from penchant_numerics import memory
 from scipy.spatial import cKDTree
 from torch import Tensor
 
 TREES_UP_TO = 6  # dimensions of a pair: below it trees are faster than blocks (`make bench`)
-BLOCK_VALUES = 2**22  # distances held at once
+BLOCK_SHARE = 1 / 32  # of the budget, for one block of distances: 2**22 of them on a CPU
 
 
 def kraskov(
@@ -51,7 +52,7 @@ def counts_by_blocks(
     neighbours: int,
 ) -> tuple[Tensor, Tensor]:
     """Samples strictly nearer than the k-th neighbour, in x and in z, from blocks of distances."""
-    rows = max(1, BLOCK_VALUES // len(x))
+    rows = memory.fitting(8 * len(x), x.device, share=BLOCK_SHARE)
     in_x, in_z = [], []
     for start in range(0, len(x), rows):
         near_x, near_z = _block(x, z, start, rows, neighbours)

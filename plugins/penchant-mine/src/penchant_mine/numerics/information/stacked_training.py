@@ -214,8 +214,9 @@ class _Weights:
     def keep(self, better: Tensor) -> None:
         """The averages of these networks (networks,) are the best so far."""
         for name, kept in self.best.items():
-            # Networks keep their best states one by one.
-            kept[better] = self.averaged[name][better]
+            # Networks keep their best states one by one; a mask as index would have to be counted.
+            chosen = better.reshape(-1, *(1 for _ in kept.shape[1:]))
+            self.best[name] = torch.where(chosen, self.averaged[name], kept)
 
 
 class _Loop:
@@ -281,7 +282,7 @@ class _Loop:
         smooth = torch.stack(self._recent).mean(0)
         better = smooth > self.best_value  # never true for what is not a number
         self.best_value = torch.where(better, smooth, self.best_value)
-        self.best_step[better] = step
+        self.best_step = torch.where(better, step, self.best_step)
         self.weights.keep(better)
         self.since_best = 0 if bool(better.any()) else self.since_best + 1
         return value

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.ensembles import Ensemble, State
 from torch import Tensor, nn
 
-ROWS_TOGETHER = 256  # rows a network that are multiplied at once (`make bench`)
-ROWS_SCORED = 2048  # rows of all networks scored at once: their activations then fit into a cache
+# Bytes of the budget for a row: a CPU's caches then hold the activations (`make bench`).
+A_ROW_TOGETHER = 2**22  # 256 rows a network are multiplied at once on a CPU
+A_ROW_SCORED = 2**19  # 2048 rows of all networks are scored at once on a CPU
 ELEMENTWISE = (
     nn.ReLU,
     nn.ELU,
@@ -92,7 +94,8 @@ class StatisticsStack:
         # The part of the first layer that all shifts share.
         from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
         moved = (0, *shifts)
-        together = max(1, ROWS_TOGETHER // samples)
+        rows_together = memory.fitting(A_ROW_TOGETHER, x.device)
+        together = max(1, rows_together // samples)
         scored = []
         for start in range(0, len(moved), together):
             chosen = moved[start : start + together]
@@ -156,7 +159,7 @@ def held_out_scores(
     Returns:
         Joint (networks, samples) and marginal scores (networks, shifts, samples).
     """
-    rows = max(1, ROWS_SCORED // len(x))
+    rows = max(1, memory.fitting(A_ROW_SCORED, x.device) // len(x))
     scored = []
     for shift in (0, *shifts):
         # Whole rows are moved first: pieces would pair only with their own.

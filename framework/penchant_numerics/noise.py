@@ -1,0 +1,95 @@
+"""Random numbers where they are used.
+
+On a CPU they come from the generator that is handed around. A training on a GPU that drew its
+noise on the host would wait for it in every step, so it has a generator of its own there
+(`own_generator`), seeded from the other: other numbers of the same law, the same on every GPU of a
+kind. A device without generators, such as an emulated one, draws what the host would draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Generator, Tensor
+
+
+def own_generator(generator: Generator, device: torch.device) -> Generator:
+    """The generator of a training on a device: one of the device, seeded from the given one.
+
+    Args:
+        generator: A generator on the CPU.
+        device: Where the training runs.
+
+    Returns:
+        The given one itself, on a CPU and where the device has none.
+    """
+    if device.type != "cuda":
+        return generator
+    seed = torch.randint(2**63 - 1, (), generator=generator, device="cpu")
+    return Generator(device=device).manual_seed(int(seed))
+
+
+def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
+    """Standard normal numbers in single precision, on a device.
+
+    Args:
+        shape: How many.
+        generator: A generator of the device or of the CPU.
+        device: Where they are used.
+
+    >>> generator = torch.Generator("cpu").manual_seed(0)
+    >>> normal((2, 3), generator, torch.device("cpu")).shape
+    torch.Size([2, 3])
+    """
+    return _drawn(lambda **where: torch.randn(*shape, **where), generator, device)
+
+
+def uniform(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
+    """Uniform numbers between 0 and 1 in single precision, on a device.
+
+    Args:
+        shape: How many.
+        generator: A generator of the device or of the CPU.
+        device: Where they are used.
+    """
+    return _drawn(lambda **where: torch.rand(*shape, **where), generator, device)
+
+
+def integers(
+    limit: int, shape: Sequence[int], generator: Generator, device: torch.device
+) -> Tensor:
+    """Whole numbers from 0 to below a limit, on a device.
+
+    Args:
+        limit: The first number that is too large.
+        shape: How many.
+        generator: A generator of the device or of the CPU.
+        device: Where they are used.
+    """
+    return _drawn(lambda **where: torch.randint(limit, shape, **where), generator, device)
+
+
+def permutation(count: int, generator: Generator, device: torch.device) -> Tensor:
+    """The numbers from 0 to below `count` in a random order, on a device.
+
+    Args:
+        count: How many.
+        generator: A generator of the device or of the CPU.
+        device: Where they are used.
+    """
+    return _drawn(lambda **where: torch.randperm(count, **where), generator, device)
+
+
+def _drawn(make: Callable[..., Tensor], generator: Generator, device: torch.device) -> Tensor:
+    """What `make` draws, on a device."""
+    if generator.device.type == device.type:
+        return make(generator=generator, device=device)
+    if device.type == "cuda":
+        return make(generator=generator, device=generator.device).to(device)
+    # no generator of its own: its factories draw from the global one of the host
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.set_state(generator.get_state())
+        found = make(device=device)
+        generator.set_state(torch.default_generator.get_state())
+    return found
