@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check bench test-plugin template format clean
+.PHONY: demo test test-slow check bench test-plugin template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,6 +36,17 @@ test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-p
 
 template:  ## what `penchant new plugin` writes, from plugins/penchant-example
 	$(BIN)/python -c "from pathlib import Path; from penchant.plugins.template import packed; Path('framework/penchant/plugins/template.txt').write_text(packed(Path('plugins/penchant-example')))"
+
+$(VENV)/.docs: $(VENV)/.installed docs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r docs/requirements.txt
+	touch $@
+
+docs: $(VENV)/.docs  ## the site, warnings are errors: build/site/index.html opens from disk
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/make/search_check.py
+
+pages: $(VENV)/.installed  ## generated pages again: catalogue, gallery, atlas, tables of README
+	$(BIN)/python docs/make/catalogue.py
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,227 @@
+"""Write a page a component, from its declaration, and the reference of the numerics."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.component import Probe
+from penchant.components.options import describe_type, hints
+from penchant.components.roles import role_of
+from penchant.plugins.discovery import Offer, load
+
+DOCS = Path(__file__).resolve().parent.parent
+EXAMPLES = DOCS.parent / "examples"
+KINDS = {
+    "probe": "Probes",
+    "estimator": "Estimators",
+    "architecture": "Architectures",
+    "dataset": "Datasets",
+    "executor": "Executors",
+}
+GENERATED = "<!-- Written by docs/make/catalogue.py from the declaration: do not edit. -->"
+
+
+def pages() -> dict[str, str]:
+    """Path below docs/ to text, of the index and of every component of the repository."""
+    offers = [offer for offer in load().offers() if _is_ours(offer)]
+    limits = tomllib.loads((DOCS / "make/limits.toml").read_text())
+    written = {"catalogue/index.md": _index(offers)}
+    for offer in offers:
+        cls = offer.component
+        limit = limits.get(cls.kind, {}).get(cls.name)
+        if limit is None:
+            raise SystemExit(f"docs/make/limits.toml says nothing of the {cls.kind} {cls.name!r}")
+        written[f"catalogue/{_file(cls)}"] = _page(offer, limit)
+    written["reference/numerics.md"] = _numerics()
+    return written
+
+
+def _numerics() -> str:
+    """The reference of the shared library: every module, by its docstrings."""
+    lines = ["---", "search:", "  boost: 0.2", "---", "", GENERATED, "# penchant_numerics", ""]
+    lines += [
+        "The torch library that plugins share; it does not know the kernel. One method a file,"
+    ]
+    lines += ["named after the method.", ""]
+    folder = DOCS.parent / "framework/penchant_numerics"
+    for path in sorted(folder.glob("*.py")):
+        if path.stem != "__init__":
+            lines += [f"::: penchant_numerics.{path.stem}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _is_ours(offer: Offer) -> bool:
+    # What else is installed on a machine is not documented here.
+    folder = DOCS.parent / "plugins" / offer.distribution
+    return offer.distribution == "penchant" or folder.is_dir()
+
+
+def _file(cls: type) -> str:
+    return f"{cls.kind}-{cls.name}.md"
+
+
+def _summary(cls: type) -> str:
+    return (inspect.getdoc(cls) or "").splitlines()[0]
+
+
+def _index(offers: list[Offer]) -> str:
+    lines = [GENERATED, "# Catalogue", ""]
+    lines += [
+        "Everything that is installed from this repository, one page each: question, options,",
+        "what comes out, an example, and when not to trust it.",
+    ]
+    for kind, title in KINDS.items():
+        lines += ["", f"## {title}", "", "| name | what it is | plugin |", "|---|---|---|"]
+        for offer in offers:
+            cls = offer.component
+            if cls.kind == kind:
+                link = f"[`{cls.name}`]({_file(cls)})"
+                lines.append(f"| {link} | {_cell(_summary(cls))} | {offer.distribution} |")
+    return "\n".join(lines) + "\n"
+
+
+def _page(offer: Offer, limit: str) -> str:
+    cls = offer.component
+    lines = [GENERATED, f"# {cls.name}", "", f"*{cls.kind} of `{offer.distribution}`*", ""]
+    question = getattr(cls, "question", "")
+    if question:
+        lines += [f"**{question}**", ""]
+    lines += _text(inspect.getdoc(cls) or "")
+    lines += _picture(cls)
+    lines += ["", '!!! warning "When not to trust it"', "", f"    {limit}", ""]
+    role = role_of(cls) if cls.kind == "estimator" else None
+    if role is not None:
+        lines += [f"Role: `{role.name}`.", ""]
+    lines += _options(cls)
+    if issubclass(cls, Probe):
+        lines += _probe(cls)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _text(docstring: str) -> list[str]:
+    """The docstring; the reference stands apart."""
+    lines = []
+    for line in docstring.splitlines():
+        if line.startswith("Reference:"):
+            lines.append("")
+        # Angle brackets and stars of formulas are no markup.
+        lines.append(_escaped(line))
+    return lines
+
+
+def _escaped(line: str) -> str:
+    """Stars, underscores and angle brackets as themselves, but for code between backticks."""
+    parts = line.split("`")
+    for place in range(0, len(parts), 2):
+        for mark in ("*", "_", "<", "["):
+            parts[place] = parts[place].replace(mark, "\\" + mark)
+    return "`".join(parts)
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|")
+
+
+def _picture(cls: type) -> list[str]:
+    """The first picture of the gallery that this component made."""
+    path = DOCS / "gallery/results.json"
+    if cls.kind != "probe" or not path.is_file():
+        return []
+    for run in json.loads(path.read_text()).values():
+        for job in run["jobs"]:
+            if job["probe"] == cls.name and job["pictures"]:
+                picture = job["pictures"][0]
+                return [
+                    "",
+                    f"![{cls.name}](../gallery/pictures/{picture['file']})",
+                    "",
+                    f"*{_escaped(picture['caption'])}* (`{run['command']}`)",
+                ]
+    return []
+
+
+def _options(cls: type) -> list[str]:
+    fields = attrs.fields(cls)
+    if not fields:
+        return ["It has no options.", ""]
+    lines = [
+        "## Options",
+        "",
+        "| option | meaning | type and bounds | default |",
+        "|---|---|---|---|",
+    ]
+    for field in fields:
+        kind = describe_type(hints(cls)[field.name])
+        if field.metadata["array"]:
+            kind = "an array, a file.npy or run:FOLDER#array"
+        facts = "; ".join([kind, *field.metadata["limits"].describe()])
+        default = "must be given" if field.default is attrs.NOTHING else _value(field.default)
+        meaning = _cell(field.metadata["help"])
+        lines.append(f"| `{field.name}` | {meaning} | {_cell(facts)} | {default} |")
+    return [*lines, ""]
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = json.dumps(value)
+    return f"`{text}`" if len(text) <= 60 else f"`{text[:56]} ...`"
+
+
+def _probe(cls: type[Probe]) -> list[str]:
+    """What only probes have."""
+    needs = [f"`{each}`" for each in cls.needs]
+    needs += [f"`{each}` (only when selected)" for each in cls.accepts]
+    lines = ["## Needs", "", ", ".join(needs) or "nothing", ""]
+    for role, default in cls.roles.items():
+        names = [default] if isinstance(default, str) else list(default)
+        links = [_estimator_link(name) for name in names]
+        lines += [f"Estimators of the role `{role}`: {', '.join(links)} by default.", ""]
+    lines += _meanings("Quantities", cls.quantities)
+    lines += _meanings("Arrays", cls.arrays)
+    lines += ["## Presets", "", "| preset | experiment |", "|---|---|"]
+    for preset in cls.presets:
+        lines.append(f"| `{preset}` | {_experiments(cls.name, preset)} |")
+    return lines
+
+
+def _estimator_link(name: Any) -> str:
+    label = name if isinstance(name, str) else name["name"]
+    return f"[`{label}`](estimator-{label}.md)"
+
+
+def _meanings(title: str, declared: Any) -> list[str]:
+    lines = [f"## {title}", "", "| name | meaning |", "|---|---|"]
+    for name, meaning in declared.items():
+        lines.append(f"| `{name}` | {_cell(meaning)} |")
+    return [*lines, ""]
+
+
+def _experiments(probe: str, preset: str) -> str:
+    """Files of examples/ that use this preset."""
+    found = []
+    for path in sorted(EXAMPLES.rglob("*.toml")):
+        for used in tomllib.loads(path.read_text())["probes"]:
+            if used["name"] == probe and used.get("preset", "quick") == preset:
+                found.append(f"`{path.relative_to(EXAMPLES.parent)}`")
+    return ", ".join(dict.fromkeys(found)) or "—"
+
+
+def main() -> None:
+    """Write every page."""
+    written = pages()
+    for old in (DOCS / "catalogue").glob("*.md"):
+        old.unlink()
+    for name, text in written.items():
+        (DOCS / name).write_text(text)
+    sys.stdout.write(f"{len(written)} pages of the catalogue\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Run the gallery's commands, each into a folder of its own; those that are there are left alone.
+
+`python docs/make/measure.py docs/gallery/runs.toml runs/gallery`: a run that takes more than
+two minutes of CPU time is stopped, and its entries say that they need a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+LIMIT = 120  # seconds of CPU time
+
+
+def main(file: Path, folder: Path) -> None:
+    """Run what is missing, in the order of the file."""
+    commands = tomllib.loads(file.read_text())
+    for name, run in commands.items():
+        record = folder / f"{name}.json"
+        # What was measured by another command is measured again.
+        if record.is_file() and json.loads(record.read_text())["command"] == run["command"]:
+            continue
+        told = measure(run["command"], folder / name)
+        record.write_text(json.dumps(told, indent=1) + "\n")
+        status = "done" if told["exit"] == 0 else f"failed: {told['message']}"
+        print(f"{name}: {status}, {told['seconds']:.0f} s of CPU time", flush=True)
+
+
+def measure(command: str, out: Path) -> dict[str, str | float]:
+    """One command with its time of one core, its exit and the last line it said."""
+    words = shlex.split(command)
+    options = ["--out", str(out), "--executor", "serial", "--fresh"]
+    before = _used()
+    done = subprocess.run(
+        [sys.executable, "-m", *words, *options],
+        capture_output=True,
+        text=True,
+        preexec_fn=_limit,
+        check=False,
+    )
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return {
+        "command": command,
+        "exit": done.returncode,
+        "seconds": round(_used() - before, 1),
+        "message": said[-1] if said else "",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
+
+
+def _used() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
