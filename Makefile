@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check bench test-plugin template docs pages gallery atlas format clean
+.PHONY: demo test test-slow check bench soak test-plugin template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +30,9 @@ check: $(VENV)/.installed  ## lint, format, types, architecture
 
 bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machine
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+soak: $(VENV)/.installed  ## ten minutes of kills, on Ray and in processes; at the end every number is the serial run's
+	$(BIN)/python tests/soak.py --kills 60 --seconds 600
 
 test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
 	@bash tests/alone.sh $(P) $(PYTHON)

@@ -1,6 +1,7 @@
 """Nothing is lost: figures, damaged files, lost records, locks, good results, memory."""
 
 import json
+import os
 import shutil
 import time
 import tracemalloc
@@ -298,13 +299,13 @@ def test_marking_jobs_is_linear(tmp_path):
 
 
 def test_weights_are_hashed_once_a_run(tmp_path, monkeypatch):
-    from penchant.experiments import jobs
+    from penchant.experiments import checksums
     from penchant.experiments.experiment import build
     from penchant.plugins import discovery
 
     hashed = []
-    monkeypatch.setattr(jobs, "checksum", lambda path: hashed.append(path) or "0" * 64)
-    jobs._known_file_hash.cache_clear()
+    monkeypatch.setattr(checksums, "checksum", lambda path: hashed.append(path) or "0" * 64)
+    checksums._known.cache_clear()
     torch.save(make().state_dict(), tmp_path / "net.pt")
     architecture = {"name": "perceptron", "weights": str(tmp_path / "net.pt")}
     raw = {
@@ -315,7 +316,41 @@ def test_weights_are_hashed_once_a_run(tmp_path, monkeypatch):
     }
     assert len(build(raw, discovery.load(), "test").jobs("cpu")) == 20
     assert len(hashed) == 1
-    jobs._known_file_hash.cache_clear()
+    checksums._known.cache_clear()
+
+
+def test_checksums_of_large_files_are_kept_between_sessions(tmp_path, monkeypatch):
+    from penchant.experiments import checksums
+
+    hashed = []
+    real = checksums.checksum
+    monkeypatch.setattr(checksums, "checksum", lambda path: hashed.append(path) or real(path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "data.bin"
+
+    def hash_in_a_new_session(seconds_ago, byte):
+        path.write_bytes(bytes([byte]) * 1_000_001)
+        stamp = time.time() - seconds_ago
+        os.utime(path, (stamp, stamp))
+        checksums._known.cache_clear()
+        first = checksums.file_hash(path)
+        checksums._known.cache_clear()
+        assert checksums.file_hash(path) == first
+        return first
+
+    # Read once, and again only when its time says that it has changed.
+    before = hash_in_a_new_session(1000, 1)
+    assert len(hashed) == 1
+    assert hash_in_a_new_session(500, 2) != before
+    assert len(hashed) == 2
+    # A file of just now may change within the tick of its clock: it is read every time.
+    hash_in_a_new_session(0, 3)
+    assert len(hashed) == 4
+    # A damaged cache is no cache.
+    checksums.cache_file().write_text("{")
+    checksums._known.cache_clear()
+    assert checksums.file_hash(path) == real(path)[:32]
+    assert checksums.file_hash(tmp_path / "nothing") == "none"
 
 
 def test_arrays_are_written_without_a_second_copy(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +23,8 @@ from penchant.plugins.discovery import Plugins, kernel_version
 from penchant.seeds import derive
 
 SAMPLES = 3  # that derivatives are tried on
+STEP = 1e-6  # of differences, in double precision
+TOLERANCE = 1e-4
 SECOND = "second derivatives"
 # Layers by the name of their class, and what becomes of them where second derivatives are taken.
 FATES = {
@@ -294,65 +298,105 @@ def _layers(network: Any) -> Iterator[Finding]:
 
 
 def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) -> str:
-    """What goes wrong with a derivative; empty where it works and is finite."""
+    """What goes wrong with a derivative; empty where it works and its number is right."""
     import torch
 
     generator = torch.Generator(device="cpu").manual_seed(0)
-    inputs = torch.randn(SAMPLES, *shape, generator=generator, device="cpu")
+    double = torch.float64
+    inputs = torch.randn(SAMPLES, *shape, generator=generator, device="cpu", dtype=double)
+    # In double precision, and on a copy: what is tried leaves nothing behind.
+    patient = copy.deepcopy(network).double()
     try:
-        found = attempt(network, inputs)
+        found, expected = (float(number) for number in attempt(patient, inputs))
     except Exception as error:  # torch says in many ways that it cannot
         text = str(error).strip().partition("\n")[0]
         return f"{type(error).__name__}: {text}"
-    return "" if torch.isfinite(found).all() else "gives numbers that are not finite"
+    # torch gives some second derivatives without a word, and wrong.
+    if math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        return ""
+    return f"wrong: {found:.6g} by differentiation, {expected:.6g} by differences"
 
 
-def _first(network: Any, inputs: Any) -> Any:
-    """Gradients with respect to the inputs."""
+def _loss(network: Any, inputs: Any) -> Any:
+    return network(inputs).square().sum()
+
+
+def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
+    """The derivative along a direction of the inputs."""
     import torch
 
-    inputs = inputs.requires_grad_()
-    (gradient,) = torch.autograd.grad(network(inputs).sum(), inputs)
-    return gradient
+    direction = torch.ones_like(inputs)
+    leaf = inputs.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(_loss(network, leaf), leaf)
+    found = (gradient * direction).sum()
+    return found, _difference(network, inputs, direction)
 
 
-def _double_backward(network: Any, inputs: Any) -> Any:
-    """A Hessian-vector product with respect to the parameters."""
+def _difference(network: Any, inputs: Any, direction: Any) -> float:
+    """The same by differences."""
+    import torch
+
+    with torch.no_grad():
+        above = _loss(network, inputs + STEP * direction)
+        below = _loss(network, inputs - STEP * direction)
+    return float(above - below) / (2 * STEP)
+
+
+def _forward_mode(network: Any, inputs: Any) -> tuple[Any, Any]:
+    """The same in forward mode."""
+    import torch
+
+    direction = torch.ones_like(inputs)
+    outputs, tangent = torch.func.jvp(network, (inputs,), (direction,))
+    found = 2 * (outputs * tangent).sum().detach()
+    return found, _difference(network, inputs, direction)
+
+
+def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
+    """The curvature along a direction of the parameters."""
     import torch
 
     parameters = [each for each in network.parameters() if each.requires_grad]
-    loss = network(inputs).square().sum()
-    gradients = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
-    products = [(gradient * gradient).sum() for gradient in gradients if gradient is not None]
-    seconds = torch.autograd.grad(sum(products), parameters, allow_unused=True)
-    sums = [second.sum() for second in seconds if second is not None]
-    return torch.stack(sums)
+
+    def slope(create_graph: bool) -> Any:
+        gradients = torch.autograd.grad(
+            _loss(network, inputs), parameters, create_graph=create_graph, allow_unused=True
+        )
+        return sum(gradient.sum() for gradient in gradients if gradient is not None)
+
+    seconds = torch.autograd.grad(slope(True), parameters, allow_unused=True)
+    found = sum(second.sum() for second in seconds if second is not None)
+    # The slope a little further along, and a little before.
+    slopes = []
+    for step in (STEP, -2 * STEP):
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter += step
+        slopes.append(float(slope(False)))
+    return found, (slopes[0] - slopes[1]) / (2 * STEP)
 
 
-def _forward_mode(network: Any, inputs: Any) -> Any:
-    """A derivative along a direction of the inputs."""
-    import torch
-
-    _, tangent = torch.func.jvp(network, (inputs,), (torch.ones_like(inputs),))
-    return tangent
-
-
-def _vmapped(network: Any, inputs: Any) -> Any:
-    """Gradients of every sample at once."""
+def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
+    """Gradients of every sample at once, beside one by one."""
     import torch
 
     parameters = {name: each.detach() for name, each in network.named_parameters()}
 
-    def output(values: Any, sample: Any) -> Any:
-        found = torch.func.functional_call(network, values, (sample[None],))
-        return found.square().sum()
+    def slope(values: Any, sample: Any) -> Any:
+        return torch.func.functional_call(network, values, (sample[None],)).square().sum()
 
-    gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))(parameters, inputs)
-    return torch.stack([each.sum() for each in gradients.values()])
+    gradient = torch.func.grad(slope)
+    together = torch.func.vmap(gradient, in_dims=(None, 0))(parameters, inputs)
+    one_by_one = [gradient(parameters, sample) for sample in inputs]
+    found = sum(float(each.sum()) for each in together.values())
+    expected = 0.0
+    for gradients in one_by_one:
+        expected += sum(float(each.sum()) for each in gradients.values())
+    return found, expected
 
 
 ATTEMPTS = {
-    "gradients": _first,
+    "gradients": _gradients,
     SECOND: _double_backward,
     "forward mode": _forward_mode,
     "samples side by side (vmap)": _vmapped,

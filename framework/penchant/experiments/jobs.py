@@ -17,6 +17,7 @@ from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
 from penchant.errors import Error
 from penchant.experiments.arrays import read_array
+from penchant.experiments.checksums import file_hash
 from penchant.experiments.identity import (
     UnidentifiableError,
     content_hash,
@@ -27,7 +28,6 @@ from penchant.experiments.identity import (
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
 from penchant.plugins.discovery import Offer
-from penchant.results.files import checksum
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -73,11 +73,11 @@ class Choice:
                 found[place] = content_hash(array)[:32]
         # Files, which change without anybody changing a name.
         if self.weights:
-            found[f"{self.label}.weights"] = _file_hash(Path(self.weights))
+            found[f"{self.label}.weights"] = file_hash(Path(self.weights))
         if isinstance(component, Dataset):
             for text in component.files():
                 path = Path(text)
-                found[f"file {path.name}"] = _file_hash(path)
+                found[f"file {path.name}"] = file_hash(path)
         # Code of a class written in a script; what a plugin names by text has its version.
         target = type(component).target
         if not isinstance(target, str):
@@ -115,21 +115,6 @@ def _object_hash(value: Any, name: str) -> str:
     except UnidentifiableError as error:
         # Never the same twice: a result that may be of another object is not taken for this one's.
         return f"unknown {error} {secrets.token_hex(8)}"
-
-
-def _file_hash(path: Path) -> str:
-    """A hash of a file's content, or "none" where there is no such file."""
-    if not path.is_file():
-        return "none"
-    # A file that has the size and time it had is not read again: datasets are large.
-    facts = path.stat()
-    return _known_file_hash(str(path), facts.st_size, facts.st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=4096)
-def _known_file_hash(path: str, size: int, changed: int) -> str:
-    digest = checksum(Path(path))
-    return digest[:32]
 
 
 @attrs.frozen(eq=False)

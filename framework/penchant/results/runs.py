@@ -65,7 +65,13 @@ class Run:
         return True
 
     def mark(self, job: str, status: str, error: str = "") -> None:
-        """Note a job's status, and why it failed; `run.json` is written every few seconds."""
+        """Note a job's status; `run.json` is written at most every few seconds.
+
+        Args:
+            job: Its id.
+            status: pending, running, done or failed.
+            error: Why it failed.
+        """
         entry = self._entries[job]
         entry["status"] = status
         entry.pop("error", None)

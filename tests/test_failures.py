@@ -1,0 +1,207 @@
+"""Failures, caused for real: what is told, the exit code, and that finished work stays."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import penchant
+import pytest
+from click.testing import CliRunner
+from penchant import cli
+
+UNLUCKY = """
+import math, os, resource, signal, time
+import attrs
+import numpy as np
+import penchant
+
+@attrs.frozen
+class Unlucky(penchant.Probe):
+    \"\"\"Fails as it is told.\"\"\"
+    name = "unlucky"
+    target = "penchant_unlucky:run"
+    quantities = {"found": "a number"}
+    arrays = {"values": "many numbers"}
+    presets = {"quick": {}}
+    fate: str = penchant.option("none", "what happens")
+    size: int = penchant.option(10, "numbers of the array")
+
+def run(options, context):
+    happens = FATES.get(options.fate)
+    if happens is not None:
+        happens()
+    value = math.nan if options.fate == "nan" else 7.0 + context.seed
+    values = np.arange(options.size, dtype=float) + context.seed
+    return penchant.Result({"found": penchant.Quantity(value, exact=True)}, {"values": values})
+
+def raises():
+    raise ValueError("not today")
+
+def memory():
+    import torch
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, before[1]))
+    try:
+        torch.zeros(2**30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+FATES = {
+    "raises": raises,
+    "memory": memory,
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "terminated": lambda: os.kill(os.getpid(), signal.SIGTERM),
+    "interrupted": lambda: os.kill(os.getpid(), signal.SIGINT),
+    "endless": lambda: time.sleep(60),
+}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Unlucky]
+"""
+
+
+@pytest.fixture
+def unlucky(tmp_path, install):
+    """Run a file with these fates, one job each; gives the exit code and what was told."""
+    install("unlucky", UNLUCKY)
+
+    def run(*fates, folder=None, head="", size=10, arguments=()):
+        file = tmp_path / "fates.toml"
+        probes = []
+        for fate in fates:
+            probes.append(f'[[probes]]\nname = "unlucky"\nlabel = "{fate}"\n')
+            probes.append(f'fate = "{fate}"\nsize = {size}\n')
+        file.write_text(head + "".join(probes))
+        out = str(folder or tmp_path / "run")
+        done = CliRunner().invoke(cli.main, ["run", str(file), "--out", out, *arguments])
+        return done.exit_code, done.output
+
+    return run
+
+
+def record(folder):
+    return json.loads((folder / "run.json").read_text())
+
+
+def entries(folder):
+    found = {}
+    for job in record(folder)["jobs"]:
+        found[job["labels"]["probe"]] = (job["status"], job.get("error", ""))
+    return found
+
+
+SERIAL = 'executor = "serial"\nfigures = false\n'
+
+
+def test_jobs_that_raise_give_nan_or_take_too_long_fail_and_the_others_go_on(unlucky, tmp_path):
+    fates = ("raises", "nan", "endless", "memory", "fine")
+    code, told = unlucky(*fates, head=SERIAL + "time_limit = 3.0\n")
+    assert code == 1
+    found = entries(tmp_path / "run")
+    assert found["raises"] == ("failed", "ValueError: not today")
+    assert found["nan"][0] == "failed" and "found" in found["nan"][1]
+    limit = "the job took longer than its time_limit of 3 seconds"
+    assert found["endless"] == ("failed", limit)
+    assert found["memory"][0] == "failed" and "memory" in found["memory"][1]
+    assert found["fine"] == ("done", "")
+    assert "not today" in told and limit in told
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "not today" in report and "time_limit" in report
+
+
+def test_a_worker_that_is_killed_takes_only_its_own_job_along(unlucky, tmp_path):
+    head = 'executor = "processes"\nworkers = 2\nfigures = false\n'
+    code, told = unlucky("killed", "fine", "nothing", head=head)
+    assert code == 1
+    found = entries(tmp_path / "run")
+    reason = "the job killed 3 workers in a row (last: signal SIGKILL)"
+    assert found["killed"][0] == "failed" and found["killed"][1].startswith(reason)
+    assert found["fine"][0] == found["nothing"][0] == "done"
+    assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("fate", "code", "why"),
+    [("terminated", 143, "terminated"), ("interrupted", 130, "interrupted")],
+)
+def test_a_signal_stops_the_run_in_good_order(unlucky, tmp_path, fate, code, why):
+    found, told = unlucky("fine", fate, head=SERIAL)
+    assert found == code
+    assert f"{why}; finished work is kept, run the same command to go on" in told
+    assert record(tmp_path / "run")["stopped"] == why
+    assert entries(tmp_path / "run") == {"fine": ("done", ""), fate: ("pending", "")}
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert not list((tmp_path / "run").glob(".holder*"))
+    # What was stopped is not held against a run that ends well.
+    again, _ = unlucky("fine", head=SERIAL, folder=tmp_path / "other")
+    assert again == 0 and "stopped" not in record(tmp_path / "other")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, of half a megabyte; skipped where nobody may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def remount(folder, options):
+    subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_and_what_was_finished_stays(unlucky, small_disk):
+    folder = small_disk / "run"
+    code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder, size=40_000)
+    assert code == 2
+    assert "No space left on device; make room and run again: finished jobs are kept" in told
+    assert "Traceback" not in told
+    done = sorted(folder.glob("jobs/*/result.json"))
+    before = [path.read_bytes() for path in done]
+    assert len(done) == 1
+    remount(small_disk, "size=8m")
+    code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder, size=40_000)
+    assert code == 0
+    assert [path.read_bytes() for path in done] == before
+    assert not list(folder.rglob(".arrays*"))
+
+
+def test_a_disk_that_cannot_be_written_is_told_and_read_nevertheless(unlucky, small_disk):
+    folder = small_disk / "run"
+    assert unlucky("fine", head=SERIAL, folder=folder)[0] == 0
+    remount(small_disk, "ro")
+    code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder)
+    assert code == 2
+    assert "Read-only file system; choose another folder with --out" in told
+    assert "Traceback" not in told
+    assert penchant.read(folder).results()[0].quantities["found"].value == 7.0
+    remount(small_disk, "rw")
+
+
+def test_a_second_run_on_a_folder_is_told_who_holds_it(unlucky, tmp_path):
+    unlucky("endless", head=SERIAL + "time_limit = 0.1\n")
+    file = tmp_path / "fates.toml"
+    file.write_text(file.read_text().replace("time_limit = 0.1", ""))
+    call = [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")]
+    first = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "run" / ".holder.json").is_file():
+            assert first.poll() is None
+            time.sleep(0.1)
+        code, told = unlucky("endless", head=SERIAL)
+    finally:
+        first.kill()
+        first.wait()
+    assert code == 2
+    who = f"process {first.pid} on {socket.gethostname()}"
+    assert f"another run is writing to {tmp_path / 'run'}: {who}; wait for it" in told
+    # Who was killed holds nothing.
+    assert unlucky("endless", head=SERIAL + "time_limit = 0.1\n")[0] == 1

@@ -1,0 +1,16 @@
+"""The soak, for a minute: `make soak` runs it for ten, on Ray as well."""
+
+import importlib.util
+import sys
+
+
+def test_a_minute_of_kills_loses_and_changes_nothing(root, capfd):
+    spec = importlib.util.spec_from_file_location("soak", root / "tests" / "soak.py")
+    soak = importlib.util.module_from_spec(spec)
+    sys.modules["soak"] = soak
+    spec.loader.exec_module(soak)
+    arguments = ["--kills", "3", "--seconds", "60", "--seeds", "2", "--executors", "processes"]
+    code = soak.main([*arguments, "--pause", "3", "6"])
+    told, _ = capfd.readouterr()
+    assert code == 0, told
+    assert "processes: 3 kills" in told or "folders of 8 jobs, 0 problems" in told
