@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check bench soak test-plugin template docs pages gallery atlas format clean
+.PHONY: demo test test-slow test-cuda check bench soak test-plugin template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: $(VENV)/.installed  ## all tests but the slow ones, two at a time, a threa
 
 test-slow: $(VENV)/.installed  ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not bench"
+
+test-cuda: $(VENV)/.installed  ## every probe and kernel on a GPU: a verdict, and a table of timings
+	@$(BIN)/python tests/cuda_verdict.py
 
 check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/ruff check .

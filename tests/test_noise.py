@@ -1,5 +1,6 @@
 """Noise where it is used: on the CPU and on the emulated device the numbers of the generator."""
 
+import pytest
 import torch
 from penchant import testing
 from penchant_numerics import noise
@@ -48,9 +49,10 @@ def test_a_device_draws_by_itself_and_leaves_the_global_numbers_alone():
     assert all(map(torch.equal, found, drawn(CPU)))
 
 
-def test_a_generator_of_a_gpu_is_seeded_from_the_given_one():
-    first, second = generator(), generator()
-    assert noise.own_generator(first, CPU) is first
-    torch.randint(2**63 - 1, (), generator=second)
-    # The host's stream goes on by one number, whatever a GPU draws.
-    assert not torch.equal(first.get_state(), second.get_state())
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_has_a_generator_of_its_own_seeded_from_the_given_one():
+    device = torch.device("cuda")
+    stream = noise.own_generator(generator(), device)
+    assert stream.device.type == "cuda"
+    assert all(map(torch.equal, drawn(device), drawn(device)))

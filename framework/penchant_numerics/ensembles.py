@@ -232,6 +232,9 @@ def drawing(threads: int, *, ahead: bool = False, pinned: bool = False) -> Itera
         threads: How many.
         ahead: Whether the next networks are drawn while a device works on others.
         pinned: Into memory that a GPU copies from by itself.
+
+    Yields:
+        Nothing.
     """
     before = _drawing.set(_Drawing(threads, ahead, pinned))
     try:

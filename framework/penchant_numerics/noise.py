@@ -38,6 +38,9 @@ def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> 
         generator: A generator of the device or of the CPU.
         device: Where they are used.
 
+    Returns:
+        Numbers of this shape.
+
     >>> generator = torch.Generator("cpu").manual_seed(0)
     >>> normal((2, 3), generator, torch.device("cpu")).shape
     torch.Size([2, 3])
@@ -52,6 +55,9 @@ def uniform(shape: Sequence[int], generator: Generator, device: torch.device) ->
         shape: How many.
         generator: A generator of the device or of the CPU.
         device: Where they are used.
+
+    Returns:
+        Numbers of this shape.
     """
     return _drawn(lambda **where: torch.rand(*shape, **where), generator, device)
 
@@ -66,6 +72,9 @@ def integers(
         shape: How many.
         generator: A generator of the device or of the CPU.
         device: Where they are used.
+
+    Returns:
+        Numbers of this shape.
     """
     return _drawn(lambda **where: torch.randint(limit, shape, **where), generator, device)
 
@@ -77,6 +86,9 @@ def permutation(count: int, generator: Generator, device: torch.device) -> Tenso
         count: How many.
         generator: A generator of the device or of the CPU.
         device: Where they are used.
+
+    Returns:
+        A permutation (count,).
     """
     return _drawn(lambda **where: torch.randperm(count, **where), generator, device)
 

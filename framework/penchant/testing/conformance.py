@@ -19,6 +19,7 @@ from penchant.results.result import Result, read_result
 from penchant.testing import checks
 from penchant.testing.claims import check_claims
 from penchant.testing.executors import check_executor
+from penchant.testing.on_cuda import check_on_cuda
 from penchant.testing.parts import only_job
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -31,6 +32,7 @@ class Property:
     name: str
     check: Callable[[Path], Any]
     slow: bool = False
+    cuda: bool = False
 
 
 def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path], Any]:
@@ -51,6 +53,13 @@ def offers(distribution: str) -> list[Offer]:
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
     assert found, f"{distribution} offers nothing; is it installed?"
     return found
+
+
+def has_cuda() -> bool:
+    """Is there a GPU that torch can use?"""
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def label(offer: Offer) -> str:
@@ -82,6 +91,9 @@ def conformance(
     cases = []
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
+        if each.cuda:
+            without = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+            marks = [pytest.mark.cuda, without]
         case = pytest.param(each, id=each.name, marks=marks)
         cases.append(case)
 
@@ -160,6 +172,7 @@ def _of_a_probe(
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
     yield Property(f"{of}-device", small.device)
+    yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
 
 
@@ -210,6 +223,12 @@ class _SmallProbe:
         for number, (parts, result) in enumerate(pairs):
             place = folder / str(number)
             checks.check_on_device(self.cls.name, place, parts, result)
+
+    def cuda(self, folder: Path) -> None:
+        pairs = zip(self.runs, self.results())
+        for number, (parts, result) in enumerate(pairs):
+            place = folder / str(number)
+            check_on_cuda(self.cls.name, place, parts, result)
 
     def claims(self, folder: Path) -> None:
         check_claims(self.cls.name, folder, self.runs[0])

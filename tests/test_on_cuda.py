@@ -1,0 +1,55 @@
+"""What runs on a GPU as soon as there is one: every probe has its test, and the test can fail."""
+
+import re
+import subprocess
+import sys
+
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant.plugins import discovery
+from penchant.testing import checks, on_cuda
+
+PARTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
+
+
+@pytest.fixture()
+def expected(tmp_path):
+    pytest.importorskip("penchant_nad")
+    return checks.small_run("nad", tmp_path / "here", {**PARTS, "figures": False})
+
+
+def test_a_probe_on_a_device_is_compared_and_timed(tmp_path, expected, monkeypatch):
+    table = tmp_path / "table.txt"
+    monkeypatch.setenv(on_cuda.TABLE, str(table))
+    with testing.emulated_device():
+        on_cuda.check_on_cuda("nad", tmp_path / "there", PARTS, expected, device="emulated")
+    assert re.fullmatch(r"nad +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d\n", table.read_text())
+
+
+def test_other_numbers_on_a_device_are_noticed(tmp_path, expected):
+    parts = {**PARTS, "networks": 13}
+    far = {"trace": penchant.Quantity(expected.quantities["trace"].value * 50)}
+    wrong = penchant.Result(far, expected.arrays)
+    with (
+        testing.emulated_device(),
+        pytest.raises(AssertionError, match="trace is .* on the device"),
+    ):
+        on_cuda.check_on_cuda("nad", tmp_path / "there", parts, wrong, device="emulated")
+
+
+@pytest.mark.slow
+def test_every_probe_has_a_test_for_gpus(root):
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "cuda", "plugins"]
+    text = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
+    found = set(re.findall(r"\[probe-(.*)-cuda\]", text))
+    probes = {offer.component.name for offer in discovery.load().offers("probe")}
+    assert found >= probes - {"output-spread"}, sorted(probes - found)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_there_is_no_verdict(root):
+    command = [sys.executable, str(root / "tests" / "cuda_verdict.py")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "finds no CUDA device" in done.stdout
