@@ -154,11 +154,7 @@ def contents(folder):
 
 def stale(folder):
     """Temporary files and shards that nobody needs any more."""
-    hidden = []
-    for path in folder.rglob(".*"):
-        # A killed run leaves its name behind; whoever comes next writes over it.
-        if path.name not in (".lock", ".holder.json"):
-            hidden.append(path)
+    hidden = [path for path in folder.rglob(".*") if path.name != ".lock"]
     return [*hidden, *folder.rglob("*.damaged"), *folder.glob("jobs/*/shards")]
 
 

@@ -96,12 +96,13 @@ def run_experiment(
         raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")
     pool = _pool(experiment, plugins, chosen)
     try:
-        if fresh:
-            move_aside(folder)
-        check_folder(folder, jobs)
-        make_folder(folder)
-        with contextlib.closing(pool), locked(folder, part), _terminable():
-            return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
+        with contextlib.closing(pool):
+            if fresh:
+                move_aside(folder)
+            check_folder(folder, jobs)
+            make_folder(folder)
+            with locked(folder, part), _terminable():
+                return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
 

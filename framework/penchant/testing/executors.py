@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,10 @@ def check_lending(pool: Any) -> None:
     # What goes wrong elsewhere is told to whoever lent it.
     (told,) = pool.map(_maps_and_fails, None, [6])
     assert "has no luck" in told
+    # A time limit stops a job in the middle of a map, and nothing of it is left.
+    (told,) = pool.map(_maps_and_is_stopped, None, [40])
+    assert told == "stopped"
+    assert list(pool.map(_times, 3, [1, 2])) == [3, 6]
 
 
 def check_a_death(pool: Any, folder: Path) -> None:
@@ -155,6 +160,23 @@ def _maps_and_fails(setup: None, item: int, worker: int) -> str:
     except (RemoteError, ValueError) as error:
         return str(error)
     return "nothing was raised"
+
+
+def _maps_and_is_stopped(setup: None, item: int, worker: int) -> str:
+    """A job that an alarm stops, as a time limit does."""
+
+    def over(signum: int, frame: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        list(pool_here().map(_slowly, None, list(range(item))))
+    except TimeoutError:
+        return "stopped"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return "nothing was stopped"
 
 
 def _dies_once(setup: str, item: int, worker: int) -> int:
