@@ -72,6 +72,8 @@ def conformance(
     *,
     small: Mapping[str, Any] | None = None,
     conditional: Mapping[str, Sequence[str]] | None = None,
+    claims: Mapping[str, Mapping[str, Any]] | None = None,
+    unclaimed: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -81,13 +83,18 @@ def conformance(
             a list of several such, which together show everything it declares; for an architecture
             `shape` and options; for a dataset its options. None: only its declaration is tested.
         conditional: Probe to declared names that no small run produces, each for a reason.
+        claims: Probe to the parts with which its errors are compared with the spread over seeds:
+            what they are over must be drawn again with the seed, and no value may be at a bound.
+            Without them it is the first of its small runs.
+        unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
 
     Returns:
         A test function for pytest.
     """
     import pytest
 
-    properties = _properties(distribution, dict(small or {}), dict(conditional or {}))
+    compared = _Compared(dict(claims or {}), dict(unclaimed or {}))
+    properties = _properties(distribution, dict(small or {}), dict(conditional or {}), compared)
     cases = []
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
@@ -104,14 +111,29 @@ def conformance(
     return test_conforms
 
 
+@attrs.frozen(eq=False)
+class _Compared:
+    """What standard errors are compared with: parts by probe, and quantities that cannot be."""
+
+    parts: dict[str, Mapping[str, Any]]
+    unclaimed: dict[str, Mapping[str, str]]
+
+    @property
+    def names(self) -> set[str]:
+        return self.parts.keys() | self.unclaimed.keys()
+
+
 def _properties(
-    distribution: str, small: dict[str, Any], conditional: dict[str, Sequence[str]]
+    distribution: str,
+    small: dict[str, Any],
+    conditional: dict[str, Sequence[str]],
+    compared: _Compared,
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
     found = offers(distribution)
     names = {offer.component.name for offer in found}
     # A misspelt name would leave its component untested.
-    unknown = (small.keys() | conditional.keys()) - names
+    unknown = (small.keys() | conditional.keys() | compared.names) - names
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = found[0].package
     yield Property("light", _anywhere(check_light, package))
@@ -127,6 +149,7 @@ def _properties(
             runs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
             probes[name] = runs
             yield from _of_a_probe(offer, runs, conditional.get(name, ()))
+            yield _of_claims(offer, compared.parts.get(name, runs[0]), compared)
         elif name in small or offer.component.kind == "dataset":
             yield from _of_an_axis(offer, parts)
     # One pool for all of them: starting workers takes longer than most probes.
@@ -173,7 +196,17 @@ def _of_a_probe(
     yield Property(f"{of}-figures", small.figures)
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
-    yield Property(f"{of}-claims", small.claims, slow=True)
+
+
+def _of_claims(offer: Offer, parts: Mapping[str, Any], compared: _Compared) -> Property:
+    """A probe's standard errors say what they claim."""
+    name = offer.component.name
+    reasons = compared.unclaimed.get(name)
+
+    def check(folder: Path) -> None:
+        check_claims(name, folder, parts, reasons)
+
+    return Property(f"{label(offer)}-claims", check, slow=True)
 
 
 @attrs.frozen(eq=False)
@@ -229,9 +262,6 @@ class _SmallProbe:
         for number, (parts, result) in enumerate(pairs):
             place = folder / str(number)
             check_on_cuda(self.cls.name, place, parts, result)
-
-    def claims(self, folder: Path) -> None:
-        check_claims(self.cls.name, folder, self.runs[0])
 
 
 def _frozen(value: Any) -> Any:

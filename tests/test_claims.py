@@ -1,0 +1,55 @@
+"""The kit compares claimed errors with the spread over seeds, and tells which are not honest."""
+
+import importlib
+
+import penchant
+import pytest
+import torch
+
+claims = importlib.import_module("penchant.testing.claims")  # its name is also a function's
+
+
+def normal_probe(scale, seen):
+    """A stand-in for a run: a normal number of unit spread that claims an error of `scale`."""
+
+    def small_run(name, folder, parts):
+        seed = parts["seed"]
+        seen.append(seed)
+        stream = torch.Generator("cpu").manual_seed(seed)
+        value = float(torch.randn(1, generator=stream, device="cpu"))
+        drawn = penchant.Quantity(value, stderr=scale, over="draws")
+        at_its_bound = penchant.Quantity(1.0, stderr=0.1, over="draws")
+        return penchant.Result({"drawn": drawn, "bound": at_its_bound})
+
+    return small_run
+
+
+BOUND = {"bound": "always 1 here"}
+
+
+def test_an_honest_error_needs_a_dozen_seeds(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(claims, "small_run", normal_probe(1.0, seen))
+    claims.check_claims("any", tmp_path, {}, BOUND)
+    assert seen == list(range(12))
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_boasting_and_timid_errors_are_named_after_more_seeds(monkeypatch, tmp_path, scale):
+    seen = []
+    monkeypatch.setattr(claims, "small_run", normal_probe(scale, seen))
+    with pytest.raises(AssertionError, match=r"drawn: claimed .* over 48 seeds, ratio"):
+        claims.check_claims("any", tmp_path, {}, BOUND)
+    assert len(seen) == 12 + 48
+
+
+def test_a_value_that_never_moves_needs_a_reason(monkeypatch, tmp_path):
+    monkeypatch.setattr(claims, "small_run", normal_probe(1.0, []))
+    with pytest.raises(AssertionError, match="bound: .* ratio inf"):
+        claims.check_claims("any", tmp_path, {})
+
+
+def test_a_reason_for_what_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(claims, "small_run", normal_probe(1.0, []))
+    with pytest.raises(AssertionError, match=r"no error of \['bond'\]"):
+        claims.check_claims("any", tmp_path, {}, {**BOUND, "bond": "misspelt"})
