@@ -3,10 +3,12 @@
     python tests/soak.py --kills 60 --seconds 600
 
 A grid of jobs runs in two workers, first on a Ray cluster of two nodes on this machine, then in
-processes, and is disturbed at random moments: the main process by SIGKILL, SIGTERM and SIGINT,
-workers by SIGKILL, and on Ray a node is removed and added again. When it is done the folder is
-begun anew, until all kills are used. At the end of each folder every number, array and checkpoint
-must equal those of one serial run, no figure may be missing, and no temporary file or shard left.
+processes, and is disturbed: the main process by SIGKILL, SIGTERM and SIGINT, workers by SIGKILL and
+SIGTERM, and on Ray a node is removed and added again. Most disturbances come a moment after the run
+has left something new, so that they hit work; the others at any moment, also while a run starts.
+When a folder is done another one is begun, until all kills are used. At the end of each folder
+every number, array, checkpoint and figure must equal those of one serial run, and no temporary file
+or shard may be left. A run in which nothing happens for minutes is a problem as well.
 """
 
 import argparse
@@ -25,7 +27,6 @@ from pathlib import Path
 
 EXPERIMENT = """
 title = "A grid to be killed"
-figures = true
 
 [[architectures]]
 name = "perceptron"
@@ -39,21 +40,71 @@ name = "two-blobs"
 
 [[probes]]
 name = "output-spread"
-networks = 192
+networks = 96
 [[probes]]
-name = "output-spread"
-label = "more"
-networks = 320
+name = "learning"
 """
+# Small, because most of a soak is the start of processes: a training, shards, arrays, a figure.
+PLUGIN = '''
+import attrs
+import penchant
+
+@attrs.frozen
+class Learning(penchant.Probe):
+    """The loss along a training, and random numbers of shards."""
+    name = "learning"
+    question = "Does a killed training go on as if nothing had happened?"
+    target = "penchant_soaked:run"
+    figures = "penchant_soaked:draw"
+    needs = ("architecture", "dataset")
+    quantities = {"total": "of all shards"}
+    arrays = {"weights": "norm after 0, 10 and 20 steps", "parts": "one a shard"}
+    presets = {"quick": {"training": {"steps": 20, "batch": 16}}}
+
+def run(options, context):
+    weights = []
+    for _, network in context.trained([0, 10, 20]):
+        weights.append(sum(float(each.detach().norm()) for each in network.parameters()))
+    parts = [part["value"] for part in context.map(shard, [0, 1, 2, 3])]
+    quantity = penchant.Quantity(sum(parts), exact=True)
+    return penchant.Result({"total": quantity}, {"weights": weights, "parts": parts})
+
+def shard(context, item):
+    import torch
+    network = context.network(item)
+    inputs = context.data.train.inputs
+    noise = torch.randn(inputs.shape, generator=context.generator("noise", item), device="cpu")
+    with torch.no_grad():
+        return {"value": float(network(inputs + noise).double().mean())}
+
+def draw(result):
+    from matplotlib.figure import Figure
+    figure = Figure(figsize=(3, 2))
+    figure.subplots().plot(result.arrays["weights"])
+    return {"weights": figure}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Learning]
+'''
 VARYING = ("cost", "warnings")  # of a result: how long it took, and that it was computed again
 STOPPED = (1, 130, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+SECONDS_OF_SILENCE = 300.0  # after which a run is taken for hung
+AT_ANY_MOMENT = 0.2  # of the disturbances
 
 
 class Processes:
     """Where workers are processes of this machine."""
 
     name = executor = "processes"
-    disturbances = ("main SIGKILL", "main SIGTERM", "main SIGINT", "worker SIGKILL")
+    disturbances = (
+        "main SIGKILL",
+        "main SIGTERM",
+        "main SIGINT",
+        "worker SIGKILL",
+        "worker SIGKILL",
+        "worker SIGTERM",
+    )
 
     def workers(self, process):
         """Process ids of the children of a run."""
@@ -110,12 +161,43 @@ def command_of(process):
 
 
 def start(folder, experiment, executor):
-    """Start a run as a user would, in a process group of its own."""
+    """Start a run as a user would, in a process group of its own; what it says goes to a file."""
     call = [sys.executable, "-m", "penchant", "run", str(experiment), "--out", str(folder)]
-    call += ["--executor", executor, "--workers", "2"]
-    return subprocess.Popen(
-        call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    call += ["--executor", executor, "--workers", "2", "--quiet"]
+    site = str(experiment.parent / "site")
+    path = os.pathsep.join([site, os.environ.get("PYTHONPATH", "")])
+    # A hung run says where it hangs when it is aborted.
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
+    with open(told_by(experiment), "wb") as told:
+        return subprocess.Popen(
+            call, stdout=told, stderr=told, env=environment, start_new_session=True
+        )
+
+
+def told_by(experiment):
+    """The file with what the last run said."""
+    return experiment.with_name("told.txt")
+
+
+def end_of(process, folder):
+    """The exit code of a run; None where nothing happened for minutes, and it was aborted."""
+    before = left_by(folder)
+    since = time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.2)
+        if left_by(folder) != before:
+            before = left_by(folder)
+            since = time.monotonic()
+        elif time.monotonic() - since > SECONDS_OF_SILENCE:
+            process.send_signal(signal.SIGABRT)
+            process.wait()
+            return None
+    return process.returncode
+
+
+def left_by(folder):
+    """How many files there are: a run that works leaves more and more."""
+    return sum(1 for _ in folder.glob("jobs/**/*")) + sum(1 for _ in folder.glob("networks/*/*"))
 
 
 def disturb(place, process, how):
@@ -128,7 +210,7 @@ def disturb(place, process, how):
     with contextlib.suppress(ProcessLookupError):
         if who == "main":
             process.send_signal(number)
-            return process.poll() is None or process.returncode < 0
+            return True
         workers = place.workers(process)
         if workers:
             os.kill(random.choice(workers), number)
@@ -137,18 +219,17 @@ def disturb(place, process, how):
 
 
 def contents(folder):
-    """What must not depend on kills: results without their cost, arrays, figures."""
+    """What must not depend on kills: results without their cost, arrays, checkpoints, figures."""
     found = {}
-    for path in sorted(folder.glob("jobs/*/*")):
+    for path in sorted([*folder.glob("jobs/**/*"), *folder.glob("networks/*/*")]):
+        if path.is_dir():
+            continue
         name = str(path.relative_to(folder))
+        found[name] = path.read_bytes()
         if path.name == "result.json":
-            record = json.loads(path.read_text())
+            record = json.loads(found[name])
             kept = {key: value for key, value in record.items() if key not in VARYING}
             found[name] = json.dumps(kept, sort_keys=True)
-        elif path.name == "figures":
-            found[name] = tuple(sorted(each.name for each in path.iterdir()))
-        else:
-            found[name] = path.read_bytes() if path.is_file() else "a folder"
     return found
 
 
@@ -175,49 +256,74 @@ class Soak:
 
     def __init__(self, seeds, pause):
         self.base = Path(tempfile.mkdtemp(prefix="penchant-soak-"))
+        self._install()
         self.experiment = self.base / "grid.toml"
         self.experiment.write_text(f"seeds = {list(range(seeds))}\n{EXPERIMENT}")
         self.jobs = 4 * seeds
         self.pause = pause
         self.problems = []
-        reference = start(self.base / "reference", self.experiment, "serial")
-        _, told = reference.communicate()
-        assert reference.returncode == 0, told
-        self.expected = contents(self.base / "reference")
+        folder = self.base / "reference"
+        code = end_of(start(folder, self.experiment, "serial"), folder)
+        assert code == 0, told_by(self.experiment).read_text()
+        self.expected = contents(folder)
+        results = [name for name in self.expected if name.endswith("result.json")]
+        assert len(results) == self.jobs
+
+    def _install(self):
+        """Put the plugin where every process of a run finds it."""
+        info = self.base / "site" / "penchant_soaked-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info.parent / "penchant_soaked.py").write_text(PLUGIN)
+        name = "Metadata-Version: 2.1\nName: penchant-soaked\nVersion: 1.0\n"
+        (info / "METADATA").write_text(name)
+        (info / "entry_points.txt").write_text("[penchant]\nsoaked = penchant_soaked\n")
 
     def run(self, place, kills, seconds):
         """Disturb until all kills are used or the time is over; says what happened."""
         sent = collections.Counter()
-        folders = 0
+        folders = lost = 0
         deadline = time.monotonic() + seconds
         while sum(sent.values()) < kills and time.monotonic() < deadline:
             folders += 1
             folder = self.base / f"{place.name}-{folders}"
-            self._until_done(place, folder, kills, sent)
-            self.problems += compared(folder, self.expected)
-            print(f"{place.name} folder {folders}: {sum(sent.values())} kills so far", flush=True)
+            self._until_done(place, folder, sent, (kills, deadline))
+            problems = compared(folder, self.expected)
+            lost += sum(problem.startswith("lost") for problem in problems)
+            self.problems += [f"{place.name} folder {folders}: {text}" for text in problems]
+            print(
+                f"{place.name} folder {folders}: {sum(sent.values())} kills so far, "
+                f"{len(problems)} problems",
+                flush=True,
+            )
             shutil.rmtree(folder)
-        print(f"{place.name}: {sum(sent.values())} kills {dict(sent)}")
-        print(f"{place.name}: {folders} folders of {self.jobs} jobs, {len(self.problems)} problems")
+        told = ", ".join(f"{how} {count}" for how, count in sorted(sent.items()))
+        print(f"{place.name}: {sum(sent.values())} kills ({told})")
+        print(
+            f"{place.name}: {folders} folders of {self.jobs} jobs, {lost} files lost, "
+            f"{len(self.problems)} problems",
+            flush=True,
+        )
 
-    def _until_done(self, place, folder, kills, sent):
+    def _until_done(self, place, folder, sent, limits):
         """Run, disturb, run again, until every job is done."""
-        code = None
-        while code != 0:
+        while True:
             process = start(folder, self.experiment, place.executor)
-            self._disturb(place, process, kills, sent)
-            _, told = process.communicate()
-            code = process.returncode
-            if code not in (0, *STOPPED):
-                self.problems.append(f"exit code {code}: {told[-500:]}")
+            self._disturb(place, process, folder, sent, limits)
+            code = end_of(process, folder)
+            if code == 0:
+                return
+            if code not in STOPPED:
+                why = "hung" if code is None else f"exit code {code}"
+                told = told_by(self.experiment).read_text(errors="replace")
+                self.problems.append(f"{why}: {told[-3000:]}")
+                print(self.problems[-1], flush=True)
                 return
 
-    def _disturb(self, place, process, kills, sent):
+    def _disturb(self, place, process, folder, sent, limits):
         """Disturb a run until it ends, its main process is hit, or no kills are left."""
-        while process.poll() is None and sum(sent.values()) < kills:
-            # Long enough that workers reach work, most of the time.
-            time.sleep(random.uniform(*self.pause))
-            if process.poll() is not None:
+        kills, deadline = limits
+        while sum(sent.values()) < kills and time.monotonic() < deadline:
+            if not self._moment(process, folder, deadline):
                 return
             how = random.choice(place.disturbances)
             if disturb(place, process, how):
@@ -225,6 +331,18 @@ class Soak:
                 print(f"  {time.strftime('%H:%M:%S')} {how}", flush=True)
             if how.startswith("main"):
                 return
+
+    def _moment(self, process, folder, deadline):
+        """Wait for a moment to disturb; False where the run has ended before it."""
+        if random.random() > AT_ANY_MOMENT:
+            before = left_by(folder)
+            since = time.monotonic()
+            while left_by(folder) <= before and process.poll() is None:
+                time.sleep(0.05)
+                if time.monotonic() - since > SECONDS_OF_SILENCE or time.monotonic() > deadline:
+                    return False
+        time.sleep(random.uniform(*self.pause))
+        return process.poll() is None
 
     def close(self):
         """Leave nothing, and say what was wrong."""
@@ -240,7 +358,7 @@ def main(arguments=None):
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=9, help="of the grid: four jobs each")
-    parser.add_argument("--pause", type=float, nargs=2, default=(1.0, 9.0))
+    parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 4.0))
     parser.add_argument("--executors", nargs="*", default=["ray", "processes"])
     options = parser.parse_args(arguments)
     random.seed(options.seed)

@@ -111,6 +111,34 @@ def test_temporary_files_of_a_kill_are_no_strangers(tmp_path):
     assert penchant.run(EXAMPLE, out=tmp_path / "run").done
 
 
+def test_what_a_kill_left_behind_is_swept_away(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    place = place_of(run)
+    expected = sorted(path.relative_to(run.folder) for path in run.folder.rglob("*"))
+    # Killed while it wrote its record, its arrays, a shard; while it drew; before shards went.
+    (place / "shards").mkdir()
+    (place / "figures" / "figures.json").unlink()
+    left = ("shards/0.npz", "shards/.1.npz.0123abcd", "figures/.means.svg.0123abcd")
+    for name in (*left, ".arrays.npz.0123abcd", "tables/.means.csv.0123abcd"):
+        (place / name).write_bytes(b"half")
+    (run.folder / ".run.json.0123abcd").write_bytes(b"half")
+    penchant.run(EXAMPLE, out=tmp_path / "run")
+    assert sorted(path.relative_to(run.folder) for path in run.folder.rglob("*")) == expected
+
+
+def test_a_half_written_checkpoint_is_swept_away(tmp_path):
+    from penchant import testing
+
+    data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
+    training = penchant.Training(steps=2, batch=30)
+    kept = checkpoints.Checkpoints(tmp_path, data, training, seed=0, tell=lambda *_: None)
+    for name in (".written.0123abcd", "written"):
+        (tmp_path / name).write_bytes(b"half")
+    assert [step for step, _ in kept.states(make, None)] == [2]
+    names = {path.name.partition("-")[0] for path in tmp_path.iterdir()}
+    assert names == {"lock", "step"}
+
+
 def test_fresh_does_not_move_a_folder_that_another_run_writes_to(tmp_path):
     penchant.run(EXAMPLE, out=tmp_path / "run")
     with (

@@ -14,9 +14,10 @@ from typing import Any
 
 from penchant.errors import Error
 from penchant.execution.networks import read_tensors
-from penchant.results.files import atomic, checksum, set_aside
+from penchant.results.files import atomic, checksum, set_aside, sweep
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_WRITTEN = "written"  # a checkpoint that is whole, and has no name yet
 _DIGITS = 16  # of the checksum in a checkpoint's name
 
 
@@ -72,11 +73,17 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         # Two jobs that share a training: the second waits and reads.
         with filelock.FileLock(self.folder / "lock"):
+            self._sweep()
             known = self._nearest(step)
             # Exactly this step, or one after which training stopped by itself.
             if known is not None and (known["step"] == step or known["finished"]):
                 return known
             return self._train(make(), known, step)
+
+    def _sweep(self) -> None:
+        """Remove what a training left that was killed while it wrote."""
+        sweep(self.folder)
+        (self.folder / _WRITTEN).unlink(missing_ok=True)
 
     def _nearest(self, step: int) -> dict[str, Any] | None:
         """The latest state up to this step that can be read; damaged ones are set aside."""
@@ -129,7 +136,7 @@ class Checkpoints:
         import torch
 
         # Its name holds its checksum, which is known only when it is written.
-        temporary = self.folder / "writing"
+        temporary = self.folder / _WRITTEN
         with atomic(temporary) as file:
             torch.save(_on_host(state), file)
             file.seek(0)

@@ -16,6 +16,7 @@ from penchant.errors import Error
 from penchant.results.figures import figures_of, picture, title_of
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.result import Result, read_result, to_json
+from penchant.results.tables import FOLDER as TABLES
 from penchant.results.tables import write_tables
 
 __all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
@@ -33,6 +34,9 @@ def draw(folder: Path, target: Any, result: Result) -> str:
         What went wrong; empty if nothing did.
     """
     place = folder / "figures"
+    # What a kill left half drawn.
+    for old in (place, folder / TABLES):
+        shutil.rmtree(old, ignore_errors=True)
     try:
         record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
         for name, figure in figures_of(target, result).items():

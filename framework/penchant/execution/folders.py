@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from penchant.execution.selection import Part
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import plain
 from penchant.experiments.jobs import Job
-from penchant.results.files import SCHEMA, atomic, read_json, write_json
+from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
 from penchant.results.result import are_whole
 from penchant.results.runs import drop_damaged, run_record
 
@@ -136,7 +137,8 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     others = {job["id"] for job in record["jobs"]} - asked
     if others:
         found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
-        cure = "choose another folder with --out, or --fresh to move the old one aside"
+        cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
+        cure += "out and fresh=True)"
         raise Error(f"{folder} holds another experiment: {found}; {cure}")
 
 
@@ -156,6 +158,7 @@ def still_to_do(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str
 
 def _state(place: Path, job: Job) -> tuple[bool, str]:
     """Is a job done, and if it was, why it is not any more."""
+    sweep(place)
     path = place / "result.json"
     if not path.is_file():
         return False, ""
@@ -177,6 +180,8 @@ def _state(place: Path, job: Job) -> tuple[bool, str]:
         return False, "computed again: its arrays were damaged"
     # A failure of other code, which has been changed back since, says nothing any more.
     (place / "failure.json").unlink(missing_ok=True)
+    # Its shards are still there where a kill came between the result and their end.
+    shutil.rmtree(place / "shards", ignore_errors=True)
     return True, ""
 
 

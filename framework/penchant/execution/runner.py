@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.components.output import ONE_OF_MANY
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
@@ -48,7 +49,7 @@ from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.experiments.quick import CONVENTION
 from penchant.plugins.discovery import Plugins
-from penchant.results.files import read_json, writing_failed
+from penchant.results.files import read_json, sweep, writing_failed
 from penchant.results.result import Result, write_result
 from penchant.results.runs import Run, make_folder, status_of
 
@@ -102,6 +103,9 @@ def run_experiment(
             check_folder(folder, jobs)
             make_folder(folder)
             with locked(folder, part), _terminable():
+                # Parts share a folder: what one of them finds there another may be writing.
+                if part is None:
+                    sweep(folder)
                 return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
@@ -438,7 +442,10 @@ class _Attempt:
         # What a user can mend needs no traceback; a worker's error brings its own.
         if isinstance(problem, (Error, TimeLimitError)):
             self.error = str(problem)
-            self.details = None
+            # Unless it tells of what code of the user's own has raised.
+            cause = problem.__cause__
+            if cause is None or isinstance(cause, Error):
+                self.details = None
         elif isinstance(problem, RemoteError):
             self.error = str(problem)
             self.details = problem.details
@@ -538,7 +545,7 @@ def _measure(job: Job, context: Context) -> Result:
     what = f"probe {job.probe.component.name!r}"
     component = job.probe.component
     if job.architecture is not None:
-        context.architecture.check()
+        context.architecture.check(_why_so_many(context))
     _check_needs(type(component).needs, context, what)
     measure = resolve(component.target, what)
     result = measure(context.options, context)
@@ -555,6 +562,13 @@ def _measure(job: Job, context: Context) -> Result:
     return result
 
 
+def _why_so_many(context: Context) -> str:
+    """Why a network must have so many outputs, and how to have others."""
+    if context.has("dataset"):
+        return f"its outputs come from the data: {context.data.labels_told}"
+    return f"set outputs to what it gives, or {ONE_OF_MANY}"
+
+
 def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
     if "classes" in needs and not context.data.classes:
@@ -569,7 +583,8 @@ def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
         outputs = context.architecture.outputs
         if outputs > 2:
             found = f"found {outputs} outputs"
-            raise Error(f"{what} needs one output or two logits, {found}; set outputs = 1")
+            cure = f"set outputs = 1, or {ONE_OF_MANY}"
+            raise Error(f"{what} needs one output or two logits, {found}; {cure}")
 
 
 def _inputs(context: Context) -> dict[str, Any]:

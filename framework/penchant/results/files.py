@@ -20,6 +20,7 @@ from penchant.errors import Error
 
 SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}")  # as `atomic` names them
 _ADVICE = {
     errno.ENOSPC: "; make room and run again: finished jobs are kept",
     errno.EACCES: "; choose another folder with --out",
@@ -52,6 +53,14 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
         # On a disk that refuses everything the first message counts, not this one.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers left who were killed; only where nobody else is writing."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name):
+                path.unlink()
 
 
 def writing_failed(path: Path, error: OSError) -> Error:
