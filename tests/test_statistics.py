@@ -96,6 +96,38 @@ def test_trainings_that_share_a_test_set_do_not_divide_its_error():
     assert equal == pytest.approx(5 * own, rel=1e-12)
 
 
+def drawn_answers(trainings, hard, skill, seed):
+    """Whether trainings of differing skill are right on samples of differing difficulty."""
+    rng = np.random.default_rng(seed)
+    chance = 0.6 + hard * rng.uniform(-1, 1, 40) + skill * rng.standard_normal((trainings, 1))
+    return rng.random((trainings, 40)) < chance
+
+
+@pytest.mark.parametrize("trainings", [2, 6])
+@pytest.mark.parametrize(("hard", "skill"), [(0.0, 0.0), (0.4, 0.0), (0.0, 0.1), (0.3, 0.05)])
+def test_crossed_answers_have_the_spread_over_repetitions(trainings, hard, skill):
+    """Whether trainings agree or not, which rates alone cannot tell."""
+    found = []
+    for seed in range(300):
+        right = drawn_answers(trainings, hard, skill, seed)
+        found.append(statistics.crossed_accuracy(right))
+    values, errors = np.array(found).T
+    assert np.sqrt(np.mean(errors**2)) / values.std(ddof=1) == pytest.approx(1, abs=0.2)
+
+
+def test_crossed_answers_of_many_settings_are_those_of_each():
+    tables = [drawn_answers(3, 0.3, 0.1, seed) for seed in range(4)]
+    together = statistics.crossed_accuracy(np.stack(tables))
+    for number, table in enumerate(tables):
+        alone = statistics.crossed_accuracy(torch.as_tensor(table))
+        assert alone == pytest.approx((together[0][number], together[1][number]))
+    # one training has its sampling error; nothing is ever certain
+    assert statistics.crossed_accuracy(tables[0][:1])[1] == pytest.approx(
+        statistics.binomial_stderr(tables[0][0].mean(), 40)
+    )
+    assert statistics.crossed_accuracy(np.ones((3, 40)))[1] > 0
+
+
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(0).normal(size=(9, 3))
     without = (values.sum(0) - values) / 8

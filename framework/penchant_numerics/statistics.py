@@ -126,6 +126,45 @@ def accuracy(
     return _plain(mean), _plain(np.sqrt(variance))
 
 
+def crossed_accuracy(right: Numbers) -> tuple[Value, Value]:
+    """The mean accuracy of trainings tested on one set, from where each of them was right.
+
+    Trainings and samples are crossed: with mean squares M_T between trainings, M_S between samples
+    and M_I of what is left, the mean of a table of R x n has the variance
+    (M_T + M_S - M_I) / (R n), whether trainings agree on samples or not. `accuracy` knows the rates
+    alone and takes the largest variance that they allow.
+
+    Args:
+        right: Whether a training was right on a sample, (..., trainings, samples).
+
+    Returns:
+        The mean accuracy and its standard error, which is at least that of R n independent answers;
+        of one training, its sampling error.
+
+    Reference: Searle, Casella and McCulloch, Variance components, 1992, section 4.3.
+
+    >>> mean, stderr = crossed_accuracy([[1, 1, 0, 1], [1, 1, 0, 0]])
+    >>> round(mean, 3), round(stderr, 3)
+    (0.625, 0.239)
+    """
+    table = _numbers(right)
+    trainings, samples = table.shape[-2:]
+    mean = table.mean((-2, -1))
+    # what neither trainings nor samples explain
+    by_training = table.mean(-1, keepdims=True)
+    by_sample = table.mean(-2, keepdims=True)
+    least = np.square(binomial_stderr(mean, trainings * samples))
+    if trainings < 2 or samples < 2:
+        return _plain(mean), _plain(np.sqrt(least))
+
+    rest = table - by_training - by_sample + mean[..., None, None]
+    between_trainings = by_training.var((-2, -1), ddof=1) / trainings
+    between_samples = by_sample.var((-2, -1), ddof=1) / samples
+    left = np.square(rest).sum((-2, -1)) / ((trainings - 1) * (samples - 1))
+    variance = between_trainings + between_samples - left / (trainings * samples)
+    return _plain(mean), _plain(np.sqrt(np.maximum(variance, least)))
+
+
 # ---- jackknife
 
 
