@@ -219,21 +219,33 @@ def _matched(
         if key in second:
             pairs.append((_named(key, entries), entries, second[key]))
     lacking = []
-    probes = dict.fromkeys(key[0] for key in (*first, *second))
-    for probe in probes:
-        left = [key for key in first if key[0] == probe and key not in second]
-        right = [key for key in second if key[0] == probe and key not in first]
+    for probe in dict.fromkeys(key[0] for key in (*first, *second)):
+        left = _only_in(first, second, probe)
+        right = _only_in(second, first, probe)
         # One cell on each side: another architecture or dataset in the same place.
         if len(left) == len(right) == 1:
             one, other = first[left[0]], second[right[0]]
             label = f"{_named(left[0], one)} against {_named(right[0], other)}"
             pairs.append((label, one, other))
-            continue
-        for keys, cells, name in ((left, first, names[0]), (right, second, names[1])):
-            for key in keys:
-                text = f"{_named(key, cells[key])} is in {name} only"
-                lacking.append((cells[key][0].probe, text))
+        else:
+            lacking += _alone(left, first, names[0])
+            lacking += _alone(right, second, names[1])
     return pairs, lacking
+
+
+def _only_in(
+    run: dict[Cell, list[Entry]], other: dict[Cell, list[Entry]], probe: str
+) -> list[Cell]:
+    return [key for key in run if key[0] == probe and key not in other]
+
+
+def _alone(
+    keys: Sequence[Cell], cells: dict[Cell, list[Entry]], name: str
+) -> Iterator[tuple[str, str]]:
+    """Probe and sentence of each cell that has nothing to be compared with."""
+    for key in keys:
+        entries = cells[key]
+        yield entries[0].probe, f"{_named(key, entries)} is in {name} only"
 
 
 def _named(cell: Cell, entries: Sequence[Entry]) -> str:
@@ -309,25 +321,30 @@ def _apart(
 
 
 def _page(found: Comparison) -> dict[str, Any]:
-    sections = []
-    for answer in found.answers:
-        own = [row for row in found.rows if row.probe == answer.probe]
-        section = {
-            "probe": answer.probe,
-            "anchor": f"answer-{answer.probe}",
-            "question": answer.question,
-            "found": [_sentence(found, row) for row in own if found.exceeds(row)][:6],
-            "compared": any(row.difference is not None for row in own),
-            "reasons": list(dict.fromkeys(_reason(row) for row in own if row.reason)),
-            "changes": found.changes.get(answer.probe, []),
-            "alone": found.alone.get(answer.probe, []),
-            "panels": panels(answer),
-            "rows": [_row_values(found, row) for row in own],
-        }
-        sections.append(section)
+    sections = [_section(found, answer) for answer in found.answers]
     title = f"{found.names[0]} against {', '.join(found.names[1:])}"
     several = len(found.names) > 2
     return {"title": title, "names": found.names, "several": several, "sections": sections}
+
+
+def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
+    own = [row for row in found.rows if row.probe == answer.probe]
+    exceeding = [row for row in own if found.exceeds(row)]
+    compared = [row for row in own if row.difference is not None]
+    reasons = [_reason(row) for row in own if row.reason]
+    sentences = [_sentence(found, row) for row in exceeding[:6]]
+    return {
+        "probe": answer.probe,
+        "anchor": f"answer-{answer.probe}",
+        "question": answer.question,
+        "found": sentences,
+        "compared": bool(compared),
+        "reasons": list(dict.fromkeys(reasons)),
+        "changes": found.changes.get(answer.probe, []),
+        "alone": found.alone.get(answer.probe, []),
+        "panels": panels(answer),
+        "rows": [_row_values(found, row) for row in own],
+    }
 
 
 def _reason(row: Row) -> str:

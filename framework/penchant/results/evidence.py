@@ -171,10 +171,12 @@ def _pooled_null(quantities: Sequence[Quantity]) -> dict[str, float | None]:
     known = [null for null in nulls if null is not None]
     if len(known) < len(nulls):
         return {"null": None}
+    spreads = [quantity.null_spread for quantity in quantities]
+    errors = [quantity.null_stderr for quantity in quantities]
     return {
         "null": statistics.fmean(known),
-        "null_spread": _error_of_mean([quantity.null_spread for quantity in quantities]),
-        "null_stderr": _error_of_mean([quantity.null_stderr for quantity in quantities]),
+        "null_spread": _error_of_mean(spreads),
+        "null_stderr": _error_of_mean(errors),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penchant.results.evidence import pooled
@@ -54,32 +54,43 @@ def result_html(result: Any) -> str:
 def run_html(run: Any) -> str:
     """A run as a table of what it found, seeds pooled."""
     parts = [f"<strong>{_safe(run.title)}</strong>", f'<div class="soft">{_safe(run)}</div>']
-    found: dict[tuple[str, str], list[Quantity]] = {}
-    warnings = []
-    for job in run.jobs:
-        if job["status"] not in ("done", "failed"):
-            continue
-        result = run.result(job["id"], arrays=False)
-        warnings += [(job["id"], text) for text in result.warnings]
-        if result.error:
-            text = f"{_labelled(job['labels'])} failed: {result.error}"
-            parts.append(f'<div class="note">{_safe(text)}</div>')
-        labels = {axis: label for axis, label in job["labels"].items() if axis != "seed"}
-        for name, quantity in result.quantities.items():
-            found.setdefault((_labelled(labels), name), []).append(quantity)
-    for text, jobs in grouped(warnings).items():
-        many = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
-        parts.append(f'<div class="note">{_safe(text + many)}</div>')
-    rows = []
-    for (group, name), quantities in found.items():
-        together = pooled(quantities)
-        rows.append((group, name, *_columns(together.quantity), str(len(quantities))))
+    ended = [job for job in run.jobs if job["status"] in ("done", "failed")]
+    results = [(job, run.result(job["id"], arrays=False)) for job in ended]
+    parts += _troubles(results)
+    rows = _pooled_rows(results)
     columns = ("measured", "quantity", "value", "null", "apart", "seeds")
     parts.append(_table(columns, rows[:MOST_ROWS]))
     if len(rows) > MOST_ROWS:
         more = len(rows) - MOST_ROWS
         parts.append(f'<div class="soft">{more} more rows: <code>.to_pandas()</code></div>')
     return _framed(parts)
+
+
+def _troubles(results: Sequence[tuple[Mapping[str, Any], Any]]) -> Iterator[str]:
+    """Failures, then every warning once."""
+    warnings = []
+    for job, result in results:
+        warnings += [(job["id"], text) for text in result.warnings]
+        if result.error:
+            text = f"{_labelled(job['labels'])} failed: {result.error}"
+            yield f'<div class="note">{_safe(text)}</div>'
+    for text, jobs in grouped(warnings).items():
+        many = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
+        yield f'<div class="note">{_safe(text + many)}</div>'
+
+
+def _pooled_rows(results: Sequence[tuple[Mapping[str, Any], Any]]) -> list[tuple[str, ...]]:
+    """A row for each quantity of each cell, over its seeds."""
+    found: dict[tuple[str, str], list[Quantity]] = {}
+    for job, result in results:
+        labels = {axis: label for axis, label in job["labels"].items() if axis != "seed"}
+        for name, quantity in result.quantities.items():
+            found.setdefault((_labelled(labels), name), []).append(quantity)
+    rows = []
+    for (group, name), quantities in found.items():
+        together = pooled(quantities)
+        rows.append((group, name, *_columns(together.quantity), str(len(quantities))))
+    return rows
 
 
 def _labelled(labels: Mapping[str, Any]) -> str:

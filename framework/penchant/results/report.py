@@ -50,6 +50,8 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     # Of many jobs only those that failed have a section: that is where one has to look.
     detailed = failed[:MOST_DETAILED] if many else list(entries)
     waiting = [entry for entry in entries if entry.status not in ("done", "failed")]
+    failures = [{**_link(entry), "error": entry.error} for entry in failed]
+    shown = {entry.id for entry in detailed}
     warnings = _warnings(entries)
     toml = run.folder / "experiment.toml"
     return {
@@ -58,12 +60,12 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
         "count": len(entries),
         "answers": [answer_values(answer) for answer in answers(entries)],
         "legend": _legend(entries),
-        "failures": [{**_link(entry), "error": entry.error} for entry in failed],
+        "failures": failures,
         "waiting": len(waiting),
         "reduced": run.record.get("reduced", ""),
         "warnings": warnings[:MOST_WARNINGS],
         "more_warnings": max(0, len(warnings) - MOST_WARNINGS),
-        "rows": _rows(run, entries, {entry.id for entry in detailed}) if many else [],
+        "rows": _rows(run, entries, shown) if many else [],
         "jobs": _jobs(run, detailed),
         "csv": CSV,
         **_reproduction(run),
@@ -149,14 +151,14 @@ def answer_values(answer: Answer) -> dict[str, Any]:
             "difference": _contrast_values(contrasts[0], looks) if contrasts else None,
         }
         rows.append(row)
-    sentences = _sentences(answer)
+    failed = [entry for entry in answer.entries if entry.status == "failed"]
     return {
         "probe": answer.probe,
         "anchor": f"answer-{answer.probe}",
         "question": answer.question,
         "eyebrow": _eyebrow(answer),
-        "failed": sum(entry.status == "failed" for entry in answer.entries),
-        "found": sentences,
+        "failed": len(failed),
+        "found": _sentences(answer),
         "nothing": _nothing_found(answer),
         "flags": _flags(answer),
         "panels": panels(answer),
