@@ -112,7 +112,9 @@ def test_crossed_answers_have_the_spread_over_repetitions(trainings, hard, skill
         right = drawn_answers(trainings, hard, skill, seed)
         found.append(statistics.crossed_accuracy(right))
     values, errors = np.array(found).T
-    assert np.sqrt(np.mean(errors**2)) / values.std(ddof=1) == pytest.approx(1, abs=0.2)
+    ratio = np.sqrt(np.mean(errors**2)) / values.std(ddof=1)
+    # two trainings that err independently are known to claim a third too much
+    assert 0.8 < ratio < (1.35 if trainings == 2 else 1.2)
 
 
 def test_crossed_answers_of_many_settings_are_those_of_each():

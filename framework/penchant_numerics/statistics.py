@@ -138,8 +138,9 @@ def crossed_accuracy(right: Numbers) -> tuple[Value, Value]:
         right: Whether a training was right on a sample, (..., trainings, samples).
 
     Returns:
-        The mean accuracy and its standard error, which is at least that of R n independent answers;
-        of one training, its sampling error.
+        The mean accuracy and its standard error, which is at least that of R n independent answers
+        and so up to a third too large for two trainings that err independently; of one training,
+        its sampling error.
 
     Reference: Searle, Casella and McCulloch, Variance components, 1992, section 4.3.
 
