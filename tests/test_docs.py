@@ -5,7 +5,9 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
+import penchant
 import pytest
 from click.testing import CliRunner
 from penchant import cli
@@ -93,6 +95,40 @@ def test_experiments_are_valid(block, own):
     assert build(tomllib.loads(block), discovery.load()).jobs("cpu")
 
 
+@pytest.mark.parametrize("tracker", ["mlflow", "wandb"])
+def test_trackers_are_told_what_was_found(tracker, tmp_path, monkeypatch):
+    page = (DOCS / "how-to/trackers.md").read_text()
+    (block,) = [
+        each
+        for each in re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+        if f"import {tracker}" in each
+    ]
+    path = tmp_path / "tracking.py"
+    path.write_text(block)
+    told = mock.MagicMock()
+    monkeypatch.setitem(sys.modules, tracker, told)
+    plugins = discovery.load().with_listener("tracking", imported(path, "tracking"))
+    experiment = {
+        "title": "tracked",
+        "shape": [1, 4, 4],
+        "architectures": [{"name": "mlp", "widths": [4]}],
+        "probes": [{"name": "nad", "networks": 8}],
+        "figures": False,
+    }
+    run = penchant.run(experiment, out=tmp_path / "run", plugins=plugins, progress=False)
+    trace = run.results()[0].quantities["trace"]
+    if tracker == "mlflow":
+        told.set_experiment.assert_called_once_with("tracked")
+        told.log_metric.assert_any_call("trace", trace.value)
+        told.log_metric.assert_any_call("trace-stderr", trace.stderr)
+    else:
+        summary = told.init.return_value.summary
+        summary.__setitem__.assert_any_call("trace", trace.value)
+        (images,) = told.init.return_value.log.call_args.args
+        assert "eigenvalues" in images
+        told.init.return_value.finish.assert_called_once_with(exit_code=0)
+
+
 def test_generated_pages_are_those_of_the_declarations():
     generator = imported(DOCS / "make/catalogue.py", "docs_catalogue")
     expected = generator.pages()
@@ -100,6 +136,8 @@ def test_generated_pages_are_those_of_the_declarations():
         path = DOCS / name
         found = path.read_text() if path.is_file() else ""
         assert found == text, f"{name} is stale: run `make pages`"
+    readme = (DOCS.parent / "README.md").read_text()
+    assert generator.readme(readme) == readme, "the table of probes is stale: run `make pages`"
     kept = {str(path.relative_to(DOCS)) for path in (DOCS / "catalogue").glob("*.md")}
     assert kept == {name for name in expected if name.startswith("catalogue/")}
 

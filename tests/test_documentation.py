@@ -23,7 +23,7 @@ def test_the_public_surface_is_documented(root):
 
 def test_every_hook_has_a_contract_and_an_example():
     hooks = [value for name, value in vars(hookspecs).items() if name.startswith("penchant_")]
-    assert len(hooks) == 9
+    assert len(hooks) == 10
     for hook in hooks:
         assert "Example::" in hook.__doc__, hook.__name__
 

@@ -1,7 +1,8 @@
-"""Write a page a component, from its declaration, and the reference of the numerics."""
+"""Write what follows from declarations: a page a component, two references, the README's table."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import json
 import sys
@@ -13,6 +14,8 @@ import attrs
 from penchant.components.component import Probe
 from penchant.components.options import describe_type, hints
 from penchant.components.roles import role_of
+from penchant.components.training import Training
+from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Offer, load
 
 DOCS = Path(__file__).resolve().parent.parent
@@ -24,6 +27,7 @@ KINDS = {
     "dataset": "Datasets",
     "executor": "Executors",
 }
+TEMPLATE = "penchant-example"  # what authors copy, nothing to measure with
 GENERATED = "<!-- Written by docs/make/catalogue.py from the declaration: do not edit. -->"
 
 
@@ -39,6 +43,7 @@ def pages() -> dict[str, str]:
             raise SystemExit(f"docs/make/limits.toml says nothing of the {cls.kind} {cls.name!r}")
         written[f"catalogue/{_file(cls)}"] = _page(offer, limit)
     written["reference/numerics.md"] = _numerics()
+    written["reference/experiment.md"] = _experiment()
     return written
 
 
@@ -54,6 +59,32 @@ def _numerics() -> str:
         if path.stem != "__init__":
             lines += [f"::: penchant_numerics.{path.stem}", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _experiment() -> str:
+    """The format of experiment files: every key, with its bounds and default."""
+    text = (DOCS / "make/experiment.md").read_text()
+    tables = {"settings": _option_table(Settings), "training": _option_table(Training)}
+    for name, lines in tables.items():
+        text = text.replace(f"{{{{ {name} }}}}", "\n".join(lines))
+    return f"{GENERATED}\n{text}"
+
+
+def readme(text: str) -> str:
+    """The README with the table of probes between its marks."""
+    begin, end = "<!-- probes -->", "<!-- /probes -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    families: dict[str, list[str]] = {}
+    for offer in load().offers("probe"):
+        if _is_ours(offer) and offer.distribution != TEMPLATE:
+            link = f"[`{offer.component.name}`](docs/catalogue/{_file(offer.component)})"
+            families.setdefault(offer.distribution, []).append(link)
+    lines = ["| asks | probes |", "|---|---|"]
+    for distribution, links in sorted(families.items()):
+        summary = importlib.metadata.metadata(distribution)["Summary"]
+        lines.append(f"| {summary} | {', '.join(links)} |")
+    return "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
 
 
 def _is_ours(offer: Offer) -> bool:
@@ -147,16 +178,14 @@ def _picture(cls: type) -> list[str]:
 
 
 def _options(cls: type) -> list[str]:
-    fields = attrs.fields(cls)
-    if not fields:
+    if not attrs.fields(cls):
         return ["It has no options.", ""]
-    lines = [
-        "## Options",
-        "",
-        "| option | meaning | type and bounds | default |",
-        "|---|---|---|---|",
-    ]
-    for field in fields:
+    return ["## Options", "", *_option_table(cls), ""]
+
+
+def _option_table(cls: type) -> list[str]:
+    lines = ["| option | meaning | type and bounds | default |", "|---|---|---|---|"]
+    for field in attrs.fields(cls):
         kind = describe_type(hints(cls)[field.name])
         if field.metadata["array"]:
             kind = "an array, a file.npy or run:FOLDER#array"
@@ -164,7 +193,7 @@ def _options(cls: type) -> list[str]:
         default = "must be given" if field.default is attrs.NOTHING else _value(field.default)
         meaning = _cell(field.metadata["help"])
         lines.append(f"| `{field.name}` | {meaning} | {_cell(facts)} | {default} |")
-    return [*lines, ""]
+    return lines
 
 
 def _value(value: Any) -> str:
@@ -220,6 +249,8 @@ def main() -> None:
         old.unlink()
     for name, text in written.items():
         (DOCS / name).write_text(text)
+    path = DOCS.parent / "README.md"
+    path.write_text(readme(path.read_text()))
     sys.stdout.write(f"{len(written)} pages of the catalogue\n")
 
 
