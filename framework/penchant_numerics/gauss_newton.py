@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.linearisation import (
     Linearisation,
@@ -25,21 +26,28 @@ from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
 from penchant_numerics.precision import agreement
+from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
 
 LOSSES = ("cross-entropy", "squared-error")
-KEPT_BYTES = 2**30  # what all batches together may keep between products
+KEPT_SHARE = 0.25  # of the budget, for what batches keep between products
+PASS_SHARE = 0.25  # of the budget, for one pass
 IGNORED = -100  # the label that torch's cross-entropy leaves out
 _VECTORISED = 2**14  # parameters up to which a block is one vectorised product
 _AGREEMENT = 1e-3  # relative difference of what a tape plays and what it recorded
 
 
 def batch_size(device: torch.device) -> int:
-    """Samples a pass, by device type: a CPU's caches like 128, a GPU wants more (`make bench`)."""
+    """Samples a pass at most: a CPU's caches like 128, a GPU wants more (`make bench`)."""
     if device.type == "cpu":
         return 128
     return 1024
+
+
+def kept_by_default(device: torch.device) -> int:
+    """Bytes that an operator may keep between products."""
+    return int(KEPT_SHARE * memory.available(device))
 
 
 # ---- the loss
@@ -150,8 +158,8 @@ class GaussNewton(Operator):
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.
-        batch: Samples a pass; the device decides by default.
-        keep: Bytes that may be kept between products.
+        batch: Samples a pass; by default as many as the device likes and the budget has room for.
+        keep: Bytes that may be kept between products; a share of the budget by default.
         check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 2, bias=False)
@@ -170,7 +178,7 @@ class GaussNewton(Operator):
         trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
-        keep: int = KEPT_BYTES,
+        keep: int | None = None,
         check: bool = True,
     ) -> None:
         if trainable_only:
@@ -180,11 +188,10 @@ class GaussNewton(Operator):
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
         self.conventions = conventions(loss, reduction)
         self.loss = loss
-        self.keep = keep
+        self.keep = kept_by_default(self.device) if keep is None else keep
 
         # the data
         self.inputs, _ = counted_samples(data, loss)
-        self.batch = batch or batch_size(self.device)
         self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)
@@ -195,8 +202,25 @@ class GaussNewton(Operator):
         self._recordable = True
         self._lines: list[Linearisation] = []
         self._tangents: list[Tensor] | None = None
+        self._unchanged: KeptFor | None = None
+        self.batch = batch or self._fitting_batch()
         self._prepare(check=check)
-        self._unchanged = KeptFor(self.outputs) if self._lines else None
+
+    def _fitting_batch(self) -> int:
+        """Samples a pass, by what a product of one sample takes."""
+
+        def product(inputs: Tensor) -> None:
+            rows = torch.zeros(1, self.size, device=self.device, dtype=self.dtype)
+            line = self._linearised(inputs)
+            if line is None:
+                self._add_dual(rows, rows.clone(), inputs)
+            else:
+                line.add_vjp(rows, line.jvp(rows))
+
+        most = batch_size(self.device)
+        if self.device.type == "meta":
+            return most
+        return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
 
     def _prepare(self, *, check: bool) -> None:
         """Find the route with the first batch, and keep linearisations while they fit."""
@@ -211,6 +235,7 @@ class GaussNewton(Operator):
             self._keep(line, first, others, a_sample=live.alive() / len(first))
         if not self._lines or self.route != "dual":
             self._tangents = None
+        self._unchanged = KeptFor(self.outputs) if self._lines else None
 
     def _keep(
         self, line: Linearisation, first: Tensor, others: Iterable[Tensor], *, a_sample: float
@@ -283,18 +308,40 @@ class GaussNewton(Operator):
     # ---- products
 
     def _rows(self, rows: Tensor) -> Tensor:
+        def work(batch: int) -> Tensor:
+            self.pass_at_once(batch)
+            total = torch.zeros_like(rows)
+            for number, inputs in enumerate(self._batches()):
+                self.add_product(total, rows, number, inputs)
+            return total
+
+        return memory.halving(work, self.batch, what="samples a pass of Gauss-Newton products")
+
+    def pass_at_once(self, batch: int) -> None:
+        """Pass so many samples from now on; what was kept for others is given back."""
         self._check_unchanged()
-        total = torch.zeros_like(rows)
-        for number, inputs in enumerate(self._batches()):
-            line = self._line(number, inputs, several=len(rows) > 1)
-            if line is None:
-                self._add_dual(total, rows, inputs)
-                continue
-            # J^T H J v
-            tangents = line.jvp(rows)
-            curved = loss_hessian_times(line.outputs, tangents, self.loss)
-            line.add_vjp(total, curved * self.scale)
-        return total
+        if batch != self.batch:
+            self.batch = batch
+            self._lines, self._tangents, self._unchanged = [], None, None
+            self.kept_bytes = 0
+
+    def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
+        """Add the product of rows with the part of one batch.
+
+        Args:
+            total: Where to, rows (k, size).
+            rows: The vectors (k, size).
+            number: Which batch it is.
+            inputs: Its inputs.
+        """
+        line = self._line(number, inputs, several=len(rows) > 1)
+        if line is None:
+            self._add_dual(total, rows, inputs)
+            return
+        # J^T H J v
+        tangents = line.jvp(rows)
+        curved = loss_hessian_times(line.outputs, tangents, self.loss)
+        line.add_vjp(total, curved * self.scale)
 
     def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
         """A batch's linearisation: the kept one, or a new one where it pays.
@@ -341,16 +388,27 @@ class GaussNewton(Operator):
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
         by_sample = coefficients.reshape(count, self.samples, -1)
         parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
-        root = self.scale**0.5
         for number, (inputs, u) in enumerate(parts):
-            if number >= len(self._lines):
-                self._add_backward(total, u * root, inputs)
-                continue
-            # J^T L u
-            line = self._lines[number]
-            cotangents = loss_factor_times(line.outputs, u, self.loss)
-            line.add_vjp(total, cotangents * root)
+            self.add_applied(total, u, number, inputs)
         return total
+
+    def add_applied(self, total: Tensor, u: Tensor, number: int, inputs: Tensor) -> None:
+        """Add the part that one batch has in V u.
+
+        Args:
+            total: Where to, rows (k, size).
+            u: Its coefficients (k, n, C).
+            number: Which batch it is.
+            inputs: Its inputs.
+        """
+        root = self.scale**0.5
+        if number >= len(self._lines):
+            self._add_backward(total, u * root, inputs)
+            return
+        # J^T L u
+        line = self._lines[number]
+        cotangents = loss_factor_times(line.outputs, u, self.loss)
+        line.add_vjp(total, cotangents * root)
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
         """One forward pass, and a backward pass a vector."""
@@ -368,22 +426,31 @@ class GaussNewton(Operator):
             )
             self.layout.add_(row, pulled)
 
-    @torch.no_grad()
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T v for rows v (k, size)."""
         self._check_unchanged()
         found = []
         for number, inputs in enumerate(self._batches()):
-            line = self._line(number, inputs, several=len(rows) > 1)
-            if line is None:
-                values, tangents = self._dual_tangents(rows, inputs)
-            else:
-                values, tangents = line.outputs, line.jvp(rows)
-            # L^T J v
-            made = loss_factor_times(values, tangents, self.loss, transposed=True)
-            found.append(made)
-        by_sample = torch.cat(found, dim=1)
-        return by_sample.flatten(1).mul_(self.scale**0.5)
+            found.append(self.adjoint_part(rows, number, inputs))
+        return torch.cat(found, dim=1).flatten(1)
+
+    @torch.no_grad()
+    def adjoint_part(self, rows: Tensor, number: int, inputs: Tensor) -> Tensor:
+        """The entries (k, n, C) of V^T v that belong to one batch.
+
+        Args:
+            rows: The vectors v (k, size).
+            number: Which batch it is.
+            inputs: Its inputs.
+        """
+        line = self._line(number, inputs, several=len(rows) > 1)
+        if line is None:
+            values, tangents = self._dual_tangents(rows, inputs)
+        else:
+            values, tangents = line.outputs, line.jvp(rows)
+        # L^T J v
+        made = loss_factor_times(values, tangents, self.loss, transposed=True)
+        return made * self.scale**0.5
 
     def _dual_tangents(self, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs (n, C), and J v (k, n, C) by a pass a vector."""

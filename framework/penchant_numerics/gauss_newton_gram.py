@@ -1,4 +1,4 @@
-"""The Gram matrix V^T V of the Gauss-Newton matrix G = V V^T, its spectrum, and traces of samples.
+"""The Gram matrix V^T V of the Gauss-Newton matrix G = V V^T, and its spectrum.
 
 With V = J^T L, V^T V is L^T K L for the tangent kernel K (`tangent_kernels`): n C rows instead of
 as many as there are parameters, and the same eigenvalues that are not zero, all of them, exactly.
@@ -10,15 +10,12 @@ from collections.abc import Sequence
 
 import torch
 from penchant_numerics.gauss_newton import batch_size, conventions, loss_factor_times
-from penchant_numerics.kernel_blocks import (
-    KEPT_SHARE,
-    KernelLayers,
-    gram_matrices,
-    memory_budget,
-)
+from penchant_numerics.kernel_blocks import gram_matrices
 from penchant_numerics.linearisation import Outputs
-from penchant_numerics.sample_gradients import floating_inputs
+from penchant_numerics.sample_traces import sample_traces
 from torch import Tensor, nn
+
+__all__ = ["LARGEST", "gauss_newton_gram", "gauss_newton_spectrum", "sample_traces"]
 
 LARGEST = 8192  # rows up to which an exact spectrum is computed: a matrix of half a gigabyte
 
@@ -70,59 +67,6 @@ def _outputs(outputs: Outputs, inputs: Tensor, batch: int | None) -> Tensor:
     for part in inputs.split(size):
         found.append(outputs(outputs.values, part))
     return torch.cat(found)
-
-
-def sample_traces(
-    network: nn.Module,
-    inputs: Tensor,
-    *,
-    loss: str = "cross-entropy",
-    parameters: str | Sequence[str] | None = None,
-    batch: int | None = None,
-    memory: int | None = None,
-) -> Tensor:
-    """The trace of each sample's part J^T H J of the Gauss-Newton matrix, exactly.
-
-    Args:
-        network: A network with outputs (samples, C), in evaluation mode.
-        inputs: Samples (n, ...).
-        loss: `cross-entropy` or `squared-error`.
-        parameters: Names or patterns of parameters; all by default.
-        batch: Samples a pass; fewer where memory says so.
-        memory: Bytes that features may take.
-
-    Returns:
-        The traces (n,); their mean is the trace of G.
-
-    >>> x = torch.tensor([[1.0], [2.0]], device="cpu")
-    >>> sample_traces(nn.Linear(1, 1), x, loss="squared-error").tolist()  # x^2 + 1
-    [2.0, 5.0]
-    """
-    outputs = Outputs(network, parameters)
-    budget = memory_budget(inputs.device) if memory is None else memory
-    found = []
-    with floating_inputs(network, inputs, outputs.layout.dtype) as floating:
-        layers = KernelLayers(outputs, floating)
-        layers.warn()
-        raw, _ = layers.bytes_of_a_sample()
-        fitting = budget // KEPT_SHARE // raw
-        size = max(1, min(batch or batch_size(inputs.device), fitting))
-        for part in floating.split(size):
-            squares = sum(each.squares() for each in layers(part).values())  # (n, C, C)
-            # the trace of L^T K L on the diagonal block of each sample
-            values = _outputs(outputs, part, None)
-            L = _loss_factors(values, loss)
-            found.append(torch.einsum("nab,nac,nbc->n", squares, L, L))
-    return torch.cat(found)
-
-
-def _loss_factors(values: Tensor, loss: str) -> Tensor:
-    """L (n, C, C) of each sample at outputs (n, C), column by column: L times unit vectors."""
-    samples, classes = values.shape
-    units = torch.eye(classes, device=values.device, dtype=values.dtype)
-    columns = units[:, None].expand(-1, samples, -1)
-    made = loss_factor_times(values, columns, loss)  # (C, n, C)
-    return made.permute(1, 2, 0)
 
 
 def gauss_newton_spectrum(

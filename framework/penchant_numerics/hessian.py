@@ -12,19 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import (
-    KEPT_BYTES,
+    PASS_SHARE,
     GaussNewton,
     KeptFor,
     batch_size,
     conventions,
     counted_samples,
+    kept_by_default,
 )
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
+from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
@@ -62,8 +65,9 @@ class Hessian(Operator):
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.
-        batch: Samples a pass; the device decides by default.
-        keep: Bytes that may be kept between products; `kept_bytes` says how many are.
+        batch: Samples a pass; by default as many as the device likes and the budget has room for.
+        keep: Bytes that may be kept between products, a share of the budget by default;
+            `kept_bytes` says how many are.
         check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 1, bias=False)
@@ -82,7 +86,7 @@ class Hessian(Operator):
         trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
-        keep: int = KEPT_BYTES,
+        keep: int | None = None,
         check: bool = True,
     ) -> None:
         if trainable_only:
@@ -95,16 +99,31 @@ class Hessian(Operator):
 
         # the data
         self.inputs, self.labels = counted_samples(data, loss)
-        self.batch = batch or batch_size(self.device)
         self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)
 
         # what is kept between products
+        self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
         self.kept_bytes = 0
-        self._keep(keep)
+        self._keep(kept_by_default(self.device) if keep is None else keep)
         self._unchanged = KeptFor(self.outputs) if self._records else None
+
+    def _fitting_batch(self) -> int:
+        """Samples a pass, by what a product of one sample takes."""
+        # any labels will do; samples are repeated where there is only one
+        some = self.labels[:1]
+
+        def product(inputs: Tensor) -> None:
+            labels = some.expand(len(inputs), *some.shape[1:])
+            along = [torch.zeros_like(value) for value in self.outputs.values]
+            self._recorded(inputs, labels).times(along, keep=False)
+
+        most = batch_size(self.device)
+        if self.device.type == "meta":
+            return most
+        return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
 
     def _keep(self, budget: int) -> None:
         """Keep the recorded gradients of as many batches as fit."""
@@ -156,17 +175,41 @@ class Hessian(Operator):
         return _RecordedGradient(leaves, edges, moving)
 
     def _rows(self, rows: Tensor) -> Tensor:
+        def work(batch: int) -> Tensor:
+            self.pass_at_once(batch)
+            total = torch.zeros_like(rows)
+            for number, (inputs, labels) in enumerate(self._batches()):
+                self.add_product(total, rows, number, (inputs, labels))
+            return total.mul_(self.scale)
+
+        return memory.halving(work, self.batch, what="samples a pass of Hessian products")
+
+    def pass_at_once(self, batch: int) -> None:
+        """Pass so many samples from now on; what was kept for others is given back."""
         if self._unchanged is not None:
             self._unchanged.check()
-        total = torch.zeros_like(rows)
-        for number, (inputs, labels) in enumerate(self._batches()):
-            # what was kept, or what is recorded anew
-            if number < len(self._records):
-                self._add_products(total, rows, self._records[number], keep=True)
-            else:
-                record = self._recorded(inputs, labels)
-                self._add_products(total, rows, record, keep=False)
-        return total.mul_(self.scale)
+        if batch != self.batch:
+            self.batch = batch
+            self._records, self._unchanged = [], None
+            self.kept_bytes = 0
+
+    def add_product(
+        self, total: Tensor, rows: Tensor, number: int, samples: tuple[Tensor, Tensor]
+    ) -> None:
+        """Add the product of rows with the part of one batch, not scaled.
+
+        Args:
+            total: Where to, rows (k, size).
+            rows: The vectors (k, size).
+            number: Which batch it is.
+            samples: Its inputs and labels.
+        """
+        # what was kept, or what is recorded anew
+        if number < len(self._records):
+            self._add_products(total, rows, self._records[number], keep=True)
+        else:
+            record = self._recorded(*samples)
+            self._add_products(total, rows, record, keep=False)
 
     def _add_products(
         self, total: Tensor, rows: Tensor, record: _RecordedGradient, *, keep: bool
@@ -189,7 +232,7 @@ def residual(
     trainable_only: bool = False,
     reduction: str = "mean",
     batch: int | None = None,
-    keep: int = KEPT_BYTES,
+    keep: int | None = None,
 ) -> Operator:
     """E = Hessian - G: the part of the Hessian that the curvature of the network makes.
 
@@ -203,7 +246,7 @@ def residual(
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.
         batch: Samples a pass.
-        keep: Bytes that both together may keep between products.
+        keep: Bytes that both together may keep between products; by default each its share.
 
     Returns:
         The difference as an operator.
@@ -214,7 +257,7 @@ def residual(
         "trainable_only": trainable_only,
         "reduction": reduction,
         "batch": batch,
-        "keep": keep // 2,
+        "keep": None if keep is None else keep // 2,
     }
     hessian = Hessian(network, data, **options)
     return hessian - GaussNewton(network, data, check=False, **options)

@@ -22,12 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.lanczos import Tridiagonal, lanczos, random_starts
 from penchant_numerics.operators import Factor, Operator
 from torch import Tensor
 
 VARIANTS = ("full", "none", "sample")
-BASIS_BYTES = 2**31  # bases up to this size are kept, of the start vectors that run together
+BASIS_SHARE = 0.25  # of the budget: bases that fit are kept, of start vectors that run together
 _SETTLED = 256  # eigenvalues at most that are examined for being simple
 _SAME = 1e-3  # relative difference of weights up to which they come from one eigenvector
 _COPY = 64.0  # Ritz values this many roundings apart are one: rounding finds an eigenvalue again
@@ -87,7 +88,7 @@ def quadrature(
     steps: int = 128,
     starts: int = 1,
     variant: str = "auto",
-    basis_bytes: int = BASIS_BYTES,
+    basis_bytes: int | None = None,
     range_steps: int = 32,
     known: tuple[Tensor, Tensor] | None = None,
     zeros: int = 0,
@@ -101,7 +102,7 @@ def quadrature(
         starts: Start vectors.
         variant: `full`, `none` or `sample`; `auto` is `sample` where A has a factor with fewer
             columns than rows, `full` while a basis fits, else `none`.
-        basis_bytes: What bases may take.
+        basis_bytes: What bases may take; a share of the budget by default.
         range_steps: Steps after which the ends of the spectrum are read.
         known: Eigenpairs (values (r,), columns (size, r)); they have weight 1/size exactly, and
             start vectors are orthogonal to them.
@@ -114,6 +115,8 @@ def quadrature(
         raise ValueError(
             f"steps must be at least 2 and starts at least 1, found {steps} and {starts}"
         )
+    if basis_bytes is None:
+        basis_bytes = int(BASIS_SHARE * memory.available(A.device))
     factor = A.factor()
     variant = _chosen(variant, A, factor, min(steps, A.size), basis_bytes)
     if variant != "sample":

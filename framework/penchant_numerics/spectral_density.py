@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from penchant_numerics.lanczos_quadrature import (
-    BASIS_BYTES,
+    BASIS_SHARE,
     VARIANTS,
     Quadrature,
     distinct,
@@ -30,7 +30,7 @@ from penchant_numerics.lanczos_quadrature import (
 from torch import Tensor
 
 __all__ = [
-    "BASIS_BYTES",
+    "BASIS_SHARE",
     "VARIANTS",
     "Bumps",
     "Density",

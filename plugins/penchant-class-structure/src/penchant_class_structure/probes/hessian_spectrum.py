@@ -45,7 +45,6 @@ SUFFIXES = {
     "hessian": "",
     "gauss-newton": "-gauss-newton",
 }  # of the names of leading eigenvalues
-_KEPT = 2**29  # bytes of activations that the Hessian and G keep each
 
 
 class Measured(NamedTuple):
@@ -146,19 +145,9 @@ def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
     if "hessian" in asked or "residual" in asked:
-        made["hessian"] = Hessian(
-            network,
-            data,
-            loss=given.loss,
-            keep=_KEPT,
-        )
+        made["hessian"] = Hessian(network, data, loss=given.loss)
     if "gauss-newton" in asked or "residual" in asked:
-        made["gauss-newton"] = GaussNewton(
-            network,
-            data,
-            loss=given.loss,
-            keep=_KEPT,
-        )
+        made["gauss-newton"] = GaussNewton(network, data, loss=given.loss)
     if small:
         # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}

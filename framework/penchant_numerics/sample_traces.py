@@ -1,0 +1,218 @@
+"""Traces of the parts that single samples have in the Gauss-Newton matrix, exactly.
+
+A sample's part is J^T L L^T J, with the Hessian L L^T of the loss in the outputs: its trace is the
+sum over the columns l of L of |J^T l|^2. So a batch passes forth once and back once a column, and
+what arrives at a layer becomes one number a sample at once: of one column and one layer at a time
+there is more than that. No gradient of a linear layer is formed where pairs of positions are
+cheaper: |sum_t delta_t h_t^T|^2 = sum_ts (h_t . h_s)(delta_t . delta_s).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+from penchant_numerics import memory as bytes_allowed
+from penchant_numerics.gauss_newton import batch_size, loss_factor_times
+from penchant_numerics.kernel_blocks import KernelLayers
+from penchant_numerics.layer_passes import LayerPass, layer_pass
+from penchant_numerics.linear_layers import error_positions, input_positions
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.sample_gradients import floating_inputs
+from torch import Tensor, nn
+from torch.func import grad, vmap
+
+_TRIED = 2  # samples on which layers are tried: each alone has weights of its own
+
+
+def sample_traces(
+    network: nn.Module,
+    inputs: Tensor,
+    *,
+    loss: str = "cross-entropy",
+    parameters: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    memory: int | None = None,
+) -> Tensor:
+    """The trace of each sample's part J^T H J of the Gauss-Newton matrix, exactly.
+
+    Args:
+        network: A network with outputs (samples, C), in evaluation mode.
+        inputs: Samples (n, ...).
+        loss: `cross-entropy` or `squared-error`.
+        parameters: Names or patterns of parameters; all by default.
+        batch: Samples a pass; fewer where memory says so.
+        memory: Bytes that passes may take; the budget by default.
+
+    Returns:
+        The traces (n,); their mean is the trace of G.
+
+    >>> x = torch.tensor([[1.0], [2.0]], device="cpu")
+    >>> sample_traces(nn.Linear(1, 1), x, loss="squared-error").tolist()  # x^2 + 1
+    [2.0, 5.0]
+    """
+    outputs = Outputs(network, parameters)
+    wanted = batch or batch_size(inputs.device)
+    given = contextlib.nullcontext() if memory is None else bytes_allowed.budget(memory)
+    with given, floating_inputs(network, inputs, outputs.layout.dtype) as floating:
+        passes = _Passes(outputs, floating[:_TRIED], loss)
+        size = fitting_batch(passes.measured, floating, largest=wanted)
+
+        def work(samples: int) -> Tensor:
+            return torch.cat([passes.traces(part) for part in floating.split(samples)])
+
+        return bytes_allowed.halving(work, size, what="samples a pass of traces")
+
+
+class _Passes:
+    """Passes of a network: linear layers by what they see and hear, others by gradients.
+
+    Args:
+        outputs: The network as a function of the parameters that count.
+        sample: Inputs on which layers are tried.
+        loss: `cross-entropy` or `squared-error`.
+    """
+
+    def __init__(self, outputs: Outputs, sample: Tensor, loss: str) -> None:
+        self.outputs = outputs
+        self.loss = loss
+        tried = KernelLayers(outputs, sample)
+        tried.warn()
+        self.layers = {name: outputs.network.get_submodule(name) for name in tried.factored}
+        covered = set()
+        for name in self.layers:
+            covered |= {_parameter(name, "weight"), _parameter(name, "bias")}
+        names = outputs.layout.names
+        others = [name for name in names if name not in covered]
+        self.rest = Outputs(outputs.network, others) if others else None
+        self._vectorised = True
+
+    def traces(self, inputs: Tensor, *, first: int | None = None) -> Tensor:
+        """Traces (n,) of a batch; with `first`, of so many columns only."""
+        total = torch.zeros(len(inputs), device=inputs.device, dtype=inputs.dtype)
+        # the graph of the layers' pass is gone when other parameters have theirs
+        outputs = self._add_layers(total, inputs, first)
+        if self.rest is not None:
+            for column in _columns(outputs, self.loss, first):
+                total += self._rest_squares(inputs, column)
+        return total
+
+    def measured(self, inputs: Tensor) -> None:
+        """Two columns hold as much as all: each takes the place of the one before."""
+        self.traces(inputs, first=2)
+
+    def _add_layers(self, total: Tensor, inputs: Tensor, first: int | None) -> Tensor:
+        """Add squared norms of linear layers' gradients to `total` (n,); gives the outputs."""
+        passed = layer_pass(self.outputs, inputs, self.layers)
+        products = {}
+        for name in passed.layers:
+            products[name] = _products(self.layers[name], passed, name)
+        for column in _columns(passed.outputs, self.loss, first):
+            if passed.layers:
+                errors = passed.errors(column)
+            for name in passed.layers:
+                total += self._squares(name, passed, errors.pop(name), products[name])
+        return passed.outputs
+
+    def _squares(
+        self,
+        name: str,
+        passed: LayerPass,
+        errors: list[Tensor | None],
+        products: Tensor | None,
+    ) -> Tensor:
+        """|gradient|^2 (n,) of a layer towards one column."""
+        module = self.layers[name]
+        with torch.no_grad():
+            delta = _error_positions(module, passed.inputs(name), errors)
+            if products is not None:
+                squares = (products * (delta @ delta.mT)).sum((1, 2))
+            else:
+                gradients = delta.mT @ _positions(module, passed, name)
+                squares = gradients.square().sum((1, 2))
+            if _parameter(name, "bias") in self.outputs.layout.slices:
+                squares = squares + delta.sum(1).square().sum(1)
+        return squares
+
+    def _rest_squares(self, inputs: Tensor, column: Tensor) -> Tensor:
+        """|gradient|^2 (n,) of all other parameters towards one column."""
+        if self._vectorised:
+            try:
+                return self._vectorised_squares(inputs, column)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:  # an operation without a rule for batches
+                self._vectorised = False
+        parts = []
+        for x, weights in zip(inputs, column):
+            leaves = self.rest.leaves()
+            with torch.enable_grad():
+                value = (self.rest(leaves, x[None])[0] * weights).sum()
+            gradients = torch.autograd.grad(value, leaves, materialize_grads=True)
+            parts.append(_square_sum(gradients))
+        return torch.stack(parts)
+
+    @torch.no_grad()
+    def _vectorised_squares(self, inputs: Tensor, column: Tensor) -> Tensor:
+        """All samples at once."""
+
+        def square(x: Tensor, weights: Tensor) -> Tensor:
+            def value(values: Sequence[Tensor]) -> Tensor:
+                return (self.rest(values, x[None])[0] * weights).sum()
+
+            return _square_sum(grad(value)(list(self.rest.values)))
+
+        return vmap(square)(inputs, column)
+
+
+def _parameter(layer: str, kind: str) -> str:
+    """The name of a layer's parameter; the network itself has an empty name."""
+    return f"{layer}.{kind}" if layer else kind
+
+
+def _square_sum(tensors: Sequence[Tensor]) -> Tensor:
+    """The sum of all squares."""
+    return sum(each.square().sum() for each in tensors)
+
+
+def _positions(module: nn.Module, passed: LayerPass, name: str) -> Tensor:
+    """What a layer saw at all positions of all uses, (n, t, d)."""
+    seen = [input_positions(module, given) for given in passed.inputs(name)]
+    return torch.cat(seen, dim=1)
+
+
+def _error_positions(
+    module: nn.Module, inputs: Sequence[Tensor], errors: Sequence[Tensor | None]
+) -> Tensor:
+    """What a layer heard at all positions of all uses, (n, t, o)."""
+    heard = []
+    for given, error in zip(inputs, errors):
+        if error is None:
+            # a use that reaches no output
+            positions = input_positions(module, given).shape[1]
+            heard.append(given.new_zeros(len(given), positions, len(module.weight)))
+        else:
+            heard.append(error_positions(module, error[:, None])[:, 0])
+    return torch.cat(heard, dim=1)
+
+
+@torch.no_grad()
+def _products(module: nn.Module, passed: LayerPass, name: str) -> Tensor | None:
+    """h_t . h_s (n, t, t), where pairs of positions cost less than gradients; None elsewhere."""
+    h = _positions(module, passed, name)
+    positions, width = h.shape[1:]
+    units = len(module.weight)
+    if positions * (width + units) >= width * units and positions > 1:
+        return None
+    return h @ h.mT
+
+
+def _columns(outputs: Tensor, loss: str, first: int | None) -> Iterator[Tensor]:
+    """The first columns (n, C) of L at outputs (n, C), or all, one after another."""
+    count = outputs.shape[1]
+    for number in range(count if first is None else min(first, count)):
+        unit = torch.zeros_like(outputs)
+        unit[:, number] = 1
+        yield loss_factor_times(outputs, unit, loss)
