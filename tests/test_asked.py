@@ -186,7 +186,7 @@ def test_text_with_options_names_a_component_in_python_too():
     )
     assert found.record["architecture"]["options"] == {"width": 3}
     with pytest.raises(penchant.Error, match="expected a dict with a name and options"):
-        penchant.measure("output-spread", architecture="perceptron", dataset={"image": 1})
+        penchant.measure("output-spread", architecture={"width": 3}, dataset="two-blobs")
 
 
 def test_nothing_learnt_is_said(install):

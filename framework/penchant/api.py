@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import attrs
 from penchant.components.component import Probe
-from penchant.errors import Error
+from penchant.errors import Error, suggestion
 from penchant.execution.display import Display
 from penchant.execution.runner import run_experiment
 from penchant.execution.selection import part_of
@@ -66,6 +67,7 @@ def run(
         where, stem = path.name, path.stem
     else:
         raw, stem = dict(experiment), "experiment"
+    raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
     plugins = plugins or discovery.load()
     if progress:
         plugins = plugins.with_listener("display", Display(lines=False))
@@ -96,7 +98,10 @@ def measure(
     estimators: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
     weights: str | Path | None = None,
+    output: str | int | None = None,
+    unit: int | None = None,
     out: str | Path | None = None,
+    fresh: bool = False,
     **options: Any,
 ) -> Result:
     """Measure one thing and return its result; a failure is raised.
@@ -105,13 +110,18 @@ def measure(
         probe: Its name, or a class of your own.
         architecture: A name, with options as in "mlp:widths=[64]", a dict with a name and options,
             or an object of your own: a module class, a callable that returns a module, a module.
-        dataset: The same for data: a name, a dict, a pair of tensors, a torch dataset, a callable.
+        dataset: The same for data: a name, a dict, a pair of tensors or arrays, a torch dataset or
+            loader, columns or rows with names, a callable.
         seed: Seed of all random numbers.
         preset: Preset of the probe.
         estimators: Role to estimator: a name, or a dict with a name and options.
         training: How networks are trained; for a network of your own it means: train it further.
         weights: A file of weights for the architecture, for probes that measure one network.
+        output: Of a network of your own that returns a dict, a tuple or an object: the part that is
+            its output, such as "logits" or 0.
+        unit: Of a network of your own with several outputs: the only one that is looked at.
         out: Folder that keeps the run, with its figures and report.
+        fresh: Move an old run in this folder aside.
         **options: Options of the probe, and device, dtype, shape, outputs, threads, executor,
             workers and time_limit.
 
@@ -120,6 +130,9 @@ def measure(
 
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
+    if "seeds" in options:
+        cure = "measure with each, or give penchant.run an experiment with seeds"
+        raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {cure}")
     plugins = discovery.load().with_listener("display", Display(lines=False))
     given = probe
     if not isinstance(probe, str):
@@ -128,25 +141,23 @@ def measure(
     # Settings of the experiment and options of the probe come in one breath.
     settings = {name: value for name, value in options.items() if name in _SETTINGS}
     own = {name: value for name, value in options.items() if name not in _SETTINGS}
+    _check_names(own, plugins.find("probe", probe, "measure").component)
+    parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
     raw = one_probe(
         probe,
         own,
-        architectures=[] if architecture is None else [_component(architecture)],
-        datasets=[] if dataset is None else [_component(dataset)],
+        architectures=_architectures(architecture, parts),
+        datasets=[] if dataset is None else [_dataset(dataset)],
         preset=preset,
         estimators=dict(estimators or {}),
         training=dict(training or {}),
     )
-    raw.update(settings)
+    raw.update(_plain_settings(settings))
     raw["seeds"] = [seed]
-    if weights is not None:
-        if architecture is None:
-            raise Error("weights belong to an architecture, found none")
-        raw["architectures"][0]["weights"] = weights
     if not out:
         # Nobody sees figures in a folder that is deleted.
         raw["figures"] = False
-    result = _measured(raw, plugins, probe, out)
+    result = _measured(raw, plugins, probe, out, fresh=fresh)
     # A class in a script may draw with a function that has no name to be kept under.
     target = getattr(given, "figures", "")
     if callable(target):
@@ -155,12 +166,17 @@ def measure(
 
 
 def _measured(
-    raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None
+    raw: Mapping[str, Any],
+    plugins: Plugins,
+    probe: str,
+    out: str | Path | None,
+    *,
+    fresh: bool,
 ) -> Result:
     """Run an experiment of one job and return its result with everything that was kept."""
     with tempfile.TemporaryDirectory() as temporary:
         experiment = build(raw, plugins, "measure")
-        found = run_experiment(experiment, plugins, Path(out or temporary))
+        found = run_experiment(experiment, plugins, Path(out or temporary), fresh=fresh)
         if out:
             write_report(found)
         # Read before the temporary folder is gone.
@@ -227,6 +243,34 @@ def _label(table: Mapping[str, Any]) -> Any:
     return table.get("label", name)
 
 
+def _architectures(given: Any, parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The table of an architecture, with what was said of it beside; none where none is given."""
+    said = {name: value for name, value in parts.items() if value is not None}
+    if given is None:
+        if said:
+            raise Error(f"{' and '.join(said)} belong to an architecture, found none")
+        return []
+    # A position is written as text, as in TOML.
+    if isinstance(said.get("output"), int):
+        said["output"] = str(said["output"])
+    return [{**_component(given), **said}]
+
+
+def _weights_file(weights: Any) -> Any:
+    """The file of weights; weights themselves are refused with what to do instead."""
+    if weights is None or isinstance(weights, (str, Path)):
+        return weights
+    cure = "give the file they were saved to, or load them into a module and give that"
+    raise Error(f"weights must be a file, found {type(weights).__name__}: {cure}")
+
+
+def _dataset(given: Any) -> dict[str, Any]:
+    """The table of a dataset; a dict without a name holds the data themselves."""
+    if isinstance(given, Mapping) and not isinstance(given.get("name"), str):
+        return {"name": "import", "factory": given}
+    return _component(given)
+
+
 def _component(given: Any) -> dict[str, Any]:
     """The table of an architecture or dataset, from whatever stands for one."""
     if isinstance(given, str):
@@ -238,3 +282,25 @@ def _component(given: Any) -> dict[str, Any]:
         return dict(given)
     # An object of the user's own: `import` takes it as it is.
     return {"name": "import", "factory": given}
+
+
+def _check_names(options: Mapping[str, Any], cls: Any) -> None:
+    """Refuse an option that nothing here has, with the nearest of all names that there are."""
+    of_probe = {field.name for field in attrs.fields(cls)}
+    of_measure = set(inspect.signature(measure).parameters) - {"options"}
+    for name in options:
+        if name not in of_probe:
+            near = suggestion(name, of_probe | of_measure | _SETTINGS)
+            raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
+
+
+def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as TOML has them: torch's names of devices and types as text, arrays as lists."""
+    found = {}
+    for name, value in settings.items():
+        if name in ("device", "dtype"):
+            value = str(value).removeprefix("torch.")
+        elif hasattr(value, "tolist"):
+            value = value.tolist()
+        found[name] = value
+    return found

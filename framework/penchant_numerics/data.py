@@ -80,6 +80,14 @@ class Data:
         components = self.train.labels[:1].numel()
         return self.classes or max(1, components)
 
+    @property
+    def labels_told(self) -> str:
+        """What labels are, in words: where `outputs` comes from."""
+        if self.classes:
+            return f"labels are whole numbers up to {self.classes - 1}, so {self.classes} classes"
+        found = f"labels are floating-point numbers, {self.outputs} a sample"
+        return f"{found}; whole numbers would be classes"
+
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Data:
         """The same data on a device, in a precision."""
         return replace(

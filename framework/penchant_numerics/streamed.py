@@ -19,7 +19,7 @@ from penchant_numerics import memory
 from penchant_numerics.data import Samples
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, SequentialSampler, default_collate
 
 _READ = 1024  # rows that are read at a time where no batch says how many
 
@@ -292,19 +292,35 @@ def stream(value: Any) -> Samples:
     if isinstance(value, (tuple, list)) and len(value) == 2 and hasattr(value[0], "shape"):
         inputs, labels = value
         return Samples(StreamedInputs(ArraySource(inputs)), torch.as_tensor(labels))
-    # a loader's own order may be shuffled: its dataset has a definite one
-    dataset = getattr(value, "dataset", value)
-    if _has_samples(dataset):
+    dataset = dataset_of(value)
+    if dataset is not None:
         found = [torch.as_tensor(dataset[index][1]) for index in range(len(dataset))]
         return Samples(StreamedInputs(DatasetSource(dataset)), torch.stack(found))
     return _of_batches(value)
 
 
-def _has_samples(dataset: Any) -> bool:
-    """Whether samples can be asked for by their numbers."""
+def dataset_of(value: Any) -> Any:
+    """A dataset whose samples can be asked for by their numbers; None where there are batches only.
+
+    A loader's own order may be shuffled, so that its dataset is taken. One that makes something
+    else of its samples (`collate_fn`) must give them in one order, and its batches are taken.
+
+    Raises:
+        ValueError: It shuffles, and makes something else of its samples.
+    """
+    dataset = getattr(value, "dataset", value)
     if isinstance(dataset, IterableDataset):
-        return False
-    return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        return None
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        return None
+    if getattr(value, "collate_fn", default_collate) is default_collate:
+        return dataset
+    if not isinstance(value.sampler, SequentialSampler):
+        raise ValueError(
+            "the loader has a collate_fn of its own and shuffles, so that its samples have no "
+            "definite order; make it with shuffle=False"
+        )
+    return None
 
 
 def _of_batches(batches: Iterable[Any]) -> Samples:

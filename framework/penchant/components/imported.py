@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import copy
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from penchant.components.builtin import ImportedArchitecture, ImportedDataset
+from penchant.components.columns import Batches, Rows, input_and_label, train_and_test
+from penchant.components.labels import numbered, read_labels
+from penchant.components.output import choose
+from penchant.components.pixels import is_picture, read_input, scaled
 from penchant.components.targets import resolve
 from penchant.errors import Error
+
+_handed_out: weakref.WeakSet[Any] = weakref.WeakSet()  # networks that factories have made
 
 TEST_SHARE = 5  # one in so many samples is kept for testing where there is no test part
 
@@ -21,12 +28,19 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
     source = options.factory
     if isinstance(source, nn.Module):
         # On the host, where networks are checked; the context moves it to its device.
-        return copy.deepcopy(source).cpu()
+        network = copy.deepcopy(source).cpu()
+        choose(network, options.output, options.unit)
+        return network
     factory = resolve(source, "the architecture 'import'")
     network = _call(factory, shape=shape, outputs=outputs)
     if not isinstance(network, nn.Module):
         kind = type(network).__name__
         raise Error(f"the factory {source!r} must return a torch.nn.Module, found {kind}")
+    if network in _handed_out:
+        cure = "make one at every call, or give the module itself to measure that one"
+        raise Error(f"the factory {source!r} returns the same module every time; {cure}")
+    _handed_out.add(network)
+    choose(network, options.output, options.unit)
     return network
 
 
@@ -75,16 +89,20 @@ def load(options: ImportedDataset, generator: Any) -> Any:
     if isinstance(source, Data):
         return source
     conventions: dict[str, str] = {}
-    if _has_two_parts(source):
-        train, test = (_tensors(part, conventions) for part in source)
-    else:
-        train, test = _split(_tensors(source, conventions), generator, conventions)
-    classes = _classes(train[1], test[1])
+    warnings: list[str] = []
+    parts = [_read(part, conventions, warnings) for part in _parts(source)]
+    # Classes of all parts are numbered together.
+    labels, classes = numbered([part[1] for part in parts], conventions)
+    pairs = list(zip([part[0] for part in parts], labels))
+    if len(pairs) == 1:
+        pairs = _split(pairs[0], generator, conventions)
+    train, test = pairs
     return Data(
         Samples(*train),
         Samples(*test),
         classes,
         conventions=conventions,
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
@@ -93,49 +111,59 @@ def _is_factory(source: Any) -> bool:
     return callable(source) and not hasattr(source, "__getitem__")
 
 
-def _has_two_parts(value: Any) -> bool:
-    """Is it (train, test), rather than (inputs, labels)?"""
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        return False
-    # Two arrays are inputs and labels; the parts of a dataset are pairs or datasets.
-    arrays = all(hasattr(part, "dtype") for part in value)
-    return not arrays
+def _parts(source: Any) -> tuple[Any, ...]:
+    """Train and test parts, or all samples as the only one."""
+    if isinstance(source, Mapping):
+        return train_and_test(source) or (source,)
+    if not isinstance(source, (tuple, list)) or len(source) != 2:
+        return (source,)
+    # Arrays, and lists of labels or of inputs, are columns; parts are pairs or datasets.
+    first, second = source
+    columns = hasattr(first, "dtype") or hasattr(second, "dtype") or _is_column(second)
+    return (source,) if columns else (first, second)
 
 
-def _classes(*labels: Any) -> int:
-    """How many classes there are; 0 where labels are numbers."""
-    for each in labels:
-        if each.is_floating_point() or each.ndim != 1:
-            return 0
-    largest = [int(each.max()) for each in labels]
-    return max(largest) + 1
+def _is_column(value: Any) -> bool:
+    """Is it a list of labels?"""
+    plain = (str, int, float)
+    return isinstance(value, (tuple, list)) and bool(value) and isinstance(value[0], plain)
 
 
-def _tensors(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
-    """Inputs and labels as tensors, from a pair of arrays or a torch dataset of pairs."""
-    import torch
-
+def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple[Any, Any]:
+    """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
+    if isinstance(value, Mapping):
+        names = input_and_label(value)
+        value = tuple(value[name] for name in names)
     if _is_streamed(value):
         return _streamed(value, conventions)
     if isinstance(value, (tuple, list)) and len(value) == 2:
-        inputs, labels = (torch.as_tensor(part) for part in value)
+        inputs = _column(value[0])
+        labels = read_labels(value[1])
     elif hasattr(value, "__getitem__") and hasattr(value, "__len__"):
         inputs, labels = _stacked(value)
     else:
         kind = type(value).__name__
         raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
-    if inputs.ndim == 0 or labels.ndim == 0:
+    if inputs.ndim == 0 or getattr(labels, "ndim", 1) == 0:
         raise Error("expected as many inputs and labels as there are samples, found single numbers")
     if len(inputs) != len(labels):
         found = f"{len(inputs)} inputs and {len(labels)} labels"
         raise Error(f"the data have {found}, expected as many")
-    # Bytes are pixels; other whole numbers keep their values.
-    if inputs.dtype == torch.uint8:
-        inputs = inputs.float() / 255
-        conventions["inputs"] = "bytes divided by 255"
-    if not inputs.is_floating_point():
-        inputs = inputs.float()
-    return inputs, labels
+    return scaled(inputs, conventions, warnings), labels
+
+
+def _column(values: Any) -> Any:
+    """All inputs as one tensor, from an array or from a list of arrays or pictures."""
+    import torch
+
+    if not isinstance(values, (tuple, list)):
+        return torch.as_tensor(values)
+    first = values[0] if values else None
+    if not hasattr(first, "shape") and not is_picture(first):
+        kind = type(first).__name__
+        cure = "torch.tensor(inputs) makes one"
+        raise Error(f"inputs are a list of {kind}s, expected a tensor or an array; {cure}")
+    return _stack([read_input(value) for value in values])
 
 
 def _is_streamed(value: Any) -> bool:
@@ -145,8 +173,8 @@ def _is_streamed(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return len(value) == 2 and isinstance(value[0], np.memmap)
     is_loader = hasattr(value, "dataset") and hasattr(value, "__iter__")
-    is_iterable = hasattr(value, "__iter__") and not hasattr(value, "__getitem__")
-    return is_loader or is_iterable
+    has_samples = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    return is_loader or (hasattr(value, "__iter__") and not has_samples)
 
 
 def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
@@ -155,7 +183,7 @@ def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     from penchant_numerics.streamed import stream
 
     try:
-        inputs, labels = stream(value)
+        inputs, labels = stream(_with_pairs(value))
     except (TypeError, ValueError) as error:
         raise Error(f"the data cannot be streamed: {error}") from error
     if inputs.stored_dtype() == torch.uint8:
@@ -163,25 +191,41 @@ def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     return inputs, labels
 
 
+def _with_pairs(value: Any) -> Any:
+    """The same with pairs of tensors for samples or batches, which may be dicts and pictures."""
+    from penchant_numerics.streamed import dataset_of
+
+    if isinstance(value, (tuple, list)):
+        return value
+    dataset = dataset_of(value)
+    if dataset is not None:
+        return Rows(dataset)
+    first = next(iter(value), None)
+    return Batches(value) if isinstance(first, Mapping) else value
+
+
 def _stacked(dataset: Any) -> tuple[Any, Any]:
-    """The samples of a torch dataset, one after another."""
+    """The samples of a dataset, one after another."""
+    if not len(dataset):
+        raise Error("the dataset has no samples")
+    rows = Rows(dataset)
+    pairs = [rows[index] for index in range(len(rows))]
+    inputs = _stack([pair[0] for pair in pairs])
+    return inputs, read_labels([pair[1] for pair in pairs])
+
+
+def _stack(inputs: list[Any]) -> Any:
     import torch
 
-    pairs = [dataset[index] for index in range(len(dataset))]
     try:
-        inputs = torch.stack([torch.as_tensor(pair[0]) for pair in pairs])
-        labels = torch.stack([torch.as_tensor(pair[1]) for pair in pairs])
-    except (TypeError, IndexError, KeyError, RuntimeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise Error(
-            f"the dataset must hold (input, label) pairs of one shape: {problem}"
-        ) from error
-    return inputs, labels
+        return torch.stack(inputs)
+    except (TypeError, RuntimeError) as error:
+        raise Error(f"inputs must all have one shape: {error}") from error
 
 
 def _split(
     pair: tuple[Any, Any], generator: Any, conventions: dict[str, str]
-) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+) -> list[tuple[Any, Any]]:
     """A fifth of the samples for testing, of every class where labels are classes."""
     import torch
 
@@ -207,4 +251,4 @@ def _split(
     conventions["test part"] = f"one in {TEST_SHARE} samples {how}drawn with the seed"
     train = (inputs[~chosen], labels[~chosen])
     test = (inputs[chosen], labels[chosen])
-    return train, test
+    return [train, test]

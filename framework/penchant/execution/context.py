@@ -244,7 +244,9 @@ class Context:
         network = self.network()
         choice = self._job.architecture
         if choice is not None and choice.weights:
-            load_weights(network, Path(choice.weights), choice.label)
+            prefix = load_weights(network, Path(choice.weights), choice.label)
+            if prefix:
+                self.conventions["weights"] = f"names in the file without {prefix!r}"
         return network
 
     # Training.

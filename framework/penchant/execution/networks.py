@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.seeds import derive
@@ -62,8 +63,12 @@ class BoundArchitecture:
             network = self._function(self.component, self.shape, self.outputs)
         return network.float().eval()
 
-    def check(self) -> None:
-        """One forward pass on zeros: a network that does not fit is refused before all else."""
+    def check(self, why: str = "") -> None:
+        """One forward pass on zeros: a network that does not fit is refused before all else.
+
+        Args:
+            why: Why it must have so many outputs, for the message.
+        """
         import torch
 
         network = self(0)
@@ -73,15 +78,19 @@ class BoundArchitecture:
         try:
             with torch.no_grad():
                 outputs = network(zeros)
+        except Error as error:  # told by the kernel itself
+            raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
             text = str(error).partition("\n")[0] or type(error).__name__
             raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
-        # A network may return anything: a tuple has no shape, and is told by its type.
-        shape = tuple(getattr(outputs, "shape", ()))
+        if not isinstance(outputs, torch.Tensor):
+            raise Error(f"{what} returns {told(outputs)}")
+        shape = tuple(outputs.shape)
         if shape != (1, self.outputs):
-            found = " x ".join(map(str, shape)) or type(outputs).__name__
+            found = " x ".join(map(str, shape)) or "a single number"
             expected = f"expected 1 x {self.outputs}"
-            raise Error(f"{what} gives {found} for one input of shape {size}, {expected}")
+            reason = f"; {why}" if why else ""
+            raise Error(f"{what} gives {found} for one input of shape {size}, {expected}{reason}")
         if not torch.isfinite(outputs).all():
             found = str(outputs.flatten()[:3].tolist())
             raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
@@ -103,18 +112,21 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return state
 
 
-def load_weights(network: Any, path: Path, label: str) -> None:
+def load_weights(network: Any, path: Path, label: str) -> str:
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:
         network: What is filled.
         path: The file.
         label: The architecture's label, for messages.
+
+    Returns:
+        What was left out of the names in the file; empty where they are the network's.
     """
     import torch
 
-    state = _state_in(read_tensors(path))
     own = network.state_dict()
+    state, prefix = _without_prefix(_state_in(read_tensors(path)), own)
     what = f"{path} does not fit architecture {label!r}"
     # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
@@ -132,19 +144,27 @@ def load_weights(network: Any, path: Path, label: str) -> None:
     if wrong:
         raise Error(f"{what}: {'; '.join(wrong)}")
     network.load_state_dict(state)
+    return prefix
 
 
 def _state_in(found: dict[str, Any]) -> dict[str, Any]:
-    """The state dict in a file: itself, or under the name that trainers give it.
-
-    Names may begin with "module.", which torch's data-parallel wrapper puts before them.
-    """
+    """The state dict in a file: itself, or under the name that trainers give it."""
     for key in ("state_dict", "model"):
         if isinstance(found.get(key), dict):
             found = found[key]
-    if not found or not all(name.startswith("module.") for name in found):
-        return found
-    state = {}
-    for name, value in found.items():
-        state[name.removeprefix("module.")] = value
-    return state
+    return found
+
+
+def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The state without the word that a wrapper put before every name, and that word.
+
+    torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
+    of an attribute. Only where all names fit without it.
+    """
+    first = next(iter(state), "")
+    prefix = str(first).partition(".")[0] + "."
+    stripped = {str(name).removeprefix(prefix): value for name, value in state.items()}
+    same = all(str(name).startswith(prefix) for name in state)
+    if same and stripped.keys() == own.keys():
+        return stripped, prefix
+    return state, ""

@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from penchant.components.pixels import is_picture
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
@@ -125,6 +126,8 @@ class _Hasher:
             return []
         if inspect.ismethod(value):
             return [value.__func__, value.__self__]
+        if is_picture(value):
+            return [value.mode, value.size, value.tobytes()]
         if hasattr(value, "detach") or hasattr(value, "tobytes"):
             return _array_parts(value)
         if hasattr(value, "named_modules") and hasattr(value, "state_dict"):

@@ -16,7 +16,11 @@ def parse_component(text: str) -> dict[str, Any]:
     {'name': 'mlp', 'widths': [100, 100], 'activation': 'gelu'}
     """
     name, _, options = text.partition(":")
-    return {"name": name, **parse_options(options)}
+    try:
+        return {"name": name, **parse_options(options)}
+    except Error as error:
+        cure = f"write {name}:option=value; `penchant explain {name}` lists its options"
+        raise Error(f"{error} in {text!r}: {cure}") from None
 
 
 def parse_options(text: str) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""Data whose parts have names, as Hugging Face's have: columns, rows of dicts, train and test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from penchant.components.pixels import read_input
+from penchant.errors import Error
+
+INPUTS = "image images img pixel_values input inputs x data features".split()
+LABELS = "label labels target targets y".split()
+
+
+def input_and_label(columns: Iterable[Any]) -> tuple[str, str]:
+    """The names of the two columns that hold inputs and labels.
+
+    Raises:
+        Error: There is not exactly one of each.
+    """
+    names = [str(name) for name in columns]
+    inputs = [name for name in names if name in INPUTS]
+    labels = [name for name in names if name in LABELS]
+    if len(inputs) != 1 or len(labels) != 1:
+        expected = "one column such as image and one such as label"
+        cure = "rename them, or give (inputs, labels)"
+        raise Error(f"the data have {', '.join(names)}, expected {expected}; {cure}")
+    return inputs[0], labels[0]
+
+
+def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """The two parts of a dict of datasets; None where it is one of columns.
+
+    Raises:
+        Error: It has a train part and no test part.
+    """
+    if "train" not in parts:
+        return None
+    if "test" not in parts:
+        found = ", ".join(map(str, parts))
+        raise Error(f"the data have the parts {found}, expected train and test; give (train, test)")
+    return parts["train"], parts["test"]
+
+
+class Rows:
+    """Samples of a dataset as (input, label) pairs, whatever its rows look like.
+
+    Args:
+        dataset: It has `__getitem__` and `__len__`; rows are pairs or dicts.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._source = dataset
+        first = dataset[0]
+        self._names = input_and_label(first) if isinstance(first, Mapping) else None
+        if self._names is None and not _is_pair(first):
+            kind = type(first).__name__
+            raise Error(f"a sample of the dataset is {kind}, expected a pair (input, label)")
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        row = self._source[index]
+        given, label = row if self._names is None else (row[name] for name in self._names)
+        return read_input(given), label
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, (tuple, list)) and len(row) == 2
+
+
+class Batches:
+    """Batches that are dicts as (inputs, labels) pairs.
+
+    Args:
+        batches: An iterable that can be gone through again and again.
+    """
+
+    def __init__(self, batches: Iterable[Mapping[str, Any]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        for batch in self.batches:
+            given, labels = (batch[name] for name in input_and_label(batch))
+            if not getattr(labels, "ndim", 0):
+                cure = "DataLoader(dataset, batch_size=64) makes them"
+                raise Error(f"the data are single samples one after another, not batches; {cure}")
+            yield given, labels

@@ -1,0 +1,119 @@
+"""Labels as people have them, text, one-hot rows, a column; and as classes that count from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penchant.errors import Error
+
+_SHOWN = 5  # names of classes that a convention lists
+
+
+def read_labels(values: Any) -> Any:
+    """Labels as a tensor, or as a list where they are text.
+
+    Args:
+        values: A tensor, an array, or one label a sample.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        return values
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    # Text, and objects that may be text; other arrays hold numbers.
+    if kind and kind not in "UO":
+        return torch.as_tensor(np.asarray(values))
+    each = list(values)
+    are_text = [isinstance(label, str) for label in each]
+    if each and all(are_text):
+        return [str(label) for label in each]
+    if any(are_text):
+        raise Error("some labels are text and others are not, expected all of one kind")
+    try:
+        return torch.stack([torch.as_tensor(label) for label in each])
+    except (TypeError, ValueError, RuntimeError) as error:
+        found = type(each[0]).__name__ if each else "none"
+        raise Error(f"labels must be classes, numbers or text, found {found}: {error}") from error
+
+
+def numbered(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[Any], int]:
+    """Labels of all parts of a dataset, as tensors, and the number of classes; 0 for numbers.
+
+    Args:
+        parts: Labels of each part, as `read_labels` gives them.
+        conventions: Told what was done with them.
+
+    Raises:
+        Error: What they mean is not clear.
+    """
+    texts = [isinstance(part, list) for part in parts]
+    if all(texts):
+        return _of_text(parts, conventions)
+    if any(texts):
+        raise Error("labels of one part are text, those of the other are not")
+    if any(part.is_floating_point() for part in parts):
+        _tell_of_numbers(parts, conventions)
+        return list(parts), 0
+    if any(part.ndim != parts[0].ndim for part in parts):
+        raise Error("labels of the two parts have other shapes, expected the same")
+    if parts[0].ndim == 1:
+        whole = [part.long() for part in parts]
+        return whole, _counted(whole)
+    return _of_rows(parts, conventions)
+
+
+def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[list[Any], int]:
+    import torch
+
+    names = sorted({name for part in parts for name in part})
+    numbers = {name: number for number, name in enumerate(names)}
+    more = ", ..." if len(names) > _SHOWN else ""
+    listed = ", ".join(names[:_SHOWN]) + more
+    conventions["labels"] = f"text, numbered in alphabetical order: {listed}"
+    found = []
+    for part in parts:
+        found.append(torch.tensor([numbers[name] for name in part], device="cpu"))
+    return found, len(names)
+
+
+def _of_rows(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[Any], int]:
+    """Whole numbers in rows: a column of classes, or one-hot."""
+    size = " x ".join(map(str, parts[0].shape[1:]))
+    if parts[0].ndim == 2 and parts[0].shape[1] == 1:
+        column = [part[:, 0].long() for part in parts]
+        conventions["labels"] = "a column of classes"
+        return column, _counted(column)
+    if parts[0].ndim == 2 and all(_is_one_hot(part) for part in parts):
+        conventions["labels"] = "one-hot rows, read as classes"
+        return [part.long().argmax(1) for part in parts], int(parts[0].shape[1])
+    raise Error(
+        f"labels are whole numbers, {size} a sample, and not one-hot: expected one class a sample, "
+        "or floating-point numbers to be fitted"
+    )
+
+
+def _is_one_hot(rows: Any) -> bool:
+    whole = rows.long()
+    binary = bool(((whole == 0) | (whole == 1)).all())
+    return binary and bool((whole.sum(1) == 1).all())
+
+
+def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
+    """Floating-point numbers are fitted as they are, also where they look like classes."""
+    if all(bool((part == part.round()).all()) for part in parts):
+        conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
+
+
+def _counted(parts: Sequence[Any]) -> int:
+    """How many classes there are; refuses those that do not count from 0."""
+    lowest = min(int(part.min()) for part in parts)
+    highest = max(int(part.max()) for part in parts)
+    if lowest > 0:
+        raise Error(
+            f"labels run from {lowest} to {highest}, expected classes that count from 0: subtract "
+            f"{lowest}; or, where some classes have no samples, give "
+            "penchant_numerics.data.Data(train, test, classes)"
+        )
+    return highest + 1

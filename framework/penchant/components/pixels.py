@@ -1,0 +1,65 @@
+"""Inputs as people have them, arrays or pictures, as tensors; bytes become numbers in 0..1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penchant.errors import Error
+
+_MODES = ("L", "RGB", "RGBA")  # pictures whose numbers are brightness
+_BRIGHTEST = 255
+
+
+def is_picture(value: Any) -> bool:
+    """Is it a picture of the Python imaging library?"""
+    return hasattr(value, "getbands") and hasattr(value, "mode")
+
+
+def read_input(value: Any) -> Any:
+    """One input as a tensor; of a picture its bytes, channels x height x width."""
+    import numpy as np
+    import torch
+
+    if not is_picture(value):
+        return torch.as_tensor(value)
+    # Bytes of a palette are numbers of colours, which mean nothing to a network.
+    if value.mode not in _MODES:
+        listed = ", ".join(_MODES)
+        cure = "picture.convert('RGB') makes one"
+        raise Error(f"a picture has mode {value.mode!r}, expected one of {listed}; {cure}")
+    pixels = torch.from_numpy(np.array(value))
+    return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
+
+
+def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any:
+    """Inputs as floating-point numbers; bytes are pixels, other numbers keep their values.
+
+    Args:
+        inputs: All inputs of a part.
+        conventions: Told what was done with them.
+        warnings: Told what looks like a mistake.
+    """
+    import torch
+
+    if inputs.dtype == torch.uint8:
+        conventions["inputs"] = "bytes divided by 255"
+        return inputs.float() / _BRIGHTEST
+    if inputs.is_complex():
+        raise Error("inputs are complex numbers, expected real ones")
+    if _looks_like_bytes(inputs):
+        found = f"inputs are images of whole numbers up to {int(inputs.max())}"
+        if not inputs.is_floating_point():
+            kind = str(inputs.dtype).removeprefix("torch.")
+            raise Error(f"{found}, {kind}: give uint8, which is divided by 255, or divide them")
+        warnings.append(f"{found}, used as they are: divide by 255 if these are pixels")
+    return inputs if inputs.is_floating_point() else inputs.float()
+
+
+def _looks_like_bytes(inputs: Any) -> bool:
+    """Images whose values are whole, never negative, and beyond 1 but not beyond a byte."""
+    if inputs.ndim < 3 or not inputs.numel() or inputs.dtype.itemsize == 0:
+        return False
+    lowest, highest = inputs.min(), inputs.max()
+    if not (lowest >= 0 and 1 < highest <= _BRIGHTEST):
+        return False
+    return not inputs.is_floating_point() or bool((inputs == inputs.round()).all())
