@@ -22,10 +22,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         xlabel="step of training",
         ylabel="cosine, or share of the norm",
     )
-    # A cosine of few networks may come out above one.
     (axes,) = figure.axes
     step_axis(axes, steps)
-    axes.set_ylim(0, max(1.05, 1.05 * float(np.nanmax(arrays["corr-g"]))))
+    # A cosine of few networks may come out above one, or be missing.
+    largest = np.nan_to_num(arrays["corr-g"]).max()
+    axes.set_ylim(0, max(1.05, 1.05 * float(largest)))
     caption = (
         "The input Hessian of the loss against the geometry of the same networks; dashed: after "
         "a random rotation. The second part is what the paper drops."
