@@ -14,6 +14,7 @@ RADIUS = math.sqrt(2 / math.pi)
 
 def load(options: Disk, generator: torch.Generator) -> Data:
     """Target of the dataset `disk`."""
+    # more training samples do not change the test samples
     first, second = streams(generator, 2)
     train = _points(options.train, first)
     test = _points(options.test, second)
@@ -21,6 +22,11 @@ def load(options: Disk, generator: torch.Generator) -> Data:
 
 
 def _points(count: int, generator: torch.Generator) -> Samples:
-    inputs = torch.rand(count, 2, generator=generator, device="cpu") * 2 - 1
-    inside = inputs.norm(dim=1) <= RADIUS
+    """Points of the square, uniformly."""
+    shares = torch.rand(count, 2, generator=generator, device="cpu")
+    inputs = shares * 2 - 1
+
+    # which of them are in the disk
+    radii = inputs.norm(dim=1)
+    inside = radii <= RADIUS
     return Samples(inputs, inside.long())

@@ -39,22 +39,32 @@ class PathLength:
         self._root = self._root_trace()
 
     def _parameters(self) -> Tensor:
-        parts = [parameter.detach().flatten() for parameter in self.network.parameters()]
+        """All parameters in a row."""
+        parts = []
+        for parameter in self.network.parameters():
+            parts.append(parameter.detach().flatten())
         return torch.cat(parts)
 
     def _root_trace(self) -> float:
         """sqrt(tr K) in evaluation mode; the network's mode is put back."""
-        training = self.network.training
-        self.network.eval()
-        traces = sample_traces(self.network, self.inputs, loss="squared-error")
-        self.network.train(training)
-        return math.sqrt(float(traces.double().sum()))
+        network = self.network
+        training = network.training
+        network.eval()
+        traces = sample_traces(network, self.inputs, loss="squared-error")
+        network.train(training)
+
+        # the trace of K is the sum over samples
+        trace = float(traces.double().sum())
+        return math.sqrt(trace)
 
     def observe(self, step: int, loss: float) -> None:
         """Add the last step; `Trainer.run` calls it."""
         now = self._parameters()
-        self.total += float((now - self._before).norm()) * self._root
+        update = now - self._before
+        self.total += float(update.norm()) * self._root
         self._before = now
+
+        # the kernel changes more slowly than parameters do
         if step % self.look_every == 0:
             self._root = self._root_trace()
 
@@ -77,9 +87,16 @@ def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
     without normalisation.
     """
     # ones take every path
-    squares = {name: value.double().square() for name, value in network.named_parameters()}
+    squares = {}
+    for name, value in network.named_parameters():
+        squares[name] = value.double().square()
     first = next(iter(squares.values()))
-    ones = torch.ones(1, *shape, device=first.device, dtype=first.dtype)
+    ones = torch.ones(
+        1,
+        *shape,
+        device=first.device,
+        dtype=first.dtype,
+    )
     outputs = functional_call(network, squares, (ones,))
     return math.sqrt(float(outputs.sum()))
 
@@ -87,16 +104,24 @@ def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
 def fisher_rao(network: nn.Module, samples: Samples) -> float:
     """sqrt(E (w . grad loss)^2) over samples, for cross-entropy."""
     outputs = Outputs(network)
-    row = outputs.layout.join([value.detach() for value in outputs.values])
+    parts = [value.detach() for value in outputs.values]
+    w = outputs.layout.join(parts)
+    chunks = zip(
+        samples.inputs.split(CHUNK),
+        samples.labels.split(CHUNK),
+    )
     squares = []
-    for inputs, labels in zip(samples.inputs.split(CHUNK), samples.labels.split(CHUNK)):
+    for inputs, labels in chunks:
         line = linearise(outputs, inputs)
+        (change,) = line.jvp(w[None])  # J w, (n, C)
+
         # w . grad loss = (J w) . (chances - label)
-        (change,) = line.jvp(row[None])  # J w, (n, C)
         chances = line.outputs.softmax(1)
-        errors = chances - functional.one_hot(labels, chances.shape[1])
-        squares.append((change * errors).sum(1).double().square())
-    return math.sqrt(float(torch.cat(squares).mean()))
+        wanted = functional.one_hot(labels, chances.shape[1])
+        products = change * (chances - wanted)
+        squares.append(products.sum(1).double().square())
+    mean = torch.cat(squares).mean()
+    return math.sqrt(float(mean))
 
 
 def margin(outputs: Tensor, labels: Tensor, *, share: float = 0.1) -> float:
@@ -107,9 +132,13 @@ def margin(outputs: Tensor, labels: Tensor, *, share: float = 0.1) -> float:
     1.0
     """
     # of every sample
-    own = outputs.gather(1, labels[:, None])[:, 0]
-    others = outputs.scatter(1, labels[:, None], -torch.inf).amax(1)
+    places = labels[:, None]
+    own = outputs.gather(1, places)[:, 0]
+    without = outputs.scatter(1, places, -torch.inf)
+    others = without.amax(1)
+    margins = (own - others).double()
+
     # the one that stands at this share
-    ordered = (own - others).double().sort().values
-    place = int(share * (len(ordered) - 1))
-    return float(ordered[place])
+    ordered = margins.sort().values
+    last = len(ordered) - 1
+    return float(ordered[int(share * last)])

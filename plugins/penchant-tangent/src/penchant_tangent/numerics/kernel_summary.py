@@ -60,16 +60,22 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
 def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator[Tensor]:
     """The samples that stay where one of `groups` groups is left out, for each of them."""
     places = torch.arange(count, device=device)
+    own = places % groups
     for group in range(groups):
-        yield places[places % groups != group]
+        others = own != group
+        yield places[others]
 
 
 def among(K: Tensor, kept: Tensor, *, outputs: int) -> Tensor:
     """The kernel (m C, m C) among some samples of a kernel (n C, n C)."""
-    four = K.reshape(len(K) // outputs, outputs, -1, outputs)
+    samples = len(K) // outputs
+    four = K.reshape(samples, outputs, samples, outputs)
+
+    # rows first, then columns
     rows = four[kept]
     both = rows[:, :, kept]
-    return both.reshape(len(kept) * outputs, -1)
+    size = len(kept) * outputs
+    return both.reshape(size, size)
 
 
 def summary_stderr(
@@ -91,10 +97,17 @@ def summary_stderr(
     replicates: dict[str, list[float]] = {}
     for kept in without_groups(count, groups, device=K.device):
         part = among(K, kept, outputs=outputs)
-        found = summarise(part, targets[kept], centring=centring, ratios=ratios)
+        found = summarise(
+            part,
+            targets[kept],
+            centring=centring,
+            ratios=ratios,
+        )
+        numbers = found.numbers
+
         # a trace is a sum over samples: that of fewer is scaled up to all
-        found.numbers["trace"] *= count / len(kept)
-        for name, value in found.numbers.items():
+        numbers["trace"] *= count / len(kept)
+        for name, value in numbers.items():
             replicates.setdefault(name, []).append(value)
     return {name: jackknife(values) for name, values in replicates.items()}
 
@@ -122,13 +135,16 @@ def summarise_layers(
     Returns:
         Arrays (layers,).
     """
-    count, outputs = targets.shape
+    count, _ = targets.shape
+    device = targets.device
+
     # all samples, then all but a group of them
-    everything = torch.arange(count, device=targets.device)
+    everything = torch.arange(count, device=device)
     whole = _layer_numbers(kernels, targets, everything, centring=centring)
     replicates = []
-    for kept in without_groups(count, groups, device=targets.device):
-        replicates.append(_layer_numbers(kernels, targets, kept, centring=centring))
+    for kept in without_groups(count, groups, device=device):
+        numbers = _layer_numbers(kernels, targets, kept, centring=centring)
+        replicates.append(numbers)
     errors = jackknife(np.stack(replicates))
     return LayerSummary(whole[0], errors[0], whole[1], errors[1])
 
@@ -143,6 +159,8 @@ def _layer_numbers(
     for K in kernels.values():
         part = among(K, kept, outputs=outputs).double()
         part = centre(part, outputs=outputs, centring=centring)
+
+        # of fewer samples, scaled up to all
         trace = float(part.trace()) * count / len(kept)
         found.append((aligned(part, wanted), trace))
     return np.array(found).T

@@ -25,35 +25,51 @@ def targets_of(labels: Tensor, *, outputs: int, classes: int) -> Tensor:
     >>> targets_of(torch.tensor([1, 0], device="cpu"), outputs=2, classes=2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
+    # numbers
     if not classes:
         return labels.double().reshape(len(labels), outputs)
+
+    # two classes that one output tells apart
     if outputs == 1:
-        return (2.0 * labels - 1.0).double()[:, None]
+        signs = 2.0 * labels - 1.0
+        return signs.double()[:, None]
+
+    # classes
     return functional.one_hot(labels, outputs).double()
 
 
 def centred_targets(targets: Tensor, centring: str) -> Tensor:
     """Targets (..., n, C) centred as the features of a kernel are."""
-    if centring == "outputs":
-        return targets - targets.mean(-2, keepdim=True)
-    if centring == "all":
-        return targets - targets.mean((-2, -1), keepdim=True)
-    return targets
+    if centring == "none":
+        return targets
+    # over samples, or over samples and outputs
+    axes = (-2,) if centring == "outputs" else (-2, -1)
+    mean = targets.mean(axes, keepdim=True)
+    return targets - mean
 
 
 def alignment(K: Tensor, targets: Tensor) -> Tensor:
     """CKA of a centred kernel (n C, n C) with centred targets (..., n, C)."""
     rows = targets.flatten(-2)
     squares = rows.square().sum(-1)
-    if not bool((squares > 0).all()):
+    differ = squares > 0
+    if not bool(differ.all()):
         raise ValueError("the labels of these samples are all the same: nothing to align with")
-    products = ((rows @ K) * rows).sum(-1)
-    return products / (K.norm() * squares)
+
+    # y^T K y of every row
+    products = (rows @ K) * rows
+    return products.sum(-1) / (K.norm() * squares)
 
 
 def permuted(targets: Tensor, *, generator: Generator, draws: int) -> Tensor:
     """Targets (n, C) in `draws` random orders, (draws, n, C); drawn on the CPU."""
-    keys = torch.rand(draws, len(targets), generator=generator, device="cpu")
+    # sorting random keys makes orders that are all equally likely
+    keys = torch.rand(
+        draws,
+        len(targets),
+        generator=generator,
+        device="cpu",
+    )
     orders = keys.argsort(1)
     return targets[orders.to(targets.device)]
 
@@ -74,6 +90,8 @@ def expected_alignment(K: Tensor, targets: Tensor) -> float:
     if not bool(K.any()):
         return 0.0
     count, outputs = targets.shape
+
+    # S, and T - S
     moment = targets.T @ targets
     total = targets.sum(0)
     others = torch.outer(total, total) - moment

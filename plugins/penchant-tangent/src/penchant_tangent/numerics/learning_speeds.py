@@ -21,8 +21,9 @@ class Speeds(NamedTuple):
     @property
     def error(self) -> float:
         """Length of the difference over that of what is expected."""
-        away = (self.measured - self.expected).norm()
-        return float(away / self.expected.norm())
+        difference = self.measured - self.expected
+        relative = difference.norm() / self.expected.norm()
+        return float(relative)
 
 
 def learning_speeds(
@@ -46,17 +47,27 @@ def learning_speeds(
     with torch.enable_grad():
         before = outputs(leaves, inputs)
         value = loss(before, labels)
-        gradients = torch.autograd.grad(value, [before, *leaves], materialize_grads=True)
+        gradients = torch.autograd.grad(
+            value,
+            [before, *leaves],
+            materialize_grads=True,
+        )
     by_outputs, *by_parameters = gradients
 
     # a real step
-    moved = [leaf.detach() - rate * each for leaf, each in zip(leaves, by_parameters)]
+    moved = []
+    for leaf, gradient in zip(leaves, by_parameters):
+        moved.append(leaf.detach() - rate * gradient)
     with torch.no_grad():
         after = outputs(moved, inputs)
-    change = (after - before.detach()).double().flatten() / rate
+    change = (after - before.detach()).double()
+    measured = change.flatten() / rate
 
     # both in the eigenvectors of the kernel
     values, vectors = torch.linalg.eigh(K.double())
     values, vectors = values.flip(0), vectors.flip(1)
-    expected = -values * (vectors.T @ by_outputs.double().flatten())
-    return Speeds(expected, vectors.T @ change)
+    slopes = vectors.T @ by_outputs.double().flatten()
+    return Speeds(
+        expected=-values * slopes,
+        measured=vectors.T @ measured,
+    )

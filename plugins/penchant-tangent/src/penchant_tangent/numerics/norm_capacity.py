@@ -38,11 +38,20 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
     Reference: Rahimi and Recht, Random features for large-scale kernel machines, 2007.
     """
     # drawn on the CPU, the same for every device
-    options = {"generator": generator, "device": "cpu", "dtype": torch.float64}
-    frequencies = torch.randn(count, **options) * (2 * gamma) ** 0.5
-    phases = torch.rand(count, **options) * 2 * torch.pi
+    options = {
+        "generator": generator,
+        "device": "cpu",
+        "dtype": torch.float64,
+    }
+    normal = torch.randn(count, **options)
+    uniform = torch.rand(count, **options)
+
+    # frequencies have the kernel's Fourier transform as their density
+    frequencies = normal * (2 * gamma) ** 0.5
+    phases = uniform * 2 * torch.pi
     angles = points[:, None] * frequencies + phases
-    return angles.cos() * (2 / count) ** 0.5
+    scale = (2 / count) ** 0.5
+    return scale * angles.cos()
 
 
 def ball(
@@ -63,11 +72,15 @@ def ball(
     # the radius that just holds the interpolator
     nu = torch.ones_like(values) if rescaling is None else rescaling
     along = vectors.T @ y
-    radius = (nu * along.square() / values).sum().sqrt()
+    squares = nu * along.square() / values
+    radius = squares.sum().sqrt()
 
     # how far functions of the ball follow random signs
     scaled = values / nu
-    draws = ((signs @ vectors).square() * scaled).sum(1).sqrt()
+    products = (signs @ vectors).square() * scaled
+    draws = products.sum(1).sqrt()
+
+    # on average over signs, and at most
     n = len(y)
     complexity = radius * draws.mean() / n
     stderr = radius * draws.std() / n / len(draws) ** 0.5
@@ -81,11 +94,16 @@ def with_two_signs(psi: Tensor, share: float = 0.1) -> int:
     >>> with_two_signs(torch.tensor([[1.0, 1.0], [2.0, -1.0]], device="cpu"))
     1
     """
+    # the smaller side of every column
     positive = (psi >= 0).double().mean(0)
-    smaller = torch.minimum(positive, 1 - positive)
+    negative = 1 - positive
+    smaller = torch.minimum(positive, negative)
+
+    # the first that is large enough
     fitting = torch.nonzero(smaller >= share)
     if not len(fitting):
-        raise ValueError(f"no column of {psi.shape[1]} has {share:g} of its entries on either side")
+        columns = psi.shape[1]
+        raise ValueError(f"no column of {columns} has {share:g} of its entries on either side")
     return int(fitting[0])
 
 
@@ -93,5 +111,6 @@ def optimal_rescaling(values: Tensor, vectors: Tensor, y: Tensor) -> Tensor:
     """nu_j = lambda_j / |u_j . y|, which makes the bound smallest."""
     along = (vectors.T @ y).abs()
     # a direction that labels do not have costs nothing, whatever its scale
-    tiny = torch.finfo(along.dtype).eps * along.max()
+    rounding = torch.finfo(along.dtype).eps
+    tiny = rounding * along.max()
     return values / along.clamp(min=tiny)

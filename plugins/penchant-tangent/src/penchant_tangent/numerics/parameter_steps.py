@@ -27,20 +27,33 @@ def singular_directions(
         vectors: Its eigenvectors (n C, k), as columns.
     """
     line = linearise(outputs, inputs)
+    dtype = outputs.layout.dtype
     for start in range(0, len(values), CHUNK):
-        columns = vectors[:, start : start + CHUNK]
-        cotangents = columns.T.reshape(columns.shape[1], len(inputs), -1)
-        rows = line.vjp(cotangents.to(outputs.layout.dtype))
-        scales = values[start : start + CHUNK].sqrt()
-        yield from rows / scales.to(rows)[:, None]
+        end = start + CHUNK
+        columns = vectors[:, start:end]
+
+        # J^T u_j, some at a time
+        cotangents = columns.T.reshape(-1, len(inputs), len(columns) // len(inputs))
+        rows = line.vjp(cotangents.to(dtype))
+
+        # over their length
+        lengths = values[start:end].sqrt().to(rows)
+        yield from rows / lengths[:, None]
 
 
 def random_directions(outputs: Outputs, count: int, generator: Generator) -> Iterator[Tensor]:
     """Directions (P,) that are uniform on the sphere, drawn on the CPU."""
     layout = outputs.layout
     for _ in range(count):
-        drawn = torch.randn(layout.size, generator=generator, device="cpu", dtype=layout.dtype)
-        yield (drawn / drawn.norm()).to(layout.device)
+        # normal numbers have no preferred direction
+        drawn = torch.randn(
+            layout.size,
+            generator=generator,
+            device="cpu",
+            dtype=layout.dtype,
+        )
+        unit = drawn / drawn.norm()
+        yield unit.to(layout.device)
 
 
 class Moved:
@@ -58,14 +71,23 @@ class Moved:
 
     @torch.no_grad()
     def _at(self, values: Sequence[Tensor]) -> list[Tensor]:
-        return [self.outputs(values, each) for each in self.inputs]
+        """Outputs on every set of inputs with these parameters."""
+        found = []
+        for each in self.inputs:
+            found.append(self.outputs(values, each))
+        return found
 
     def squares(self, direction: Tensor, epsilon: float) -> list[Tensor]:
         """|f(w + epsilon v) - f(w)|^2 of every sample (n,), for each set of inputs."""
+        # move all parameters
         parts = self.outputs.layout.split(direction)
-        values = [value + epsilon * part for value, part in zip(self.outputs.values, parts)]
+        moved = []
+        for value, part in zip(self.outputs.values, parts):
+            moved.append(value + epsilon * part)
+
+        # and see what that does
         found = []
-        for after, before in zip(self._at(values), self.before):
+        for after, before in zip(self._at(moved), self.before):
             away = (after - before).double()
             found.append(away.square().sum(1))
         return found
@@ -76,5 +98,7 @@ def root_mean(squares: Tensor) -> tuple[float, float]:
     root = float(squares.mean().sqrt())
     if root == 0:
         return 0.0, 0.0
+
+    # d sqrt(m) = dm / (2 sqrt(m))
     error = float(squares.std()) / len(squares) ** 0.5
     return root, error / (2 * root)

@@ -87,7 +87,12 @@ def noisy_problem(*, train: int, inputs: int, noise: float, generator: Generator
     """
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, device="cpu", dtype=torch.float64)
+        return torch.randn(
+            *shape,
+            generator=generator,
+            device="cpu",
+            dtype=torch.float64,
+        )
 
     # features
     signal = normal(train)
@@ -97,18 +102,25 @@ def noisy_problem(*, train: int, inputs: int, noise: float, generator: Generator
     eps = normal(train) * noise**0.5
     basis = torch.linalg.qr(others).Q
     y = signal + basis @ (basis.T @ eps)
-    return NoisyProblem(torch.cat([signal[:, None], others], 1), y)
+    Phi = torch.cat([signal[:, None], others], 1)
+    return NoisyProblem(Phi, y)
 
 
 def population_errors(weights: Tensor) -> Tensor:
     """E (f - phi)^2 of weights (..., d + 1) on new samples: (w_0 - 1)^2 + |w_noise|^2 / d."""
-    signal = (weights[..., 0] - 1).square()
-    others = weights[..., 1:].square().mean(-1)
-    return signal + others
+    signal = weights[..., 0]
+    others = weights[..., 1:]
+    of_signal = (signal - 1).square()
+    of_noise = others.square().mean(-1)  # each has the variance 1 / d
+    return of_signal + of_noise
 
 
 def positive_part(values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenpairs whose eigenvalues are not zero to rounding, descending."""
     rounding = torch.finfo(values.dtype).eps * len(vectors)
     kept = values > rounding * values.max()
-    return values[kept].flip(0), vectors[:, kept].flip(1)
+    positive = values[kept]
+    theirs = vectors[:, kept]
+
+    # torch gives the smallest first
+    return positive.flip(0), theirs.flip(1)

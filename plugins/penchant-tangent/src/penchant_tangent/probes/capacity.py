@@ -30,12 +30,38 @@ class Features(NamedTuple):
     psi: Tensor  # (points, points)
     eigenvalues: Tensor  # (points,)
     labels: Tensor  # (points,)
-    eigenvector: int
 
 
-def all_features(context: penchant.Context) -> Features:
-    """Random features of equally spaced points, the same in every shard."""
-    options = context.options
+def run(options: Capacity, context: penchant.Context) -> penchant.Result:
+    """Training sets, some of them a shard."""
+    features, eigenvector = all_features(options, context)
+    shards = context.map(
+        of_draws,
+        networks=options.training_sets,
+        a_shard=A_SHARD,
+        shared=features._asdict(),
+    )
+
+    # (draws, scalings, ...) by name
+    rows: dict[str, list[np.ndarray]] = {}
+    for shard in shards:
+        for name, value in shard.items():
+            rows.setdefault(name, []).append(np.asarray(value))
+    values = {name: np.concatenate(parts) for name, parts in rows.items()}
+    arrays = _arrays(values, options)
+    return penchant.Result(
+        _quantities(values, arrays, context),
+        arrays,
+        conventions={
+            "labels": f"signs of eigenvector {eigenvector}, counted from 0",
+            "interpolator": "eigenvalues that are zero to rounding are left out",
+            "test error": "on all points outside the training set; no sign counts half",
+        },
+    )
+
+
+def all_features(options: Capacity, context: penchant.Context) -> tuple[Features, int]:
+    """Random features of equally spaced points, and the eigenvector whose signs are labels."""
     points = torch.linspace(
         -options.half_width,
         options.half_width,
@@ -50,45 +76,27 @@ def all_features(context: penchant.Context) -> Features:
         gamma=options.gamma,
         generator=generator,
     )
+
+    # in the eigenvectors of their kernel
     psi, singular, _ = torch.linalg.svd(features.to(context.device), full_matrices=False)
-    eigenvector = with_two_signs(psi) if options.eigenvector is None else options.eigenvector
+    eigenvector = options.eigenvector
+    if eigenvector is None:
+        eigenvector = with_two_signs(psi)
     positive = psi[:, eigenvector] >= 0
     labels = 2.0 * positive.double() - 1.0
-    return Features(psi, singular.square(), labels, eigenvector)
+    return Features(psi, singular.square(), labels), eigenvector
 
 
-def run(options: Capacity, context: penchant.Context) -> penchant.Result:
-    """Training sets, some of them a shard."""
-    # (draws, scalings, ...) by name
-    shards = list(context.map(of_draws, networks=options.training_sets, a_shard=A_SHARD))
-    values = {}
-    for name in shards[0]:
-        values[name] = np.concatenate([np.asarray(shard[name]) for shard in shards])
-    eigenvector = all_features(context).eigenvector
-    arrays: dict[str, Any] = {"scalings": np.array(options.scalings)}
-    solutions = values.pop("solutions")
-    for name, numbers in values.items():
-        if not name.startswith("tightness"):
-            arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=0)
-    arrays["test-error"], arrays["test-error-stderr"] = _test_error(values["test-error"], options)
-    arrays["solutions"] = (solutions - solutions.mean(0)).swapaxes(0, 1)
-    return penchant.Result(
-        _quantities(values, arrays, context),
-        arrays,
-        conventions={
-            "labels": f"signs of eigenvector {eigenvector}, counted from 0",
-            "interpolator": "eigenvalues that are zero to rounding are left out",
-            "test error": "on all points outside the training set; no sign counts half",
-        },
-    )
+# ---- one training set
 
 
 def of_draws(context: penchant.Context, draws: range) -> dict[str, Tensor]:
     """Bounds, complexities and errors (draws, scalings) of some training sets."""
+    features = Features(**context.shared)
     rows: dict[str, list[Tensor]] = {}
-    features = all_features(context)
     for draw in draws:
-        for name, value in _of_a_draw(context, features, draw).items():
+        found = _of_a_draw(context, features, draw)
+        for name, value in found.items():
             rows.setdefault(name, []).append(value)
     return {name: torch.stack(values) for name, values in rows.items()}
 
@@ -96,17 +104,28 @@ def of_draws(context: penchant.Context, draws: range) -> dict[str, Tensor]:
 def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict[str, Tensor]:
     """Numbers (scalings, ...) of one training set."""
     options = context.options
+    device = context.device
+
+    # which points it has, and random signs for them
     generator = context.generator("draw", draw)
     order = torch.randperm(options.grid_points, generator=generator, device="cpu")
-    size = (options.signs, options.train)
-    coins = torch.randint(2, size, generator=generator, device="cpu")
-    signs = (2.0 * coins - 1.0).double().to(context.device)
-    order = order.to(context.device)
-    found: dict[str, list[list[float]]] = {}
+    coins = torch.randint(
+        2,
+        (options.signs, options.train),
+        generator=generator,
+        device="cpu",
+    )
+    signs = 2.0 * coins - 1.0
+    signs = signs.double().to(device)
+    order = order.to(device)
+
+    # the same points and signs at every scaling
+    rows: dict[str, list[Any]] = {}
     for scaling in options.scalings:
-        for name, value in _at_a_scaling(context, features, order, signs, scaling).items():
-            found.setdefault(name, []).append(value)
-    return {name: torch.tensor(rows, device="cpu") for name, rows in found.items()}
+        found = _at_a_scaling(context, features, order, signs, scaling)
+        for name, value in found.items():
+            rows.setdefault(name, []).append(value)
+    return {name: torch.tensor(values, device="cpu") for name, values in rows.items()}
 
 
 def _at_a_scaling(
@@ -117,6 +136,8 @@ def _at_a_scaling(
     labels = features.labels
     scaled = 1 + scaling * (features.eigenvalues - 1)
     chosen, others = order[: options.train], order[options.train :]
+
+    # its kernel
     rows = features.psi[chosen]
     pairs = torch.linalg.eigh((rows * scaled) @ rows.T)
     values, vectors = positive_part(*pairs)
@@ -132,7 +153,7 @@ def _at_a_scaling(
     outputs = features.psi[others] @ (scaled.sqrt() * in_eigenvectors)
     return {
         "test-error": _wrong_share(outputs, labels[others]),
-        "solutions": [float(in_eigenvectors[place]) for place in _shown(options)],
+        "solutions": _shown(in_eigenvectors),
         **_balls(values, vectors, y, signs),
     }
 
@@ -140,14 +161,23 @@ def _at_a_scaling(
 def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
     """Share of outputs with the wrong sign; none counts half."""
     agreement = torch.sign(outputs) * labels
-    return float((1 - agreement).mean() / 2)
+    wrong = 1 - agreement
+    return float(wrong.mean() / 2)
+
+
+def _shown(solution: Tensor) -> list[float]:
+    """A solution in the plane in which solutions are drawn."""
+    last = len(solution) - 1
+    places = [min(place, last) for place in SHOWN]
+    return solution[places].tolist()
 
 
 def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[str, float]:
     """Two balls that hold the interpolator."""
-    found = {}
     best = optimal_rescaling(values, vectors, y)
-    for name, rescaling in zip(NORMS, (None, best)):
+    rescalings = (None, best)
+    found = {}
+    for name, rescaling in zip(NORMS, rescalings):
         made = ball(values, vectors, y, rescaling=rescaling, signs=signs)
         found[f"bound-{name}"] = made.bound
         found[f"rademacher-{name}"] = made.complexity
@@ -155,14 +185,28 @@ def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[st
     return found
 
 
-def _shown(options: Capacity) -> list[int]:
-    return [min(place, options.grid_points - 1) for place in SHOWN]
+# ---- over training sets
 
 
-def _test_error(values: np.ndarray, options: Capacity) -> tuple[Any, Any]:
-    """Mean error and its standard error over draws, each with test points of its own."""
+def _arrays(values: dict[str, np.ndarray], options: Capacity) -> dict[str, Any]:
+    """Means over draws with their errors, (scalings,), and every solution."""
+    found: dict[str, Any] = {"scalings": np.array(options.scalings)}
+    for name, numbers in values.items():
+        if name.startswith(("bound", "rademacher")):
+            mean, stderr = statistics.mean_and_stderr(numbers, axis=0)
+            found[name] = mean
+            found[f"{name}-stderr"] = stderr
+
+    # every draw has test points of its own
     others = options.grid_points - options.train
-    return statistics.accuracy(values, others, shared=False, axis=0)
+    errors = statistics.accuracy(values["test-error"], others, shared=False, axis=0)
+    found["test-error"], found["test-error-stderr"] = errors
+
+    # around their mean, a cloud a scaling
+    solutions = values["solutions"]
+    around = solutions - solutions.mean(0)
+    found["solutions"] = around.swapaxes(0, 1)
+    return found
 
 
 def _quantities(
@@ -172,8 +216,10 @@ def _quantities(
     last = int(np.argmax(arrays["scalings"]))
     found = {}
     for name, numbers in values.items():
-        if not name.startswith("rademacher"):
+        if name.startswith(("bound", "tightness")):
             found[name] = penchant.Quantity.of(numbers[:, last], over="draws")
+    ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
+    found["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
     found["test-error"] = penchant.Quantity(
         arrays["test-error"][last],
         stderr=arrays["test-error-stderr"][last],
@@ -181,8 +227,8 @@ def _quantities(
         count=len(values["test-error"]),
         null=0.5,
     )
-    ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
-    found["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
+
+    # whether larger bounds go with larger errors
     for name in NORMS:
         orders = _orders(values[f"bound-{name}"], values["test-error"], context)
         if orders:

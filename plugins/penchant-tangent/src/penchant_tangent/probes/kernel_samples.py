@@ -12,8 +12,10 @@ from penchant_tangent.numerics.label_alignment import targets_of
 
 def drawn(samples: Samples, count: int, generator: Generator) -> Samples:
     """`count` of the samples in random order; all of them where there are fewer."""
-    order = torch.randperm(len(samples.labels), generator=generator, device="cpu")
-    return samples.select(order[:count].to(samples.labels.device))
+    labels = samples.labels
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    chosen = order[:count]
+    return samples.select(chosen.to(labels.device))
 
 
 def targets(samples: Samples, context: penchant.Context) -> Tensor:

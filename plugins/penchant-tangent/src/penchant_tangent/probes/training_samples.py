@@ -36,10 +36,17 @@ def with_random_labels(
 
     The same generator gives nested choices: what is random at a small share is so at a larger one.
     """
-    chance = torch.rand(len(labels), generator=generator, device="cpu")
-    anew = torch.randint(classes, (len(labels),), generator=generator, device="cpu")
-    noisy = (chance < share).to(labels.device)
-    return torch.where(noisy, anew.to(labels), labels)
+    # both are drawn for all samples, whatever the share
+    count = len(labels)
+    chance = torch.rand(count, generator=generator, device="cpu")
+    anew = torch.randint(
+        classes,
+        (count,),
+        generator=generator,
+        device="cpu",
+    )
+    noisy = chance < share
+    return torch.where(noisy.to(labels.device), anew.to(labels), labels)
 
 
 def mixture(
