@@ -54,6 +54,10 @@ docs: $(VENV)/.docs  ## the site, warnings are errors: build/site/index.html ope
 pages: $(VENV)/.installed  ## generated pages again: catalogue, gallery, atlas, tables of README
 	$(BIN)/python docs/make/catalogue.py
 
+gallery: $(VENV)/.installed  ## what the papers claim and what comes out here: runs what is missing, writes the pages
+	OMP_NUM_THREADS=1 $(BIN)/python docs/make/measure.py docs/gallery/runs.toml runs/gallery
+	$(BIN)/python docs/make/gallery.py runs/gallery
+
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

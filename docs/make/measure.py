@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -21,15 +22,20 @@ LIMIT = 120  # seconds of CPU time
 def main(file: Path, folder: Path) -> None:
     """Run what is missing, in the order of the file."""
     commands = tomllib.loads(file.read_text())
+    folder.mkdir(parents=True, exist_ok=True)
     for name, run in commands.items():
         record = folder / f"{name}.json"
-        # What was measured by another command is measured again.
-        if record.is_file() and json.loads(record.read_text())["command"] == run["command"]:
+        if record.is_file() and _stands(json.loads(record.read_text()), run["command"]):
             continue
         told = measure(run["command"], folder / name)
         record.write_text(json.dumps(told, indent=1) + "\n")
         status = "done" if told["exit"] == 0 else f"failed: {told['message']}"
         print(f"{name}: {status}, {told['seconds']:.0f} s of CPU time", flush=True)
+
+
+def _stands(told: dict[str, str | float], command: str) -> bool:
+    """What another command measured, or what failed before its time, is measured again."""
+    return told["command"] == command and told["exit"] in (0, -signal.SIGXCPU)
 
 
 def measure(command: str, out: Path) -> dict[str, str | float]:

@@ -1,0 +1,132 @@
+"""Whether a claim holds: declared tests on numbers with errors, and the verdict they make.
+
+A number is named `quantity`, `array[place]`, `job/quantity` where a run has several jobs, and
+`run:job/quantity` where it is another run's than the entry's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+from penchant import Quantity
+from penchant.results.evidence import Difference, Pooled, against_null, difference
+from penchant.results.quantities import rounded
+
+ERRORS = 3  # a difference must be as many standard errors
+REPRODUCED, PARTLY, NOT, NEEDS_A_GPU = "reproduced", "partly", "not", "needs a GPU"
+VERDICTS = (REPRODUCED, PARTLY, NOT, NEEDS_A_GPU)
+COMPARISONS = ("above", "below", "near")
+
+
+@attrs.frozen
+class Outcome:
+    """A test with what came out.
+
+    Attributes:
+        text: The test in words, with its numbers.
+        holds: Does it?
+        distance: How far the number is from what it is compared with.
+    """
+
+    text: str
+    holds: bool
+    distance: str
+
+
+def number(measured: dict[str, Any], name: str, run: str) -> Quantity:
+    """The number of this name; `run` is the entry's own."""
+    other, _, rest = name.rpartition(":")
+    job, _, quantity = rest.rpartition("/")
+    jobs = measured[other or run]["jobs"]
+    found = [each for each in jobs if not job or each["name"] == job]
+    if len(found) != 1:
+        names = ", ".join(each["name"] for each in jobs)
+        raise SystemExit(f"{name!r} names {len(found)} jobs of {other or run}, which has {names}")
+    numbers = {**found[0]["quantities"], **found[0]["places"]}
+    if quantity not in numbers:
+        raise SystemExit(f"{name!r}: {other or run} has {', '.join(numbers)}")
+    return Quantity(**numbers[quantity])
+
+
+def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome:
+    """Does a number lie above, below or near another one, or its null?
+
+    Without `by`, above and below are by three errors of the difference, and near is within them;
+    with `by` the difference is compared with that number, or with so many percent of the
+    reference: for what has no error, and where the paper says how large a difference is.
+    """
+    kind = test["is"]
+    if kind not in COMPARISONS:
+        raise SystemExit(f"a test is one of {', '.join(COMPARISONS)}, found {kind!r}")
+    value = number(measured, test["that"], run)
+    apart, reference = _apart(value, test["than"], measured, run)
+    limit = test.get("by")
+    margin = _margin(test["that"], limit, apart, value.value - apart.value)
+    holds = {
+        "above": apart.value > margin,
+        "below": apart.value < -margin,
+        "near": abs(apart.value) <= margin,
+    }[kind]
+    shown = f"{test['that']} = {_alone(value)} is {kind} {reference}"
+    if limit:
+        shown += f", by {limit} at least" if kind != "near" else f", within {limit}"
+    return Outcome(shown, holds, _distance(apart))
+
+
+def _margin(name: str, limit: str | float | None, apart: Difference, reference: float) -> float:
+    """The distance that makes a difference."""
+    if isinstance(limit, str):
+        return float(limit.removesuffix("%")) / 100 * abs(reference)
+    if limit is not None:
+        return float(limit)
+    if apart.error is None:
+        raise SystemExit(f"{name!r} has no error: its test needs `by`")
+    return ERRORS * apart.error
+
+
+def _apart(
+    value: Quantity, than: str | float, measured: dict[str, Any], run: str
+) -> tuple[Difference, str]:
+    """How far a number is from its reference, and the reference in words."""
+    if than == "null":
+        apart = against_null(Pooled(value))
+        if apart is None:
+            raise SystemExit("a number without a null is tested against it")
+        return apart, f"its null {value.null_text}"
+    if isinstance(than, str):
+        other = number(measured, than, run)
+        return difference(Pooled(other), Pooled(value)), f"{than} = {_alone(other)}"
+    # Numbers of a theory and of a paper are taken as exact.
+    theory = Quantity(than, exact=True)
+    return difference(Pooled(theory), Pooled(value)), rounded(than)
+
+
+def _alone(value: Quantity) -> str:
+    return str(attrs.evolve(value, null=None, null_spread=None, null_stderr=None))
+
+
+def _distance(apart: Difference) -> str:
+    if not apart.error or not math.isfinite(apart.value):
+        return f"{apart.value:+.3g}"
+    return f"{apart.value / apart.error:+.1f} errors"
+
+
+def verdict(entry: dict[str, Any], measured: dict[str, Any]) -> tuple[str, list[Outcome]]:
+    """What the tests of an entry make: all, some or none of them hold.
+
+    A run that is not there needs a GPU. Where other data or another network stands in for the
+    paper's, and where the picture is judged by eye, the entry says so itself.
+    """
+    run = entry.get("run")
+    if run is None or measured[run]["exit"] != 0:
+        return NEEDS_A_GPU, []
+    outcomes = [outcome(test, measured, run) for test in entry.get("tests", [])]
+    if not outcomes:
+        return entry["judged"], []
+    held = sum(each.holds for each in outcomes)
+    if held == 0:
+        return NOT, outcomes
+    whole = held == len(outcomes) and not entry.get("stand_in")
+    return (REPRODUCED if whole else PARTLY), outcomes

@@ -1,0 +1,129 @@
+"""The gallery: pages are those of its numbers, rules decide verdicts, every experiment is covered."""
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+GALLERY = ROOT / "docs/gallery"
+ENTRIES = tomllib.loads((GALLERY / "entries.toml").read_text())
+RUNS = tomllib.loads((GALLERY / "runs.toml").read_text())
+MODULES = ("gather", "verdicts", "gallery", "measure")
+NUMBERS = {
+    "risen": {"value": 1.0, "stderr": 0.1, "null": 0.5},
+    "noisy": {"value": 1.0, "stderr": 0.3, "null": 0.5},
+    "wide": {"value": 1.0, "stderr": 0.01, "null": 0.5, "null_spread": 0.2},
+    "bare": {"value": 1.0},
+}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The modules that write the gallery, as `python docs/make/gallery.py` finds them."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs/make"))
+    found = {name: importlib.import_module(name) for name in MODULES}
+    yield found
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def measured():
+    job = {"name": "lenet", "quantities": NUMBERS, "places": {"curve[0]": {"value": 2.0}}}
+    other = {"name": "mlp", "quantities": {"risen": {"value": 5.0, "stderr": 0.1}}, "places": {}}
+    return {
+        "own": {"exit": 0, "jobs": [job]},
+        "two": {"exit": 0, "jobs": [job, other]},
+        "stopped": {"exit": -24, "jobs": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("that", "kind", "than", "by", "holds"),
+    [
+        ("risen", "above", "null", None, True),
+        ("risen", "below", "null", None, False),
+        ("noisy", "above", "null", None, False),  # 1.7 errors
+        ("wide", "above", "null", None, False),  # the null's own spread counts
+        ("risen", "above", 0.71, None, False),  # 2.9 errors
+        ("risen", "above", 0.69, None, True),  # 3.1 errors
+        ("risen", "near", 0.71, None, True),
+        ("risen", "near", 0.69, None, False),
+        ("risen", "below", "two:mlp/risen", None, True),
+        ("two:mlp/risen", "near", "risen", "10 %", False),
+        ("curve[0]", "above", "bare", 0.5, True),
+        ("curve[0]", "above", "bare", 1.5, False),
+        ("bare", "below", "curve[0]", "40 %", True),
+        ("bare", "below", "curve[0]", "60 %", False),
+    ],
+)
+def test_rules(made, measured, that, kind, than, by, holds):
+    test = {"that": that, "is": kind, "than": than}
+    if by is not None:
+        test["by"] = by
+    assert made["verdicts"].outcome(test, measured, "own").holds is holds
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"that": "risen", "is": "larger", "than": 0}, "larger"),
+        ({"that": "bare", "is": "above", "than": 0.0}, "no error"),
+        ({"that": "bare", "is": "above", "than": "null"}, "without a null"),
+        ({"that": "absent", "is": "above", "than": 0.0}, "absent"),
+        ({"that": "two:risen", "is": "above", "than": 0.0}, "2 jobs"),
+    ],
+)
+def test_rules_that_mean_nothing_are_refused(made, measured, test, message):
+    with pytest.raises(SystemExit, match=message):
+        made["verdicts"].outcome(test, measured, "own")
+
+
+def test_verdicts_are_what_tests_make(made, measured):
+    verdict = made["verdicts"].verdict
+    right = {"that": "risen", "is": "above", "than": "null"}
+    wrong = {"that": "risen", "is": "below", "than": "null"}
+    found = {
+        "all": verdict({"run": "own", "tests": [right, right]}, measured)[0],
+        "some": verdict({"run": "own", "tests": [right, wrong]}, measured)[0],
+        "none": verdict({"run": "own", "tests": [wrong]}, measured)[0],
+        "other data": verdict({"run": "own", "tests": [right], "stand_in": True}, measured)[0],
+        "not run": verdict({}, measured)[0],
+        "stopped": verdict({"run": "stopped", "tests": [right]}, measured)[0],
+        "by eye": verdict({"run": "own", "judged": "partly"}, measured)[0],
+    }
+    assert found == {
+        "all": "reproduced",
+        "some": "partly",
+        "none": "not",
+        "other data": "partly",
+        "not run": "needs a GPU",
+        "stopped": "needs a GPU",
+        "by eye": "partly",
+    }
+
+
+def test_readme_is_written_between_its_marks_only(made):
+    marked = made["gallery"].marked
+    text = "before\n<!-- gallery -->\nold\n<!-- /gallery -->\nafter\n"
+    assert marked(text, "new") == "before\n<!-- gallery -->\nnew\n<!-- /gallery -->\nafter\n"
+    assert marked("no marks\n", "new") == "no marks\n"
+
+
+def test_what_failed_or_changed_is_measured_again(made):
+    stands = made["measure"]._stands
+    assert stands({"command": "a", "exit": 0}, "a")
+    assert stands({"command": "a", "exit": -24}, "a")  # its time was over
+    assert not stands({"command": "a", "exit": 1}, "a")
+    assert not stands({"command": "a", "exit": 0}, "b")
+
+
+def test_every_experiment_has_an_entry():
+    files = {str(path.relative_to(ROOT / "examples")) for path in ROOT.glob("examples/*/*.toml")}
+    covered = set(ENTRIES["others"])
+    for entry in ENTRIES["entries"]:
+        covered |= set(entry["examples"])
+    assert covered == files
