@@ -1,1 +1,30 @@
-"""Numerics that several plugins share; knows torch, not the kernel."""
+"""Numerics that several plugins share; knows torch, not the kernel.
+
+What is used most often is offered here, and loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penchant_numerics.gauss_newton import GaussNewton
+    from penchant_numerics.hessian import Hessian
+
+__all__ = ["GaussNewton", "Hessian"]
+
+_LATER = {
+    "GaussNewton": "penchant_numerics.gauss_newton",
+    "Hessian": "penchant_numerics.hessian",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'penchant_numerics' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,6 +11,7 @@ References: Papyan, JMLR 2020; Martens, JMLR 2020.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from penchant_numerics import memory
@@ -27,6 +28,7 @@ from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
 from penchant_numerics.precision import agreement
 from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.streamed import samples_of
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
 
@@ -152,8 +154,8 @@ class GaussNewton(Operator):
 
     Args:
         network: A network with outputs (samples, C).
-        data: Inputs (n, ...) and labels. Of labels only -100 matters, which leaves a sample out;
-            they may be None.
+        data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
+            are needed. Of labels only -100 matters, which leaves a sample out; they may be None.
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
@@ -171,7 +173,7 @@ class GaussNewton(Operator):
     def __init__(
         self,
         network: nn.Module,
-        data: Sequence[Tensor | None],
+        data: Sequence[Tensor | None] | Iterable[Any],
         *,
         loss: str = "cross-entropy",
         parameters: str | Sequence[str] | None = None,
@@ -191,7 +193,8 @@ class GaussNewton(Operator):
         self.keep = kept_by_default(self.device) if keep is None else keep
 
         # the data
-        self.inputs, _ = counted_samples(data, loss)
+        samples = samples_of(data, self.device, self.dtype)
+        self.inputs, _ = counted_samples(samples, loss)
         self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)

@@ -8,8 +8,9 @@ which are as large as all parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from penchant_numerics import memory
@@ -28,6 +29,7 @@ from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
 from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.streamed import samples_of
 from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
@@ -60,7 +62,8 @@ class Hessian(Operator):
 
     Args:
         network: A network with outputs (samples, C).
-        data: Inputs (n, ...) and labels; samples with the label -100 are left out.
+        data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
+            are needed; samples with the label -100 are left out.
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
@@ -79,7 +82,7 @@ class Hessian(Operator):
     def __init__(
         self,
         network: nn.Module,
-        data: Sequence[Tensor],
+        data: Sequence[Tensor] | Iterable[Any],
         *,
         loss: str = "cross-entropy",
         parameters: str | Sequence[str] | None = None,
@@ -98,7 +101,8 @@ class Hessian(Operator):
         self._loss = loss_function(loss)
 
         # the data
-        self.inputs, self.labels = counted_samples(data, loss)
+        samples = samples_of(data, self.device, self.dtype)
+        self.inputs, self.labels = counted_samples(samples, loss)
         self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
         if check:
             check_deterministic(network, self.inputs)

@@ -10,7 +10,7 @@ the device can hold it; if not, it is refused with the number of bytes.
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -297,6 +297,20 @@ def stream(value: Any) -> Samples:
         found = [torch.as_tensor(dataset[index][1]) for index in range(len(dataset))]
         return Samples(StreamedInputs(DatasetSource(dataset)), torch.stack(found))
     return _of_batches(value)
+
+
+def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> Sequence[Any]:
+    """Inputs and labels of a pair as they are; of anything else, such as a loader, streamed.
+
+    Args:
+        data: Inputs and labels, or what `stream` takes.
+        device: Where streamed samples go.
+        dtype: In which precision.
+    """
+    is_pair = isinstance(data, (tuple, list)) and len(data) == 2
+    if is_pair and hasattr(data[0], "shape"):
+        return data
+    return stream(data).to(device, dtype)
 
 
 def dataset_of(value: Any) -> Any:
