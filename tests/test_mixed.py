@@ -174,9 +174,9 @@ def _keep_random_state():
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("share", [1, 5])
-def test_gram_is_that_of_the_dense_derivative(name, share):
-    """Also where only a fifth of it may be held: parameters in turn, and columns in turn."""
+@pytest.mark.parametrize(("share", "by_products"), [(1, False), (5, False), (5, True)])
+def test_gram_is_that_of_the_dense_derivative(name, share, by_products):
+    """Also where only a fifth of it may be held: parameters and columns in turn, or products."""
     module, state, point = case(name)
     columns = torch.cat(list(dense(module, state, point).values()))
     with testing.strict_devices():
@@ -184,11 +184,53 @@ def test_gram_is_that_of_the_dense_derivative(name, share):
             sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
         )
         mixed = MixedDerivative(module, point, kept_bytes=needed // share)
+        mixed.by_products = by_products
         gram = mixed.gram(state)
     torch.testing.assert_close(
         gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max())
     )
     assert share == 1 or len(mixed.parts) > 1
+
+
+@pytest.mark.parametrize("share", [1, 5, 40])
+@pytest.mark.parametrize("name", ["mlp", "lenet", "wide convolutions"])
+def test_no_column_is_computed_more_than_twice(name, share, monkeypatch):
+    """However little may be held: rows that pass forth and back are counted."""
+    module, state, point = case(name)
+    passed = []
+    for way in ("apply", "adjoint", "_exact_columns"):
+        monkeypatch.setattr(MixedDerivative, way, counted(MixedDerivative, way, passed))
+    needed = sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
+    mixed = MixedDerivative(module, point, kept_bytes=needed // share)
+    mixed.gram(state)
+    assert point.numel() <= sum(passed) <= 2 * point.numel()
+
+
+def counted(kind, way, passed):
+    """A method that notes how many columns it is asked for."""
+    method = getattr(kind, way)
+
+    def noting(self, state, *given):
+        if way == "_exact_columns":
+            _, first, last = given
+            passed.append(last - first)
+        else:
+            rows = given[0] if way == "apply" else next(iter(given[0].values()))
+            passed.append(len(rows))
+        return method(self, state, *given)
+
+    return noting
+
+
+def test_a_network_of_real_size_is_applied_instead_of_computing_columns_again_and_again():
+    """ResNet18 at 3 x 32 x 32: blocks of columns would take 47.8 times the columns there are."""
+    from penchant_architectures.architectures.resnet18 import build
+    from penchant_architectures.declarations.convolutional import ResNet18
+
+    network = build(ResNet18(), (3, 32, 32), 1).eval()
+    mixed = MixedDerivative(network, torch.zeros(3, 32, 32, device="cpu"))
+    assert mixed.columns_computed() > 20 * mixed.size
+    assert mixed.by_products
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "wide convolutions", "used twice"])

@@ -9,7 +9,9 @@ instead, and the adjoint is that matrix's own.
 
 `gram` is M^T M without the parameter axis where a layer allows it (`mixed_factors`). Where the
 weights are fewer than what this needs (small kernels), and for every other parameter, columns of M
-are taken as they are, some parameters at a time.
+are taken as they are, some parameters at a time. Where so few columns fit that they would have to
+be computed more than twice, M^T M is applied to unit vectors instead, some at a time: a column each
+and its adjoint.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import state_of
 from penchant_numerics.mixed_factors import (
@@ -42,7 +45,8 @@ from torch.func import functional_call, grad, jvp, vjp, vmap
 
 Output = Callable[[State, Tensor], Tensor]
 
-_KEPT_BYTES = 2**29  # columns held at once; more parameters, or more columns, are taken in turn
+_KEPT_SHARE = 0.5  # of the budget, for columns held at once; others are taken in turn
+_AT_MOST = 2  # times that a column may be computed, where M is applied it is once forth, once back
 
 
 def column_chunk(activity: int, device: torch.device) -> int:
@@ -81,7 +85,7 @@ class MixedDerivative:
         module: The network; its own parameters are not used but to find its layers.
         point: The input x, of the network's shape without an axis of samples.
         step: The h of finite differences; None is the derivative.
-        kept_bytes: How much memory columns may take.
+        kept_bytes: How much memory columns may take; a share of the budget by default.
 
     >>> module = nn.Linear(3, 1, bias=False)
     >>> mixed = MixedDerivative(module, torch.ones(3, device="cpu"))
@@ -95,11 +99,13 @@ class MixedDerivative:
         point: Tensor,
         *,
         step: float | None = None,
-        kept_bytes: int = _KEPT_BYTES,
+        kept_bytes: int | None = None,
     ) -> None:
         self.module = module
         self.point = point
         self.step = step
+        if kept_bytes is None:
+            kept_bytes = int(_KEPT_SHARE * memory.available(point.device))
         self.kept_bytes = kept_bytes
         self.names = [name for name, _ in module.named_parameters()]
         self.size = point.numel()
@@ -191,21 +197,27 @@ class MixedDerivative:
 
     def gram_times(self, state: State, directions: Tensor) -> Tensor:
         """M^T M v for rows v of `directions` (k, D), as rows; M v is held for as many v as fit."""
-        # an image is as large as all parameters
+        # an image is as large as all parameters, and a pass of both has about as much again
         numbers = sum(state[name].numel() for name in self.names)
         bytes_a_row = numbers * self.point.element_size()
         fits = max(1, self.kept_bytes // bytes_a_row)
-        found = []
-        for rows in directions.split(fits):
-            images = self.apply(state, rows)
-            found.append(self.adjoint(state, images))
-        return torch.cat(found)
+
+        def work(together: int) -> Tensor:
+            found = []
+            for rows in directions.split(together):
+                images = self.apply(state, rows)
+                found.append(self.adjoint(state, images))
+            return torch.cat(found)
+
+        return memory.halving(work, fits, what="directions a pass of mixed derivatives")
 
     # ---- the Gram matrix
 
     @plain_attention()
     def gram(self, state: State) -> Tensor:
         """M^T M, (D, D), exact to rounding."""
+        if self.by_products:
+            return self._gram_by_products(state)
         total = torch.zeros(
             self.size,
             self.size,
@@ -214,6 +226,32 @@ class MixedDerivative:
         )
         for part in self.parts:
             self._add_part(total, state, part)
+        return (total + total.T).mul_(0.5)
+
+    @functools.cached_property
+    def by_products(self) -> bool:
+        """Whether M^T M is applied to unit vectors, because columns would be computed too often.
+
+        With a step there is no such way: a product needs all displaced inputs.
+        """
+        return self.step is None and self.columns_computed() > _AT_MOST * self.size
+
+    def columns_computed(self) -> int:
+        """Columns that all parts together compute, each in its blocks."""
+        total = 0
+        for part in self.parts:
+            for left, last in self._blocks(part):
+                # a block itself, and every later one again
+                later = self.size - last
+                total += last - left + later
+        return total
+
+    def _gram_by_products(self, state: State) -> Tensor:
+        """M^T (M e_i) of all inputs i, as many at a time as images fit."""
+        found = []
+        for _, rows in self._units(0, self.size):
+            found.append(self.gram_times(state, rows))
+        total = torch.cat(found)
         return (total + total.T).mul_(0.5)
 
     def _add_part(self, total: Tensor, state: State, part: Part) -> None:
