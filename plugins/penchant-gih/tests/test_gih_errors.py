@@ -8,9 +8,12 @@ import pytest
 import torch
 from penchant_gih.figures import average_geometry as average_geometry_figures
 from penchant_gih.numerics.advantage import advantage
+from penchant_gih.numerics.containment import inner_products
 from penchant_gih.numerics.geometry import Geometry
-from penchant_gih.probes.average_geometry import _isotropy
+from penchant_gih.numerics.projected import Projected
+from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
 from penchant_gih.probes.input_curvature import second_share
+from penchant_numerics import statistics
 
 CPU = {"device": "cpu", "dtype": torch.float64}
 FAST = {"executor": "serial", "figures": False}
@@ -32,6 +35,56 @@ def test_error_of_corr_isotropic_matches_its_spread():
         found.append((quantity.value, quantity.stderr))
     values, errors = np.array(found).T
     assert 0.5 < np.median(errors) / values.std(ddof=1) < 2
+
+
+@pytest.mark.parametrize(("size", "networks"), [(4, 40), (16, 48), (24, 36)])
+def test_error_of_the_condition_matches_its_spread(size, networks):
+    """Isotropic, and hardly more networks than inputs: a part left out would change the edges."""
+    found, left_out = [], []
+    for seed in range(40):
+        geometry = Geometry(size, device="cpu")
+        geometry.add(normal(networks, size, seed=seed)[:, None])
+        answer = geometry.directions()
+        value = float(answer.eigenvalues[0] / answer.eigenvalues[-1])
+        found.append((value, condition_stderr(answer)))
+        ratios = answer.jackknife[:, 0] / answer.jackknife[:, -1]
+        left_out.append(statistics.jackknife(ratios))
+    values, errors = np.array(found).T
+    assert 0.5 < np.sqrt(np.mean(errors**2)) / values.std(ddof=1) < 2
+    if size > 4:
+        assert np.sqrt(np.mean(np.square(left_out))) / values.std(ddof=1) > 2
+
+
+def linear_convolution(networks, seed):
+    """G and Delta of six parts of linear convolutions with three channels, 12 inputs."""
+    taps = torch.zeros(12, 5, **CPU)
+    for place in range(8):
+        taps[place : place + 5] += torch.eye(5, **CPU)
+    second_moment = torch.diag(torch.linspace(1, 0.2, 12, **CPU))
+    kernels, readout = normal(networks, 3, 5, seed=seed), normal(networks, 3, seed=10**6 + seed)
+    g = torch.einsum("tn,tnk->tk", readout, kernels) @ taps.T
+    along = g @ second_moment @ taps
+    turned = torch.einsum("tnk,tk->tn", kernels, along)
+    v = (torch.einsum("tn,tnk->tk", turned, kernels) + (readout**2).sum(1, True) * along) @ taps.T
+    parts = [slice(part, None, 6) for part in range(6)]
+    geometry = torch.stack([g[own].T @ g[own] / len(g[own]) for own in parts])
+    changes = [v[own].T @ g[own] / len(g[own]) for own in parts]
+    return geometry, [-(each + each.T) for each in changes], second_moment
+
+
+@pytest.mark.parametrize("networks", [60, 600, 3000])
+def test_error_of_corr_gsg_matches_its_spread_where_noise_cancels(networks):
+    """A linear convolution evolves along G S G: the noise of both is the same."""
+    found = []
+    for seed in range(16):
+        geometry, changes, second_moment = linear_convolution(networks, seed)
+        projected = Projected(geometry, second_moment)
+        corr = projected.corr_of_same(projected.against(changes), inner_products(changes))
+        found.append(corr)
+    values, errors = np.array(found).T
+    assert values.mean() == pytest.approx(-1, abs=0.03)
+    # leaving out one part of the plain value claims five times the spread of 3000 networks
+    assert 0.5 < np.median(errors) / values.std(ddof=1) < 2.4
 
 
 def test_an_advantage_of_few_trainings_that_agree_is_not_certain():

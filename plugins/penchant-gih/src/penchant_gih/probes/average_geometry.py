@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import attrs
 import penchant
 import torch
 from penchant_numerics import statistics
@@ -60,8 +61,8 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     arrays["frequency-shares"] = energies / found.trace
     missing = ("condition",) if quantities["condition"].missing else ()
     conventions = {
-        "errors": "jackknife over parts of the networks; for the ends of a nearly isotropic "
-        "spectrum, and so for the condition, it is up to three times too large"
+        "errors": "jackknife over parts of the networks; of the condition to first order, which is "
+        "up to twice too large for a nearly isotropic spectrum"
     }
     if found.parts is None:
         gib = 8 * size**2 / 2**30
@@ -163,7 +164,26 @@ def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> pench
     size = found.vectors.shape[1]
     if numerical_rank(found.eigenvalues) < size:
         return penchant.Quantity(math.nan)
-    return _of_spectrum(lambda spectrum: float(spectrum[0] / spectrum[-1]), found, spectra, null)
+    quantity = _of_spectrum(_ratio_of_ends, found, spectra, null)
+    return attrs.evolve(quantity, stderr=condition_stderr(found))
+
+
+def _ratio_of_ends(spectrum: Tensor) -> float:
+    return float(spectrum[0] / spectrum[-1])
+
+
+def condition_stderr(found: Directions) -> float:
+    """The standard error of the condition, to first order in the spread of parts of the networks.
+
+    A part moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
+    are, and the ends of a spectrum of few networks depend on that more than on anything else.
+    """
+    ends = found.eigenvalues[[0, -1]]
+    vectors = found.vectors[[0, -1]].to(found.parts)
+    moved = torch.einsum("ka,pab,kb->pk", vectors, found.parts, vectors) / ends.to(found.parts)
+    changes = moved[:, 0] - moved[:, 1]
+    _, stderr = statistics.mean_and_stderr(changes)
+    return float(ends[0] / ends[1]) * float(stderr)
 
 
 def _isotropy(found: Directions) -> penchant.Quantity:

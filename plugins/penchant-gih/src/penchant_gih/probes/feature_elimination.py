@@ -138,9 +138,8 @@ def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
-    # (counts, trainings)
-    values = right.mean(2).T
-    mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
+    # (counts, trainings, samples)
+    mean, stderr = statistics.crossed_accuracy(right.swapaxes(0, 1))
     return {name: mean, f"{name}-stderr": stderr}
 
 

@@ -15,8 +15,8 @@ from penchant_numerics.correlation import (
     distinct_mean,
     rotated,
 )
-from penchant_numerics.data import Data
-from penchant_numerics.trainer import evaluate
+from penchant_numerics.data import Data, Samples
+from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -79,7 +79,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     S = uncentred(data.train.inputs).to(context.device)
     arrays = {
         "steps": np.array(steps),
-        **_accuracies(shards, data),
+        **_accuracies(shards),
         **_correlations(gradients, S, Projected(geometry.parts, S)),
         **_velocities(gradients),
     }
@@ -130,7 +130,7 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
 
 
 def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tensor]:
-    """Gradients (steps, networks, inputs, D) and accuracies (steps, networks) along trainings."""
+    """Gradients (steps, networks, inputs, D), right answers (steps, networks, samples)."""
     # Each network is probed at the same inputs all along its training.
     data = training_data(context, context.shared)
     points = probing_points(
@@ -152,11 +152,10 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
 def _along_training(
     context: penchant.Context, data: Data, index: int, points: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients (steps, inputs, D) and accuracies (steps,) of one training."""
+    """Gradients (steps, inputs, D) of one training, and where it is right (steps, samples)."""
     # At each look: gradients, and how well the network does.
     steps = _steps(context, data)
     network = context.network(index)
-    loss = context.training.loss
     gradients, train, test = [], [], []
     for _ in context.train(
         network,
@@ -166,17 +165,25 @@ def _along_training(
         test=data.test,
     ):
         gradients.append(_gradients(context, network, data, points))
-        train.append(evaluate(network, data.train, loss=loss)[1])
-        test.append(evaluate(network, data.test, loss=loss)[1])
+        train.append(_right(network, data.train))
+        test.append(_right(network, data.test))
     # A training that stopped early stays where it is.
     for column in (gradients, train, test):
         column += column[-1:] * (len(steps) - len(column))
-    numbers = {"dtype": torch.float64, "device": "cpu"}
     return {
         "gradients": torch.stack(gradients),
-        "train-accuracy": torch.tensor(train, **numbers),
-        "test-accuracy": torch.tensor(test, **numbers),
+        "train-accuracy": torch.stack(train),
+        "test-accuracy": torch.stack(test),
     }
+
+
+def _right(network: nn.Module, samples: Samples) -> Tensor:
+    """On which samples the network, in evaluation mode, is right (samples,)."""
+    training = network.training
+    network.eval()
+    found = predictions(outputs(network, samples.inputs)) == samples.labels
+    network.train(training)
+    return found
 
 
 def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
@@ -188,12 +195,13 @@ def _gradients(context: penchant.Context, network: nn.Module, data: Data, points
     return probed_gradients(ensemble, points[None], rows_mix=policy == "batch")[0]
 
 
-def _accuracies(shards: list[dict[str, Any]], data: Data) -> dict[str, np.ndarray]:
+def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Mean accuracies (steps,) over trainings, which share their samples."""
     found = {}
-    for name, part in zip(ACCURACIES, (data.train, data.test)):
-        values = np.concatenate([shard[name] for shard in shards], axis=1)  # (steps, trainings)
-        mean, stderr = statistics.accuracy(values, len(part.labels), shared=True)
+    for name in ACCURACIES:
+        # (steps, trainings, samples)
+        right = np.concatenate([shard[name] for shard in shards], axis=1)
+        mean, stderr = statistics.crossed_accuracy(right)
         found[name] = mean
         found[f"{name}-stderr"] = stderr
     return found

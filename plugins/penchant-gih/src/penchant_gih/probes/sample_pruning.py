@@ -121,9 +121,8 @@ def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, T
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
-    # (fractions, trainings)
-    values = right.mean(2).T
-    mean, stderr = statistics.accuracy(values, right.shape[2], shared=True)
+    # (fractions, trainings, samples)
+    mean, stderr = statistics.crossed_accuracy(right.swapaxes(0, 1))
     return {name: mean, f"{name}-stderr": stderr}
 
 
