@@ -316,7 +316,7 @@ class GaussNewton(Operator):
             total = torch.zeros_like(rows)
             for number, inputs in enumerate(self._batches()):
                 self.add_product(total, rows, number, inputs)
-            return total
+            return self.scaled(total)
 
         return memory.halving(work, self.batch, what="samples a pass of Gauss-Newton products")
 
@@ -327,6 +327,10 @@ class GaussNewton(Operator):
             self.batch = batch
             self._lines, self._tangents, self._unchanged = [], None, None
             self.kept_bytes = 0
+
+    def scaled(self, total: Tensor) -> Tensor:
+        """Products, from the sum over all batches: each of them is scaled already."""
+        return total
 
     def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
         """Add the product of rows with the part of one batch.

@@ -184,7 +184,7 @@ class Hessian(Operator):
             total = torch.zeros_like(rows)
             for number, (inputs, labels) in enumerate(self._batches()):
                 self.add_product(total, rows, number, (inputs, labels))
-            return total.mul_(self.scale)
+            return self.scaled(total)
 
         return memory.halving(work, self.batch, what="samples a pass of Hessian products")
 
@@ -196,6 +196,10 @@ class Hessian(Operator):
             self.batch = batch
             self._records, self._unchanged = [], None
             self.kept_bytes = 0
+
+    def scaled(self, total: Tensor) -> Tensor:
+        """Products, from the sum over all batches."""
+        return total.mul_(self.scale)
 
     def add_product(
         self, total: Tensor, rows: Tensor, number: int, samples: tuple[Tensor, Tensor]

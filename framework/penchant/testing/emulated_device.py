@@ -2,7 +2,8 @@
 
 Tensors on the emulated device hold numbers of the host, but refuse to mix with the host's tensors,
 as those of CUDA do (tensors without axes and indices of the host are allowed), refuse generators of
-the host in their factories, and refuse `.numpy()`. Launches, transfers and every point where a
+the host in their factories, and refuse `.numpy()`. There are two such devices, `emulated:0` and
+`emulated:1`, whose tensors do not mix either. Launches, transfers and every point where a
 real device would make the host wait are counted, each with the line of code that caused it. Values
 exist, so control flow that reads a number runs; time, memory and the numerics of a real device do
 not show.
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "emulated"
+DEVICES = 2
 _aten = torch.ops.aten
 
 # Operators that may see tensors of both sides: copies, and indexing by indices of the host.
@@ -83,15 +85,16 @@ class Counts:
     def transfers(self) -> int:
         """Copies between host and device."""
         counts = self.by_kind()
-        kinds = ("to host", "to device", "across")
+        kinds = ("to host", "to device", "across", "between devices")
         return sum(counts.get(kind, 0) for kind in kinds)
 
     @property
     def waits(self) -> int:
         """Points where the host waits, copies to the device not counted."""
-        # A copy to the device is queued; the host goes on at once.
+        # Copies to and between devices are queued; the host goes on at once.
         kinds = self.by_kind()
         kinds.pop("to device", None)
+        kinds.pop("between devices", None)
         return sum(kinds.values())
 
 
@@ -119,8 +122,8 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, held: torch.Tensor) -> Emulated:
-        """A tensor of the device around one of the host."""
+    def __new__(cls, held: torch.Tensor, index: int = 0) -> Emulated:
+        """A tensor of a device around one of the host."""
         made: Emulated = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),
@@ -128,7 +131,7 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
             storage_offset=held.storage_offset(),
             dtype=held.dtype,
             layout=held.layout,
-            device=torch.device(NAME, 0),
+            device=torch.device(NAME, index),
             requires_grad=False,
         )
         made.held = held
@@ -181,6 +184,14 @@ class _Call:
         return self.device is not None and self.device.type == NAME
 
     @property
+    def index(self) -> int:
+        """Which of the devices computes."""
+        if self.asks_for_device:
+            assert self.device is not None
+            return self.device.index or 0
+        return self.ours[0].device.index if self.ours else 0
+
+    @property
     def asks_for_host(self) -> bool:
         """Is the result to be made in the host's memory by name?"""
         return self.device is not None and self.device.type == "cpu"
@@ -200,7 +211,8 @@ class _Call:
         if not _is_free(self.func):
             _counts[-1].launches += 1
             _counts[-1].operators[self.name] += 1
-        return self._aliased(tree_map(_on_device, found))
+        placed = functools.partial(_on_device, index=self.index)
+        return self._aliased(tree_map(placed, found))
 
     def _aliased(self, found: Any) -> Any:
         return return_and_correct_aliasing(self.func, self.args, self.kwargs, found)
@@ -213,6 +225,12 @@ class _Call:
         return bool(self.ours) or self.asks_for_device
 
     def _refuse_mixing(self) -> None:
+        places = {tensor.device.index for tensor in self.ours}
+        if len(places) > 1 and self.func not in _ACROSS - _INDEXING:
+            raise RuntimeError(
+                "expected all tensors to be on the same device, but found "
+                f"{NAME}:0 and {NAME}:1 in {self.func}"
+            )
         if self.func in _INDEXING:
             self._check_indexing()
             return
@@ -263,6 +281,9 @@ class _Call:
         elif copies and self.ours and self.asks_for_host:
             counts.wait("to host")
             counts.bytes_to_host += self.ours[0].held.nbytes
+        elif copies and self.ours and self.asks_for_device:
+            if self.ours[0].device.index != self.index:
+                counts.wait("between devices")
         elif copies and self.hosts and self.asks_for_device:
             counts.wait("to device")
             counts.bytes_to_device += self.hosts[0].nbytes
@@ -292,9 +313,9 @@ def _on_host(value: Any) -> Any:
     return value
 
 
-def _on_device(value: Any) -> Any:
+def _on_device(value: Any, *, index: int) -> Any:
     plain = isinstance(value, torch.Tensor) and not isinstance(value, Emulated)
-    return Emulated(value) if plain else value
+    return Emulated(value, index) if plain else value
 
 
 @functools.cache
@@ -326,6 +347,7 @@ def _register() -> None:
 
     _setup_privateuseone_for_python_backend(NAME)
     module = torch.get_device_module(NAME)
+    module.device_count = lambda: DEVICES
     # Its random numbers are the host's, which torch seeds by itself.
     module._is_in_bad_fork = lambda: False
     module.manual_seed_all = module.manual_seed = lambda seed: None
@@ -339,7 +361,7 @@ _register()
 
 @contextlib.contextmanager
 def emulated_device() -> Iterator[Counts]:
-    """A device called "emulated" for what runs inside; yields what is counted there."""
+    """Devices called "emulated" for what runs inside; yields what is counted there."""
     put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
     before = torch.__future__.get_overwrite_module_params_on_conversion()
     counts = Counts()
@@ -348,7 +370,8 @@ def emulated_device() -> Iterator[Counts]:
     put(True)
     torch._C._set_only_lift_cpu_tensors(True)
     try:
-        with _Mode():
+        # Autograd has a thread for the first device only.
+        with _Mode(), torch.autograd.set_multithreading_enabled(False):
             yield counts
     finally:
         torch._C._set_only_lift_cpu_tensors(False)

@@ -1,0 +1,167 @@
+"""Products of a curvature operator over several devices: one job, all the GPUs of a machine.
+
+Batches go round robin. Every device has a copy of the network and its batches, and gives the
+product of one batch after another; the first device adds them up in the order of the batches. So
+sums are rounded as on a single device, and numbers do not depend on how many devices there are.
+Devices compute at the same time, because launching does not wait for what was launched.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from penchant_numerics.gauss_newton import GaussNewton, counted_samples
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.operators import Factor, Operator
+from torch import Tensor, nn
+
+Curvature = type[GaussNewton] | type[Hessian]
+
+
+def neighbours(first: torch.device, count: int) -> list[torch.device]:
+    """So many devices of the kind of the first, which comes first; the others follow it in a ring.
+
+    >>> neighbours(torch.device("cpu"), 1)
+    [device(type='cpu')]
+    """
+    if count == 1:
+        return [first]
+    there = 1
+    if first.type != "cpu":
+        there = torch.get_device_module(first).device_count()
+    if count > there:
+        raise ValueError(f"devices must be at most {there}, which there are, found {count}")
+    start = first.index or 0
+    return [torch.device(first.type, (start + place) % there) for place in range(count)]
+
+
+def over_devices(
+    kind: Curvature,
+    network: nn.Module,
+    data: Sequence[Tensor],
+    *,
+    devices: Sequence[torch.device],
+    **options: Any,
+) -> Operator:
+    """An operator whose products are shared by devices; a plain one where there is only one.
+
+    Args:
+        kind: `GaussNewton` or `Hessian`.
+        network: The network, on the first device.
+        data: Inputs (n, ...) and labels there.
+        devices: The devices, those of vectors and sums first.
+        options: What `kind` takes.
+
+    Returns:
+        The operator; vectors live on the first device.
+    """
+    if len(devices) == 1:
+        return kind(network, data, **options)
+    return OverDevices(kind, network, data, devices=devices, **options)
+
+
+class OverDevices(Operator):
+    """The products of one operator, batch by batch on several devices.
+
+    Args:
+        kind: `GaussNewton` or `Hessian`.
+        network: The network, on the first device.
+        data: Inputs (n, ...) and labels there.
+        devices: At least one device.
+        batch: Samples a pass; what a single device would have by default.
+        options: What `kind` takes.
+    """
+
+    def __init__(
+        self,
+        kind: Curvature,
+        network: nn.Module,
+        data: Sequence[Tensor],
+        *,
+        devices: Sequence[torch.device],
+        batch: int | None = None,
+        **options: Any,
+    ) -> None:
+        loss = options.get("loss", "cross-entropy")
+        inputs, labels = counted_samples(data, loss)
+        if batch is None:
+            # the pass that one device would have for all samples
+            batch = kind(network, (inputs, labels), **{**options, "keep": 0}).batch
+        first = torch.device(devices[0])
+        self.batch = batch
+        self.samples = len(inputs)
+        self._batches = -(-self.samples // batch)
+        self.operators = []
+        for place, device in enumerate(devices[: self._batches]):
+            own = self._own(place, len(devices), first)
+            there = copy.deepcopy(network).to(device)
+            part = (inputs[own].to(device), None if labels is None else labels[own].to(device))
+            # samples of other devices were tried with those of the first
+            check = options.get("check", True) and place == 0
+            operator = kind(there, part, batch=batch, **{**options, "check": check})
+            operator.scale = 1.0 / self.samples if options.get("reduction") != "sum" else 1.0
+            self.operators.append(operator)
+        one = self.operators[0]
+        super().__init__(one.size, device=one.device, dtype=one.dtype)
+        self.conventions = one.conventions
+
+    def _own(self, place: int, devices: int, where: torch.device) -> Tensor:
+        """Which samples belong to the device at a place."""
+        numbers = torch.arange(self.samples, device=where)
+        return (numbers // self.batch) % devices == place
+
+    def _in_turn(self) -> Iterator[tuple[int, int, Any]]:
+        """Every batch in its order: the place of its device, its number there, its samples."""
+        for operator in self.operators:
+            operator.pass_at_once(self.batch)
+        parts = [enumerate(each._batches()) for each in self.operators]
+        for number in range(self._batches):
+            place = number % len(self.operators)
+            own, samples = next(parts[place])
+            yield place, own, samples
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        total = torch.zeros_like(rows)
+        there = [rows.to(each.device) for each in self.operators]
+        for place, number, samples in self._in_turn():
+            product = torch.zeros_like(there[place])
+            self.operators[place].add_product(product, there[place], number, samples)
+            total += product.to(self.device)
+        return self.operators[0].scaled(total)
+
+    def factor(self) -> Factor | None:
+        """V of G = V V^T, where the operator has one."""
+        if not isinstance(self.operators[0], GaussNewton):
+            return None
+        return Factor(
+            size=self.size,
+            samples=self.samples * self.operators[0].classes,
+            apply=self._apply,
+            adjoint=self._adjoint,
+            device=self.device,
+            dtype=self.dtype,
+        )
+
+    def _apply(self, coefficients: Tensor) -> Tensor:
+        """V u for rows u (k, samples x outputs)."""
+        count = len(coefficients)
+        total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+        parts = iter(coefficients.reshape(count, self.samples, -1).split(self.batch, dim=1))
+        for place, number, inputs in self._in_turn():
+            operator = self.operators[place]
+            made = torch.zeros(count, self.size, device=operator.device, dtype=self.dtype)
+            operator.add_applied(made, next(parts).to(operator.device), number, inputs)
+            total += made.to(self.device)
+        return total
+
+    def _adjoint(self, rows: Tensor) -> Tensor:
+        """V^T v for rows v (k, size)."""
+        found = []
+        for place, number, inputs in self._in_turn():
+            operator = self.operators[place]
+            part = operator.adjoint_part(rows.to(operator.device), number, inputs)
+            found.append(part.to(self.device))
+        return torch.cat(found, dim=1).flatten(1)

@@ -1,0 +1,109 @@
+"""Products over two devices: the same bytes as on one, and as a plain operator's."""
+
+import pytest
+import torch
+from penchant.testing import emulated_device
+from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.over_devices import OverDevices, neighbours, over_devices
+from torch import nn
+
+SAMPLES, BATCH = 22, 4  # six batches, the last of two
+
+
+def network():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2)]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(27, 5)).eval()
+
+
+def data():
+    generator = torch.Generator("cpu").manual_seed(1)
+    inputs = torch.randn(SAMPLES, 1, 8, 8, generator=generator, device="cpu")
+    labels = torch.arange(SAMPLES, device="cpu") % 5
+    labels[3] = -100  # a sample that does not count
+    return inputs, labels
+
+
+def vectors(size):
+    generator = torch.Generator("cpu").manual_seed(2)
+    return torch.randn(3, size, generator=generator, device="cpu")
+
+
+@pytest.mark.parametrize("keep", [0, 2**30])
+@pytest.mark.parametrize("kind", [GaussNewton, Hessian])
+def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
+    plain = kind(network(), data(), batch=BATCH, keep=keep)
+    rows = vectors(plain.size)
+    expected = [plain.multiply_rows(rows), plain.multiply_rows(rows[:1])]
+    with emulated_device() as counts:
+        for count in (1, 2):
+            devices = [torch.device("emulated", place) for place in range(count)]
+            there = tuple(each.to(devices[0]) for each in data())
+            given = rows.to(devices[0])
+            moved = network().to(devices[0])
+            options = {"batch": BATCH, "keep": keep}
+            operator = over_devices(kind, moved, there, devices=devices, **options)
+            assert isinstance(operator, OverDevices) == (count == 2)
+            found = [operator.multiply_rows(given), operator.multiply_rows(given[:1])]
+            for ours, one in zip(found, expected):
+                assert ours.device == devices[0]
+                assert torch.equal(ours.cpu(), one)
+        moved_between = counts.by_kind()["between devices"]
+    # vectors go to the other device once a product, three products of batches come back
+    assert moved_between >= 2 * (1 + 3)
+
+
+@pytest.mark.parametrize("keep", [0, 2**30])
+def test_sample_space_is_the_same_on_two_devices(keep):
+    plain = GaussNewton(network(), data(), batch=BATCH, keep=keep)
+    factor = plain.factor()
+    rows = vectors(plain.size)
+    forth = factor.adjoint(rows)
+    back = factor.apply(forth)
+    with emulated_device():
+        devices = [torch.device("emulated", place) for place in range(2)]
+        there = tuple(each.to(devices[0]) for each in data())
+        operator = over_devices(
+            GaussNewton,
+            network().to(devices[0]),
+            there,
+            devices=devices,
+            batch=BATCH,
+            keep=keep,
+        )
+        split = operator.factor()
+        assert split.samples == factor.samples
+        found = split.adjoint(rows.to(devices[0]))
+        assert torch.equal(found.cpu(), forth)
+        assert torch.equal(split.apply(found).cpu(), back)
+
+
+def test_a_batch_follows_from_the_budget_and_devices_do_not_change_it():
+    with emulated_device():
+        devices = [torch.device("emulated", place) for place in range(2)]
+        there = tuple(each.to(devices[0]) for each in data())
+        operator = over_devices(Hessian, network().to(devices[0]), there, devices=devices)
+        assert operator.batch == 1024
+        assert len(operator.operators) == 1  # one batch needs one device
+
+
+def test_tensors_of_two_devices_do_not_mix():
+    with emulated_device():
+        first = torch.ones(2, device="emulated:0")
+        second = torch.ones(2, device="emulated:1")
+        assert str(second.device) == "emulated:1"
+        with pytest.raises(RuntimeError, match="emulated:0 and emulated:1"):
+            first + second
+        assert (first + second.to("emulated:0")).cpu().tolist() == [2, 2]
+
+
+def test_neighbours_follow_the_first_device_and_are_not_invented():
+    first = torch.device("emulated:1")
+    found = neighbours(first, 2)
+    assert [str(each) for each in found] == ["emulated:1", "emulated:0"]
+    with pytest.raises(ValueError, match="at most 2, which there are, found 3"):
+        neighbours(first, 3)
+    with pytest.raises(ValueError, match="at most 1, which there are, found 2"):
+        neighbours(torch.device("cpu"), 2)
