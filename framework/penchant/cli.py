@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from penchant.errors import Error, printable, suggestion
+from penchant.errors import Error, printable
 from penchant.plugins import discovery
 
-_KINDS = ("architecture", "dataset", "estimator", "probe", "executor")
+LONGEST_FOLDER = 60  # signs of a run folder's name that say what was measured
+# In the order in which they are listed: what one measures, with what, and how.
+_KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
 
 
 class _Commands(click.Group):
@@ -44,12 +48,75 @@ def _say(text: str) -> None:
     click.echo(data)
 
 
+def _completed(complete: Any) -> Any:
+    """What a shell may complete, as click asks for it; what is wrong with a plugin stays unsaid."""
+
+    def offered(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+        try:
+            plugins = discovery.load(ctx.find_root().params.get("without") or ())
+            found: list[str] = complete(plugins, ctx, begun)
+        except Error:
+            return []
+        return found
+
+    return offered
+
+
+def _names_of(kind: str | None) -> Any:
+    """Completes names of components of a kind, and behind a colon their options."""
+
+    def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
+        from penchant.plugins.completion import names
+
+        return names(plugins, kind, begun)
+
+    return _completed(complete)
+
+
+def _of_the_probe(what: str) -> Any:
+    """Completes what depends on the probe that is typed before: option_names or presets."""
+
+    def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
+        from penchant.plugins import completion
+
+        found: list[str] = getattr(completion, what)(_typed_probe(plugins, ctx), begun)
+        return found
+
+    return _completed(complete)
+
+
+def _estimators_of(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
+    from penchant.plugins.completion import estimators
+
+    return estimators(plugins, _typed_probe(plugins, ctx), begun)
+
+
+def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
+    """The probe that stands in a command of which an option still lacks its value."""
+    # Click stops at such an option: what it has not looked at yet is left over.
+    left = ctx.args[0] if ctx.args else ""
+    return plugins.find("probe", ctx.params.get("name") or left).component
+
+
+def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
+    from penchant.plugins.completion import beginning
+
+    return beginning([f"{kind}s" for kind in (*_KINDS, "role")], begun)
+
+
 @click.group(cls=_Commands)
 @click.version_option(package_name="penchant")
 @click.option("--without", multiple=True, metavar="NAME", help="Leave this plugin out.")
 @click.pass_context
 def main(ctx: click.Context, without: tuple[str, ...]) -> None:
-    """Measure what neural networks prefer."""
+    r"""Measure what neural networks prefer.
+
+    `penchant list` shows what there is, `penchant explain NAME` what it does.
+
+    \b
+    Names and options are completed by bash (likewise zsh_source, fish_source) after
+      eval "$(_PENCHANT_COMPLETE=bash_source penchant)"
+    """
     ctx.obj = tuple(without)
     # `import:factory=own:make` finds own.py in the folder where the command is typed.
     here = str(Path.cwd())
@@ -70,6 +137,7 @@ _RUN_OPTIONS = [
     click.option(
         "--executor",
         metavar="NAME[:k=v,...]",
+        shell_complete=_names_of("executor"),
         help="How jobs and shards are run: see `penchant list executor`.",
     ),
     click.option("--workers", type=int, help="Workers of the executor."),
@@ -83,6 +151,9 @@ _RUN_OPTIONS = [
         multiple=True,
         metavar="LABEL",
         help="Run only jobs whose id, probe, architecture or dataset is like this, e.g. 'nad*'.",
+    ),
+    click.option(
+        "--dry-run", is_flag=True, help="Only say what it would cost, and what is refused."
     ),
     click.option("--jobs", metavar="K/N", help="Run part K of N, beside those that run the rest."),
 ]
@@ -117,18 +188,51 @@ def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) ->
 
 
 @main.command()
-@click.argument("name")
-@click.option("-a", "architectures", multiple=True, metavar="ARCH[:k=v,...]", help="Architecture.")
-@click.option("-d", "datasets", multiple=True, metavar="DATASET[:k=v,...]", help="Dataset.")
+@click.argument("name", shell_complete=_names_of("probe"))
+@click.option(
+    "-a",
+    "--architecture",
+    "architectures",
+    multiple=True,
+    metavar="ARCH[:k=v,...]",
+    shell_complete=_names_of("architecture"),
+    help="Architecture.",
+)
+@click.option(
+    "-d",
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="DATASET[:k=v,...]",
+    shell_complete=_names_of("dataset"),
+    help="Dataset.",
+)
 @click.option(
     "-e",
+    "--estimator",
     "estimators",
     multiple=True,
     metavar="ROLE=ESTIMATOR[:k=v,...]",
+    shell_complete=_completed(_estimators_of),
     help="Estimator for a role.",
 )
-@click.option("-o", "options_", multiple=True, metavar="k=v", help="Option of the probe.")
-@click.option("-p", "preset", metavar="PRESET", help="Preset of the probe.")
+@click.option(
+    "-o",
+    "--option",
+    "options_",
+    multiple=True,
+    metavar="k=v",
+    shell_complete=_of_the_probe("option_names"),
+    help="Option of the probe.",
+)
+@click.option(
+    "-p",
+    "--preset",
+    "preset",
+    metavar="PRESET",
+    shell_complete=_of_the_probe("presets"),
+    help="Preset of the probe.",
+)
 @click.option("--seed", "seeds", multiple=True, type=int, help="One job for each seed.")
 @click.option("--shape", help="Input shape where there is no dataset, e.g. 1,32,32.")
 @click.option("--outputs", type=int, help="Outputs where there is no dataset.")
@@ -150,6 +254,7 @@ def probe(
 ) -> None:
     """Run one probe without a file."""
     from penchant.api import one_probe
+    from penchant.experiments.experiment import TYPED
     from penchant.experiments.typed_text import parse_options
 
     raw = one_probe(
@@ -166,16 +271,25 @@ def probe(
         raw["shape"] = parse_options(f"shape=[{shape}]")["shape"]
     if outputs is not None:
         raw["outputs"] = outputs
-    folder = _folder_of(name, [raw, *options["sets"]])
-    _execute(raw, "command line", folder, without, **options)
+    _execute(raw, TYPED, _folder_of(raw, options["sets"]), without, **options)
 
 
-def _folder_of(probe: str, asked: list[Any]) -> Path:
-    """The run folder of what was typed: the same command finds it again, another takes another."""
+def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
+    """The run folder of what was typed: the same command finds it again, another takes another.
+
+    Its name says what is measured on what, as far as that is short.
+    """
     from penchant.experiments.identity import short_hash
 
-    short = probe.rpartition("/")[2]
-    return Path("runs") / f"{short}-{short_hash(asked)}"
+    (probe,) = raw["probes"]
+    words = [probe["name"].rpartition("/")[2]]
+    for axis in ("architectures", "datasets"):
+        words += probe.get(axis, [])
+    digest = short_hash([raw, *sets])
+    told = "-".join(map(str, words))
+    # Labels are the user's words; a folder's name takes few of their signs, and not too many.
+    safe = re.sub(r"[^\w.-]+", "-", told)[:LONGEST_FOLDER]
+    return Path("runs") / f"{safe}-{digest}"
 
 
 def _parsed(texts: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -213,11 +327,12 @@ def _execute(
     fresh: bool,
     quiet: bool,
     json_lines: bool,
+    dry_run: bool,
     only: tuple[str, ...],
     jobs: str | None,
     **settings: Any,
 ) -> None:
-    """Run, and print what was found."""
+    """Run, and print what was found; or only what it would cost."""
     from penchant.api import run as run_experiment
     from penchant.experiments.typed_text import apply
 
@@ -226,6 +341,10 @@ def _execute(
         raw = apply(raw, text)
     # Options that were typed replace what the file says.
     given = {key: value for key, value in settings.items() if value is not None}
+    if dry_run:
+        place = Path(out) if out else folder
+        _foretell({**raw, **given}, where, place, discovery.load(without), only, jobs)
+        return
     found = run_experiment(
         {**raw, **given},
         out=out or folder,
@@ -239,6 +358,31 @@ def _execute(
     if not json_lines:
         _say(f"{found.folder / 'report.html'}")
     sys.exit(0 if found.done else 1)
+
+
+def _foretell(
+    raw: dict[str, Any],
+    where: str,
+    folder: Path,
+    plugins: discovery.Plugins,
+    only: tuple[str, ...],
+    jobs: str | None,
+) -> None:
+    """Print what a run would cost and what of it is refused; writes nothing."""
+    from penchant.execution.forecast import forecast
+    from penchant.execution.planning import plan
+    from penchant.execution.selection import part_of, selected
+
+    planned = plan(raw, plugins, where)
+    chosen = selected(planned.jobs, only, None if jobs is None else part_of(jobs))
+    found = forecast(planned.experiment, folder, chosen, planned.refused)
+    counts = f"{found.jobs} jobs, {found.done} already done"
+    title = planned.experiment.settings.title or where
+    _say(f"{title}: {counts} -> {folder} (dry run)")
+    for line in found.lines():
+        _say(line)
+    # A run that is done, or that can do anything, is no failure.
+    sys.exit(0 if found.planned or found.done else 1)
 
 
 def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> discovery.Plugins:
@@ -255,35 +399,68 @@ def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> 
 
 
 @main.command(name="list")
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=_completed(_kinds))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
-    """Components: kind, name, summary, plugin, version."""
+    """Components by kind, a line each: KIND is probes, architectures, ... or roles."""
     # Both "probe" and "probes" are typed; nothing means every kind.
     single = kind.removesuffix("s") if kind else None
-    if kind is not None and single not in _KINDS:
-        listed = ", ".join(_KINDS)
+    if single not in (None, "role", *_KINDS):
+        listed = ", ".join((*_KINDS, "role"))
         raise Error(f"kind must be one of {listed}, found {kind!r}")
     plugins = discovery.load(without)
-    rows = []
-    for offer in plugins.offers(single):
-        row = {
-            "kind": offer.component.kind,
-            "name": plugins.address(offer),
-            "summary": offer.component.summary(),
-            "plugin": offer.distribution,
-            "version": offer.version,
-        }
-        rows.append(row)
+    rows = _roles(plugins) if single == "role" else _components(plugins, single)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    names = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        place = f"{row['kind']:12} {row['name']:{names}}"
-        _say(f"{place}  {row['summary']}  ({row['plugin']} {row['version']})")
+    _say("\n".join(_listed(rows)))
     _mention_set_aside(plugins)
+
+
+def _components(plugins: discovery.Plugins, kind: str | None) -> list[dict[str, str]]:
+    rows = []
+    for each in _KINDS if kind is None else (kind,):
+        for offer in plugins.offers(each):
+            row = {
+                "kind": each,
+                "name": plugins.address(offer),
+                "summary": offer.component.summary(),
+                "plugin": offer.distribution,
+                "version": offer.version,
+            }
+            rows.append(row)
+    return rows
+
+
+def _roles(plugins: discovery.Plugins) -> list[dict[str, str]]:
+    from penchant.plugins.explain import roles
+
+    rows = []
+    for role, estimators in roles(plugins).items():
+        summary, _, _ = (role.__doc__ or "").partition("\n")
+        names = ", ".join(plugins.address(offer) for offer in estimators)
+        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
+        rows.append(row)
+    return rows
+
+
+def _listed(rows: list[dict[str, str]]) -> list[str]:
+    """A heading for every kind, a line for every component, none wider than the terminal."""
+    # Where there is no terminal, whoever reads it wants whole lines.
+    width = shutil.get_terminal_size((0, 0)).columns or sys.maxsize
+    by_kind: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_kind.setdefault(row["kind"], []).append(row)
+    lines: list[str] = []
+    for kind, same in by_kind.items():
+        gap = [""] if lines else []
+        lines += [*gap, f"{kind}s"]
+        names = max(len(row["name"]) for row in same)
+        for row in same:
+            line = f"  {row['name']:{names}}  {row['summary']}"
+            lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
+    return lines
 
 
 def _mention_set_aside(plugins: discovery.Plugins) -> None:
@@ -293,26 +470,16 @@ def _mention_set_aside(plugins: discovery.Plugins) -> None:
 
 
 @main.command()
-@click.argument("name")
+@click.argument("name", shell_complete=_names_of(None))
 @click.pass_obj
 def explain(without: tuple[str, ...], name: str) -> None:
-    """Help text, reference, options, presets, arrays and quantities of a component."""
-    from penchant.plugins.explain import explanation
+    """Help text, reference, options, presets, what comes out, cost and an example command.
 
-    plugins = discovery.load(without)
-    known = []
-    offers = []
-    # Components of several kinds may have one name; all of them are explained.
-    for offer in plugins.offers():
-        address = plugins.address(offer)
-        known.append(address)
-        if name in (offer.component.name, address):
-            offers.append(offer)
-    if not offers:
-        near = suggestion(name, known)
-        raise Error(f"no component is called {name!r}{near}")
-    texts = [explanation(offer) for offer in offers]
-    _say("\n\n".join(texts))
+    NAME is a component, a role, or `training`.
+    """
+    from penchant.plugins.explain import explain as explained
+
+    _say(explained(name, discovery.load(without)))
 
 
 @main.group()
@@ -376,8 +543,20 @@ def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any
 
 
 @main.command()
-@click.option("-a", "architecture", metavar="ARCH[:k=v,...]", help="Architecture to look at.")
-@click.option("-d", "dataset", metavar="DATASET[:k=v,...]", help="Dataset to look at.")
+@click.option(
+    "-a",
+    "--architecture",
+    metavar="ARCH[:k=v,...]",
+    shell_complete=_names_of("architecture"),
+    help="Architecture to look at.",
+)
+@click.option(
+    "-d",
+    "--dataset",
+    metavar="DATASET[:k=v,...]",
+    shell_complete=_names_of("dataset"),
+    help="Dataset to look at.",
+)
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")
 @click.option("--outputs", type=int, default=1, help="Outputs where there is no dataset.")

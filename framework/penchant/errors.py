@@ -36,6 +36,9 @@ def printable(text: str) -> str:
     >>> printable("red: " + chr(27) + "[31m")
     'red: \\x1b[31m'
     """
+    # Most texts are harmless, and nothing is slower than looking at each sign.
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     kept = []
     for each in text:
         # Lines and columns are meant; an escape sequence never is.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.precision import training_cast
+from penchant_numerics.rehearsal import Pace
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -82,6 +83,8 @@ class Trainer:
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
         self._unread: list[_Step] = []
+        self._last_loss = math.nan
+        self._pace = Pace()
 
     def run(
         self,
@@ -107,16 +110,32 @@ class Trainer:
         # the global random numbers are put back afterwards
         inputs = self.samples.inputs
         devices = [inputs.device] if inputs.is_cuda else []
-        every = 1 if observe is not None else READ_EVERY.get(inputs.device.type, LATER)
+        every = READ_EVERY.get(inputs.device.type, LATER)
+        if observe is not None or self._pace.rehearses:
+            every = 1
         with torch.random.fork_rng(devices=devices):
-            while self.step < until and not self.finished:
+            self._pace.begin()
+            while self.step < until and not self.finished and not self._pace.is_known:
                 self._advance()
                 if len(self._unread) >= every or self._must_read():
                     self._read(observe, losses)
                 if after_step is not None:
                     after_step(self.step)
+                self._pace.turned()
         self._read(observe, losses)
+        if self.step < until and not self.finished:
+            self._leave_out(until, observe, losses)
         self.network.eval()
+
+    def _leave_out(self, until: int, *observers: Callable[[int, float], None] | None) -> None:
+        """In a rehearsal, the steps up to `until`: each is told with the last loss."""
+        self._pace.leave_out(until - self.step)
+        for step in range(self.step + 1, until + 1):
+            for observe in observers:
+                if observe is not None:
+                    observe(step, self._last_loss)
+        self.step = until
+        self.finished = self.step >= self.total
 
     def _advance(self) -> None:
         """One step."""
@@ -201,6 +220,8 @@ class Trainer:
                 f"training diverged: loss {loss} at step {step.number}; "
                 f"try a smaller learning rate than {self.recipe.learning_rate}"
             )
+
+        self._last_loss = loss
 
         # the mean loss of an epoch is known at its end
         self._epoch_loss += loss * step.count / len(self.samples.inputs)

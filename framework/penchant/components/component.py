@@ -22,9 +22,13 @@ AXES = ("architecture", "dataset")
 
 @attrs.frozen
 class Component:
-    """What all components have: a name, a target and options."""
+    """What all components have: a name, a target and options.
+
+    `example` is a command that `penchant explain` shows; without one it finds one itself.
+    """
 
     kind: ClassVar[str] = ""
+    example: ClassVar[str] = ""
     name: ClassVar[str] = ""
     target: ClassVar[Any] = ""
     parameters: ClassVar[tuple[str, ...]] = ()

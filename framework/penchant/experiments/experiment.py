@@ -20,6 +20,7 @@ from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Offer, Plugins
 
 LARGEST_FILE = 10_000_000  # bytes of an experiment that anybody wrote
+TYPED = "command line"  # what messages call an experiment that has no file
 _TABLES = ("architectures", "datasets", "training", "probes")
 _OF_A_PROBE = "name label preset estimators training architectures datasets".split()
 
@@ -248,6 +249,7 @@ class _Builder:
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         estimators = self.estimators(cls, preset.get("estimators", {}), entry, where)
+        _check_names(cls, entry, where)
         component = cls.bind(_options(entry, preset), where)
         label = _text(entry.get("label", cls.name), f"{where}.label")
         preset_name = _text(entry.get("preset", "quick"), f"{where}.preset")
@@ -333,7 +335,9 @@ class _Builder:
                 return (None,)
             if not known:
                 article = "an" if kind == "architecture" else "a"
-                raise Error(f"{cls.name} needs {article} {kind}: add [[{key}]] ({where})")
+                typed = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
+                cure = typed if self.where == TYPED else f"add [[{key}]]"
+                raise Error(f"{cls.name} needs {article} {kind}: {cure} ({where})")
             return tuple(known.values())
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({where}.{key})")
@@ -404,6 +408,16 @@ def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
         if name not in ("estimators", "training"):
             options.setdefault(name, value)
     return options
+
+
+def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
+    """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
+    options = {field.name for field in attrs.fields(cls)}
+    known = options.union(_OF_A_PROBE)
+    for key in entry:
+        if key not in known:
+            near = suggestion(key, known)
+            raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
 
 
 def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:

@@ -21,6 +21,7 @@ from penchant.plugins.requirements import base_version, normalised, unfit
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
+OWN = "own"  # stands for the distribution of what a user hands over in Python
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -123,10 +124,20 @@ class Plugins:
             raise Error(f"the {kind} {name!r} {found}; {cure}{place}")
         if not offers:
             known = [self.address(offer) for offer in self.offers(kind)]
-            near = suggestion(name, known)
+            near = suggestion(name, known) + self._collections(kind, short)
             aside = self._set_aside()
             raise Error(f"unknown {kind} {name!r}{near}{place}{aside}")
         return offers[0]
+
+    def _collections(self, kind: str, name: str) -> str:
+        """Components that have many under names of their own: `zoo:model=resnet50`."""
+        found = []
+        for offer in self.offers(kind):
+            required = _required(offer.component)
+            # Text that is no target: the name of something inside.
+            if len(required) == 1 and required[0].type in ("str", str):
+                found.append(f"'{self.address(offer)}:{required[0].name}={name}'")
+        return f" Or {' or '.join(found)}?" if found else ""
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
@@ -166,8 +177,13 @@ class Plugins:
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        own = Plugin("own", "own", "0", components=(component,))
+        own = Plugin(OWN, OWN, "0", components=(component,))
         return Plugins([*self.plugins, own])
+
+
+def _required(component: type[Component]) -> list[Any]:
+    """Options that must be given."""
+    return [field for field in attrs.fields(component) if field.default is attrs.NOTHING]
 
 
 def _place(offer: Offer) -> tuple[str, str, str]:
@@ -239,8 +255,23 @@ def _kernel() -> Plugin:
     return Plugin(KERNEL, KERNEL, kernel_version(), components=components)
 
 
+class _Manager(pluggy.PluginManager):
+    """Looks only at names that can be hooks: every command pays for each that is looked at."""
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        return super().parse_hookspec_opts(module_or_class, name) if _is_hook(name) else None
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        # Any other name may be a hook that is misspelt.
+        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
+
+
+def _is_hook(name: str) -> bool:
+    return name.startswith(f"{GROUP}_")
+
+
 def _manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(GROUP)
+    manager = _Manager(GROUP)
     manager.add_hookspecs(hookspecs)
     return manager
 

@@ -1,4 +1,4 @@
-"""What `penchant explain` says of a component, from its declaration alone."""
+"""What `penchant explain` says of whatever has a name, from declarations alone."""
 
 from __future__ import annotations
 
@@ -7,27 +7,93 @@ import json
 from typing import Any
 
 import attrs
-from penchant.components.component import Probe
+from penchant.components.component import Component, Probe
 from penchant.components.options import describe_type, hints
-from penchant.components.roles import role_of
-from penchant.plugins.discovery import Offer
+from penchant.components.roles import Role, role_of
+from penchant.components.training import Training
+from penchant.errors import Error, suggestion
+from penchant.plugins.discovery import Offer, Plugins
+from penchant.plugins.examples import example, example_of_role, example_of_training
 
 _LONGEST = 8  # entries of a list that are shown
+_COST = "the quick preset takes at most a minute on two CPU cores; `--dry-run` predicts any other"
 
 
-def explanation(offer: Offer) -> str:
-    """Help text, options with defaults and bounds, presets, arrays and quantities."""
+def explain(name: str, plugins: Plugins) -> str:
+    """Everything of this name: components of all kinds, a role, `training`; an Error if nothing."""
+    known = []
+    texts = []
+    # Components of several kinds may have one name; all of them are explained.
+    for offer in plugins.offers():
+        address = plugins.address(offer)
+        known.append(address)
+        if name in (offer.component.name, address):
+            texts.append(explanation(offer, plugins))
+    for role, estimators in roles(plugins).items():
+        known.append(role.name)
+        if name == role.name:
+            texts.append(_role(role, estimators, plugins))
+    known.append(Training.name)
+    if name == Training.name:
+        texts.append(_training(plugins))
+    if not texts:
+        raise Error(f"no component is called {name!r}{suggestion(name, known)}")
+    return "\n\n".join(texts)
+
+
+def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
+    """Every role that has estimators, by name, and these."""
+    found: dict[Role, list[Offer]] = {}
+    for offer in plugins.offers("estimator"):
+        role = role_of(offer.component)
+        if role is not None:
+            found.setdefault(role, []).append(offer)
+    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
+
+
+def explanation(offer: Offer, plugins: Plugins) -> str:
+    """Help text, options with defaults and bounds, what comes out, cost, and an example."""
     cls = offer.component
     title = f"{cls.name} ({cls.kind}, {offer.distribution} {offer.version})"
-    lines = [title, "", inspect.getdoc(cls) or ""]
+    lines = [title, ""]
+    if issubclass(cls, Probe) and cls.question:
+        lines += [cls.question, ""]
+    lines.append(inspect.getdoc(cls) or "")
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
-    options = [_option(cls, field) for field in attrs.fields(cls)]
-    lines += _section("Options", options)
+    lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
+        lines += _section("Cost", [_COST])
+    lines += _section("Example", [example(offer, plugins)])
     return "\n".join(lines)
+
+
+def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
+    """What estimators of a role are called with and give, and which there are."""
+    called = ", ".join(role.parameters)
+    lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
+    lines += _section("Called with", [called])
+    rows = [f"{plugins.address(each)}: {each.component.summary()}" for each in estimators]
+    lines += _section("Estimators", rows)
+    lines += _section("Example", [example_of_role(role, estimators, plugins)])
+    return "\n".join(lines)
+
+
+def _training(plugins: Plugins) -> str:
+    """How networks are trained: a table of an experiment, not a component."""
+    lines = ["training (a table of an experiment)", "", inspect.getdoc(Training) or ""]
+    lines += _options(Training)
+    place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
+    lines += _section("Where", [place])
+    lines += _section("Example", [example_of_training(plugins)])
+    return "\n".join(lines)
+
+
+def _options(cls: type[Component]) -> list[str]:
+    options = [_option(cls, field) for field in attrs.fields(cls)]
+    return _section("Options", options)
 
 
 def _probe(cls: type[Probe]) -> list[str]:
