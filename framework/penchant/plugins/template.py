@@ -22,7 +22,7 @@ def packed(folder: Path) -> str:
     parts = []
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder).as_posix()
-        ours = path.suffix in _ENDINGS or path.name == "LICENSE"
+        ours = path.suffix in _ENDINGS or path.name in ("LICENSE", "py.typed")
         if path.is_file() and ours and ".egg-info" not in place:
             text = path.read_text(encoding="utf-8")
             parts.append(f"{_MARK}{place}\n{text}")

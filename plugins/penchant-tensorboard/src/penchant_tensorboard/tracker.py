@@ -1,0 +1,62 @@
+"""The hooks: every job writes events into a folder of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import penchant
+
+_folder: list[Path] = []  # where the run that goes on writes; empty: nowhere
+_writers: dict[str, Any] = {}  # of jobs that have not ended
+
+
+@penchant.hookimpl
+def penchant_run_started(run: Any) -> None:
+    """Note where to write, if anywhere."""
+    place = os.environ.get("PENCHANT_TENSORBOARD")
+    _folder[:] = [Path(place) / run.folder.name] if place else []
+
+
+def _writer(job: str) -> Any:
+    # Loaded when it is needed: commands that run nothing stay fast.
+    from tensorboardX import SummaryWriter
+
+    if job not in _writers:
+        _writers[job] = SummaryWriter(str(_folder[0] / job))
+    return _writers[job]
+
+
+@penchant.hookimpl
+def penchant_progress(job: str, what: str, done: int, total: int) -> None:
+    """The share that is done, over the steps."""
+    if _folder:
+        _writer(job).add_scalar(f"progress/{what}", done / max(total, 1), done)
+
+
+@penchant.hookimpl
+def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
+    """What was found, or why nothing was."""
+    if not _folder:
+        return
+    writer = _writer(job.id)
+    for name, quantity in result.quantities.items():
+        parts = {"": quantity.value, "-stderr": quantity.stderr, "-null": quantity.null}
+        for ending, number in parts.items():
+            if number is not None:
+                writer.add_scalar(f"{name}{ending}", number)
+    lines = [result.error or result.status, *result.warnings]
+    lines += [f"{name}: {text}" for name, text in result.conventions.items()]
+    writer.add_text("about", "  \n".join(lines))
+    if result.status == "done" and result.record.get("figures"):
+        for name, figure in result.figures().items():
+            writer.add_figure(name, figure)
+    _writers.pop(job.id).close()
+
+
+@penchant.hookimpl
+def penchant_run_finished(run: Any) -> None:
+    """Complete the files of jobs that were stopped."""
+    while _writers:
+        _writers.popitem()[1].close()
