@@ -160,20 +160,54 @@ def _cell(text: str) -> str:
 
 
 def _picture(cls: type) -> list[str]:
-    """The first picture of the gallery that this component made."""
-    path = DOCS / "gallery/results.json"
-    if cls.kind != "probe" or not path.is_file():
+    """What the component makes: samples, directions, or a figure that the gallery has of it."""
+    if cls.kind == "dataset":
+        return _dataset_picture(cls)
+    if cls.kind == "architecture":
+        return _architecture_picture(cls)
+    if cls.kind == "probe":
+        return _gallery_picture({cls.name})
+    if cls.kind == "estimator":
+        role = role_of(cls).name
+        probes = [offer.component for offer in load().offers("probe") if _is_ours(offer)]
+        return _gallery_picture({probe.name for probe in probes if role in probe.roles})
+    return []
+
+
+def _shown(title: str, file: str, caption: str) -> list[str]:
+    return ["", f"![{title}]({file})", "", f"*{_escaped(caption)}*"]
+
+
+def _dataset_picture(cls: type) -> list[str]:
+    file = f"pictures/{cls.kind}-{cls.name}.png"
+    if not (DOCS / "catalogue" / file).is_file():
         return []
-    for run in json.loads(path.read_text()).values():
+    return _shown(cls.name, file, "Training samples, with the default options.")
+
+
+def _architecture_picture(cls: type) -> list[str]:
+    """The card of the atlas, of the first entry with this architecture."""
+    atlas = tomllib.loads((EXAMPLES / "atlas.toml").read_text())
+    for entry in atlas["architectures"]:
+        label = entry.get("label", entry["name"])
+        if entry["name"] == cls.name and (DOCS / f"atlas/{label}.md").is_file():
+            file = f"../atlas/pictures/{label}.png"
+            lines = _shown(cls.name, file, "What it prefers before it has seen data.")
+            return [*lines[:-1], f"{lines[-1]} [Card in the atlas](../atlas/{label}.md)"]
+    return []
+
+
+def _gallery_picture(probes: set[str]) -> list[str]:
+    """The first picture of the gallery that one of these probes made."""
+    path = DOCS / "gallery/measured.json"
+    measured = json.loads(path.read_text()) if path.is_file() else {}
+    for run in measured.values():
         for job in run["jobs"]:
-            if job["probe"] == cls.name and job["pictures"]:
+            if job["probe"] in probes and job["pictures"]:
                 picture = job["pictures"][0]
-                return [
-                    "",
-                    f"![{cls.name}](../gallery/pictures/{picture['file']})",
-                    "",
-                    f"*{_escaped(picture['caption'])}* (`{run['command']}`)",
-                ]
+                file = f"../gallery/pictures/{picture['file']}"
+                lines = _shown(job["probe"], file, picture["caption"])
+                return [*lines, "", f"```console\n$ {run['command']}\n```"]
     return []
 
 
