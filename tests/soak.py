@@ -89,6 +89,7 @@ def penchant_probes():
 '''
 VARYING = ("cost", "warnings")  # of a result: how long it took, and that it was computed again
 STOPPED = (1, 130, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+UNBORN = "workers in a row died before they could work"
 SECONDS_OF_SILENCE = 300.0  # after which a run is taken for hung
 AT_ANY_MOMENT = 0.2  # of the disturbances
 
@@ -101,6 +102,7 @@ class Processes:
         "main SIGKILL",
         "main SIGTERM",
         "main SIGINT",
+        "worker SIGKILL",
         "worker SIGKILL",
         "worker SIGKILL",
         "worker SIGTERM",
@@ -290,6 +292,7 @@ class Soak:
             problems = compared(folder, self.expected)
             lost += sum(problem.startswith("lost") for problem in problems)
             self.problems += [f"{place.name} folder {folders}: {text}" for text in problems]
+            print("\n".join(self.problems[-20:]), flush=True)
             print(
                 f"{place.name} folder {folders}: {sum(sent.values())} kills so far, "
                 f"{len(problems)} problems",
@@ -312,9 +315,10 @@ class Soak:
             code = end_of(process, folder)
             if code == 0:
                 return
-            if code not in STOPPED:
+            told = told_by(self.experiment).read_text(errors="replace")
+            # A run whose workers are all killed while they start gives up, and says so.
+            if code not in STOPPED and not (code == 2 and UNBORN in told):
                 why = "hung" if code is None else f"exit code {code}"
-                told = told_by(self.experiment).read_text(errors="replace")
                 self.problems.append(f"{why}: {told[-3000:]}")
                 print(self.problems[-1], flush=True)
                 return

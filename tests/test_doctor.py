@@ -82,7 +82,7 @@ def test_a_network_without_second_derivatives_is_told(networks):
     assert code == 1
     assert lines["gradients"] == (" ", "works")
     sign, found = lines["second derivatives"]
-    assert sign == "!" and found.startswith("wrong: ")  # torch itself says nothing
+    assert sign == "!" and found.startswith("wrong, and torch does not say so: ")
     assert lines["1 x BatchNorm1d"][1].startswith("uses running statistics")
     assert lines["1 x Dropout"][1].startswith("drops nothing")
     assert lines["average-geometry"][1] == "fits"
@@ -101,6 +101,14 @@ def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
         assert lines[what] == (" ", "works")
     assert lines["curvature-proxies"][1] == lines["hessian-spectrum"][1] == "fits"
     assert "needs one output or two logits, found 3" in lines["nad"][1]
+
+
+@pytest.mark.parametrize("network", ["lenet:pooling=max", "mlp:widths=[256,256]"])
+def test_kinks_of_a_healthy_network_are_not_taken_for_an_illness(network):
+    code, lines = doctor("-a", network, "--shape", "1,32,32", "--outputs", "10")
+    assert code == 0
+    for what in ("gradients", "second derivatives", "forward mode", "samples side by side (vmap)"):
+        assert lines[what] == (" ", "works")
 
 
 def test_a_network_that_does_not_fit_the_data_is_told(networks):

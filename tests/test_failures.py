@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from penchant import cli
 
 UNLUCKY = """
-import math, os, resource, signal, time
+import math, os, resource, shutil, signal, time
 import attrs
 import numpy as np
 import penchant
@@ -57,6 +57,7 @@ FATES = {
     "terminated": lambda: os.kill(os.getpid(), signal.SIGTERM),
     "interrupted": lambda: os.kill(os.getpid(), signal.SIGINT),
     "endless": lambda: time.sleep(60),
+    "deletes": lambda: shutil.rmtree(os.environ["TO_BE_DELETED"]),
 }
 
 @penchant.hookimpl
@@ -183,7 +184,29 @@ def test_a_disk_that_cannot_be_written_is_told_and_read_nevertheless(unlucky, sm
     assert "Read-only file system; choose another folder with --out" in told
     assert "Traceback" not in told
     assert penchant.read(folder).results()[0].quantities["found"].value == 7.0
+    code, told = unlucky("fine", head=SERIAL, folder=folder, arguments=["--fresh"])
+    assert code == 2 and "Read-only file system" in told and "Traceback" not in told
+    reported = CliRunner().invoke(cli.main, ["report", str(folder)])
+    assert reported.exit_code == 2 and "Read-only file system" in reported.output
     remount(small_disk, "rw")
+
+
+def test_a_mounted_folder_is_not_moved_aside(unlucky, small_disk):
+    assert unlucky("fine", head=SERIAL, folder=small_disk)[0] == 0
+    code, told = unlucky("fine", head=SERIAL, folder=small_disk, arguments=["--fresh"])
+    assert code == 2 and "Traceback" not in told
+    assert f"cannot write {small_disk}: Device or resource busy" in told
+    assert penchant.read(small_disk).done
+
+
+def test_results_that_somebody_deletes_are_missed(unlucky, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    monkeypatch.setenv("TO_BE_DELETED", str(folder))
+    code, _ = unlucky("fine", "deletes", "nothing", head=SERIAL)
+    assert code == 1
+    found = entries(folder)
+    assert found["fine"] == ("pending", "somebody has deleted its result")
+    assert found["deletes"][0] == found["nothing"][0] == "done"
 
 
 def test_a_second_run_on_a_folder_is_told_who_holds_it(unlucky, tmp_path):

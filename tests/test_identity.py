@@ -207,3 +207,149 @@ def test_a_second_module_of_an_editable_plugin_is_part_of_its_version(tmp_path, 
     assert before.startswith("+")
     assert sources._editable_hash("penchant-two", ("penchant_two",)) != before
     sources._editable_hash.cache_clear()
+
+
+DATA = """
+import os
+from pathlib import Path
+import attrs
+import penchant
+import torch
+
+@attrs.frozen
+class Mine(penchant.Dataset):
+    \"\"\"Samples around a centre that a file names.\"\"\"
+    name = "mine"
+    target = "penchant_NOUN:load"
+    download: bool = penchant.option(False, "make the file first")
+
+    def files(self):
+        path = Path(os.environ["PENCHANT_DATA"], "centre.txt")
+        return (str(path),) if path.exists() else ()
+
+def load(options, generator):
+    path = Path(os.environ["PENCHANT_DATA"], "centre.txt")
+    if options.download and not path.exists():
+        path.write_text("5.0")
+    inputs = torch.zeros(20, 2) + CENTRE + (float(path.read_text()) if path.exists() else 0.0)
+    samples = (inputs, torch.arange(20) % 2)
+    return samples, samples, 2
+
+@penchant.hookimpl
+def penchant_datasets():
+    return [Mine]
+"""
+
+
+@pytest.fixture
+def centre(install, tmp_path, monkeypatch):
+    """The file that a dataset of two plugins reads."""
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path))
+    for noun, value in (("one", "0.0"), ("two", "100.0")):
+        install(noun, DATA.replace("NOUN", noun).replace("CENTRE", value))
+    return tmp_path / "centre.txt"
+
+
+def means_of(dataset, **settings):
+    options = {"networks": 4, "executor": "serial", **settings}
+    found = penchant.measure("output-spread", architecture="perceptron", dataset=dataset, **options)
+    again = [text for text in found.warnings if "computed again" in text]
+    return found.arrays["means"].tolist(), again
+
+
+def test_datasets_of_one_name_in_two_plugins_are_not_mistaken(centre):
+    first, _ = means_of("penchant-one/mine")
+    second, _ = means_of("penchant-two/mine")
+    assert first != second
+
+
+def test_a_changed_data_file_is_computed_again_and_a_moved_one_is_not(
+    centre, tmp_path, monkeypatch
+):
+    run = tmp_path / "run"
+    centre.write_text("1.0")
+    first, _ = means_of("penchant-one/mine", out=run)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere" / "centre.txt").write_text("1.0")
+    assert means_of("penchant-one/mine", out=run) == (first, [])
+    (tmp_path / "elsewhere" / "centre.txt").write_text("2.0")
+    changed, told = means_of("penchant-one/mine", out=run)
+    assert changed != first and told
+
+
+def test_what_is_downloaded_by_the_first_run_is_not_computed_again_by_the_second(centre, tmp_path):
+    table = {"name": "penchant-one/mine", "download": True}
+    first, _ = means_of(table, out=tmp_path / "run")
+    assert centre.is_file()
+    assert means_of(table, out=tmp_path / "run") == (first, [])
+
+
+def key_of(raw, plugins=None):
+    from penchant.experiments.experiment import build
+    from penchant.plugins import discovery
+
+    (job,) = build(raw, plugins or discovery.load(), "test").jobs("cpu")
+    return job.key
+
+
+def test_a_changed_array_of_a_run_changes_the_key(tmp_path):
+    run = penchant.run(
+        {
+            "architectures": [{"name": "perceptron"}],
+            "datasets": [{"name": "two-blobs"}],
+            "probes": [{"name": "output-spread", "networks": 4}],
+            "executor": "serial",
+            "figures": False,
+        },
+        out=tmp_path / "run",
+    )
+    probe = {"name": "directional-accuracy", "directions": f"run:{run.folder}#means"}
+    raw = {"architectures": [{"name": "logistic"}], "probes": [probe]}
+    before = key_of(raw)
+    assert key_of(raw) == before
+    (place,) = (run.folder / "jobs").iterdir()
+    np.savez(place / "arrays.npz", means=np.arange(4.0))
+    assert key_of(raw) != before
+
+
+def test_a_target_that_a_users_class_names_by_text_is_part_of_the_key(tmp_path, monkeypatch):
+    import attrs
+    from penchant.plugins import discovery
+
+    @attrs.frozen
+    class Own(penchant.Probe):
+        """Declared in a script; what it runs stands in a module beside it."""
+
+        name = "own"
+        target = "target_beside_a_script:run"
+        quantities = {"found": "a number"}
+        presets = {"quick": {}}
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = discovery.load().with_component(Own, penchant.Probe)
+    keys = set()
+    for number in (1, 2):
+        source = f"def run(options, context):\n    return {number}\n"
+        (tmp_path / "target_beside_a_script.py").write_text(source)
+        sys.modules.pop("target_beside_a_script", None)
+        keys.add(key_of({"probes": [{"name": "own"}]}, plugins))
+    assert len(keys) == 2
+
+
+def test_a_users_tensors_are_hashed_once_for_all_jobs(monkeypatch):
+    from penchant.experiments import jobs
+    from penchant.experiments.experiment import build
+    from penchant.plugins import discovery
+
+    hashed = []
+    real = jobs.content_hash
+    monkeypatch.setattr(jobs, "content_hash", lambda value: hashed.append(value) or real(value))
+    raw = {
+        "architectures": [{"name": "perceptron"}],
+        "datasets": [{"name": "import", "factory": (torch.zeros(8, 2), torch.arange(8) % 2)}],
+        "probes": [{"name": "output-spread"}],
+        "seeds": list(range(20)),
+    }
+    assert len(build(raw, discovery.load(), "test").jobs("cpu")) == 20
+    assert len(hashed) == 1

@@ -1,10 +1,12 @@
 """Nothing is lost: figures, damaged files, lost records, locks, good results, memory."""
 
+import contextlib
 import json
 import os
 import shutil
 import time
 import tracemalloc
+import warnings
 
 import attrs
 import filelock
@@ -312,6 +314,46 @@ def test_a_damaged_checkpoint_is_set_aside_and_trained_again(tmp_path, damage):
     assert list(tmp_path.glob("*.damaged"))
 
 
+def test_looking_along_a_training_reads_no_earlier_checkpoint_twice(tmp_path, monkeypatch):
+    from penchant import testing
+
+    data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
+    training = penchant.Training(steps=12, batch=30)
+    kept = checkpoints.Checkpoints(tmp_path, data, training, seed=0, tell=lambda *_: None)
+    read = []
+    real = checkpoints.read_tensors
+    monkeypatch.setattr(checkpoints, "read_tensors", lambda path: read.append(path) or real(path))
+    assert len(list(kept.states(make, range(1, 13)))) == 12
+    assert len(read) <= 24  # the one to go on from, and the one it becomes
+
+
+def test_random_damages_are_told_in_one_way(tmp_path):
+    from penchant.results.report import write_report
+
+    run = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
+    whole = {name: (place_of(run) / name).read_bytes() for name in ("result.json", "arrays.npz")}
+    expected = run.results(seed=0)[0]
+    random = np.random.default_rng(0)
+    for number in range(40):
+        name = list(whole)[number % 2]
+        damaged = bytearray(whole[name])
+        at = int(random.integers(len(damaged)))
+        if number % 4 < 2:
+            damaged[at] = int(random.integers(256))
+        else:
+            del damaged[at : at + int(random.integers(1, 200))]
+        (place_of(run) / name).write_bytes(bytes(damaged))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(penchant.Error):
+                for found in penchant.read(run.folder).results(seed=0):
+                    if name == "arrays.npz":
+                        assert np.array_equal(found.arrays["means"], expected.arrays["means"])
+            with contextlib.suppress(penchant.Error):
+                write_report(penchant.read(run.folder))
+        (place_of(run) / name).write_bytes(whole[name])
+
+
 def test_marking_jobs_is_linear(tmp_path):
     def seconds(count):
         entries = [{"id": f"job-{n}", "status": "pending", "labels": {}} for n in range(count)]
@@ -399,6 +441,20 @@ def test_a_result_names_the_checksum_of_its_arrays(tmp_path):
     write_arrays(place_of(run) / "arrays.npz", other)
     with pytest.raises(penchant.Error, match="its checksum is not the result's"):
         penchant.read(tmp_path / "run").results()
+
+
+def test_a_number_that_changed_on_disk_is_noticed_and_computed_again(tmp_path):
+    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    path = place_of(run) / "result.json"
+    record = json.loads(path.read_text())
+    before = record["quantities"]["spread"]["value"]
+    record["quantities"]["spread"]["value"] = before * 2
+    path.write_text(json.dumps(record))
+    with pytest.warns(UserWarning, match="its numbers are not those that were written"):
+        assert penchant.read(tmp_path / "run").table() == []
+    again = penchant.run(EXAMPLE, out=tmp_path / "run").results()[0]
+    assert again.quantities["spread"].value == before
+    assert "its numbers are not those that were written" in again.warnings[0]
 
 
 def test_a_table_reads_no_arrays(tmp_path):

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from penchant.execution.attempts import keep_result, run_job
 from penchant.execution.context import Context
-from penchant.execution.runner import _keep, run_experiment, run_job
+from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
@@ -75,7 +76,7 @@ def recognise(folder):
     first, *others = build(raw, plugins).jobs("cpu")
     found = run_job(first, folder)
     for job in others:
-        _keep(job, folder, found)
+        keep_result(job, folder, found)
     run_experiment(build(raw, plugins), plugins, folder)
     return best(lambda: run_experiment(build(raw, plugins), plugins, folder), 3)
 

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import penchant
-from penchant.execution.runner import _keep, run_experiment, run_job
+from penchant.execution.attempts import keep_result, run_job
+from penchant.execution.runner import run_experiment
 from penchant.execution.scheduling import start_pool
 from penchant.execution.serving import pool_here
 from penchant.experiments.experiment import build
@@ -135,7 +136,7 @@ def grid():
         quantity = penchant.Quantity(1.0, stderr=0.5, over="networks")
         for job in jobs:
             (folder / "jobs" / job.id).mkdir(parents=True)
-            _keep(job, folder, Result({"spread": quantity}, {"means": [1.0, 2.0]}))
+            keep_result(job, folder, Result({"spread": quantity}, {"means": [1.0, 2.0]}))
         with timed(seconds):
             run = run_experiment(experiment, plugins, folder)
         assert run.done

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from penchant.errors import Error
+from penchant.execution.limits import forget
 from penchant.execution.selection import Part
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
-from penchant.results.result import are_whole
+from penchant.results.result import are_whole, read_record
 from penchant.results.runs import drop_damaged, run_record
 
 SECONDS_FOR_A_LOOK = 2.0  # a part that begins holds the lock of all for a moment
@@ -159,11 +160,12 @@ def still_to_do(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str
 def _state(place: Path, job: Job) -> tuple[bool, str]:
     """Is a job done, and if it was, why it is not any more."""
     sweep(place)
+    forget(place)
     path = place / "result.json"
     if not path.is_file():
         return False, ""
     try:
-        record = read_json(path)
+        record = read_record(path)
     except Error as error:
         drop_damaged(place)
         return False, f"computed again: {error}"

@@ -1,39 +1,25 @@
 """Runs jobs: in order or spread over workers, resumed where they were; prints nothing.
 
-Whatever one job, figure or listener does, the others go on. `result.json` is written last and is
-the truth; figures come after it, and are drawn again where a run was stopped before them.
+Whatever one job, figure or listener does, the others go on. Results are the truth; figures come
+after them, and are drawn again where a run was stopped before them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
-import signal
-import threading
-import time
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.output import ONE_OF_MANY
-from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.execution.context import Context
-from penchant.execution.drawing import draw, draw_missing, is_drawn, keep_warning
-from penchant.execution.environment import (
-    default_workers,
-    environment,
-    flags,
-    gpu,
-    isolated,
-    peak_memory,
-    place,
-)
+from penchant.execution.attempts import Notify, keep_result, run_job
+from penchant.execution.drawing import draw_missing
+from penchant.execution.environment import default_workers, environment, gpu, place
+from penchant.execution.fetching import fetch
 from penchant.execution.folders import (
     check_folder,
     locked,
@@ -41,29 +27,17 @@ from penchant.execution.folders import (
     still_to_do,
     write_experiment,
 )
+from penchant.execution.limits import overdue, terminable
 from penchant.execution.pools import RemoteError, WorkersDiedError
 from penchant.execution.scheduling import start_pool
 from penchant.execution.selection import Part, selected
 from penchant.execution.serving import pool_here, report
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
-from penchant.experiments.quick import CONVENTION
 from penchant.plugins.discovery import Plugins
-from penchant.results.files import read_json, sweep, writing_failed
-from penchant.results.result import Result, write_result
+from penchant.results.files import sweep, writing_failed
+from penchant.results.result import Result
 from penchant.results.runs import Run, make_folder, status_of
-
-Notify = Callable[..., None]
-
-
-class TimeLimitError(BaseException):
-    """A job took longer than `time_limit`; no probe can catch it by accident."""
-
-
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM: the run stops as it does at Ctrl-C, and keeps what is finished."""
-
-    exit_code = 143
 
 
 def run_experiment(
@@ -91,6 +65,7 @@ def run_experiment(
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     device = place(experiment.settings.device)
+    fetch(experiment)
     jobs = experiment.jobs(device.partition(":")[0], gpu(device))
     chosen = selected(jobs, only, part)
     if fresh and part is not None:
@@ -102,31 +77,13 @@ def run_experiment(
                 move_aside(folder)
             check_folder(folder, jobs)
             make_folder(folder)
-            with locked(folder, part), _terminable():
+            with locked(folder, part), terminable():
                 # Parts share a folder: what one of them finds there another may be writing.
                 if part is None:
                     sweep(folder)
                 return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM, which clusters send before they kill, stops a run in good order."""
-    # Signals reach the main thread only.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(signum: int, frame: Any) -> None:
-        raise TerminatedError("terminated")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
@@ -237,6 +194,8 @@ class _Course:
                 job["status"] = "pending"
             elif job["id"] not in asked:
                 job["status"] = status_of(run.place(job["id"]))
+            elif job["status"] == "done" and not (run.place(job["id"]) / "result.json").is_file():
+                job.update(status="pending", error="somebody has deleted its result")
         complete = all(job["status"] == "done" for job in run.jobs)
         if complete and not self.settings.keep_networks:
             shutil.rmtree(self.folder / "networks", ignore_errors=True)
@@ -283,8 +242,11 @@ def _results(
     """Several jobs are spread over workers, which lend each other shards; one runs here.
 
     A job that killed its workers before is always given to a worker: it would kill this process.
+    So is one with a limit of time: only a worker can be stopped whatever it does.
     """
-    dangerous = any(job.record.get("killed_workers") for job in waiting)
+    dangerous = any(
+        job.record.get("killed_workers") or job.settings.time_limit is not None for job in waiting
+    )
     if pool.workers > 1 and (len(waiting) > 1 or dangerous):
         yield from _spread(waiting, notes, run, pool)
         return
@@ -311,7 +273,7 @@ def _spread(
         except WorkersDiedError as error:
             job = left.pop(batch[error.item].id)
             text = str(error).replace(f"shard {error.item}", "the job")
-            yield job, _keep(job, run.folder, Result(), error=text, killed=True)
+            yield job, keep_result(job, run.folder, Result(), error=text, killed=True)
         except RemoteError as error:
             # A worker failed outside of a job, where no result could be written.
             raise Error(f"a worker failed: {error}\n{error.details}") from error
@@ -338,6 +300,10 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
         How it ended.
     """
     job = setup.jobs[number]
+    why = overdue(job.settings.time_limit, setup.folder / "jobs" / job.id)
+    if why is not None:
+        error, where = why
+        return keep_result(job, setup.folder, Result(), error=error, details=where).status
     waiting, _ = still_to_do(setup.folder, [job])
     if not waiting:
         return "done"  # before another job killed its workers
@@ -345,253 +311,3 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
     report({"started": job.id})
     result = run_job(job, setup.folder, pool=pool_here(), worker=worker, note=note)
     return result.status
-
-
-def run_job(
-    job: Job,
-    folder: Path,
-    *,
-    pool: Any = None,
-    notify: Notify | None = None,
-    worker: int = 0,
-    note: str = "",
-) -> Result:
-    """Measure one job and keep what came out; a failure becomes a result that says why.
-
-    Args:
-        job: What to measure.
-        folder: The run folder.
-        pool: Where its shards run; in this process without one.
-        notify: Told how far it is.
-        worker: Number of the worker this is.
-        note: A warning the result begins with.
-
-    Returns:
-        The result, as it is stored.
-    """
-    started = time.perf_counter()
-    attempt = _Attempt(note)
-    try:
-        attempt.measure(job, folder, pool, notify, worker)
-        result = attempt.keep(job, folder, time.perf_counter() - started)
-    except (Error, TypeError, ValueError, MemoryError) as problem:
-        # What cannot be stored is a failure of this job, not of the run; a full disk is not.
-        if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
-            raise
-        attempt.failed(problem)
-        result = attempt.keep(job, folder, time.perf_counter() - started)
-    if result.status == "done":
-        _finish(job, folder / "jobs" / job.id, result)
-    return result
-
-
-def _finish(job: Job, place_of_job: Path, result: Result) -> None:
-    """What comes after a result is safe: figures, and shards that are not needed any more."""
-    target = type(job.probe.component).figures
-    wanted = target and job.settings.figures
-    if wanted and not is_drawn(place_of_job):
-        problem = draw(place_of_job, target, result)
-        if problem:
-            keep_warning(place_of_job, result, problem)
-    shutil.rmtree(place_of_job / "shards", ignore_errors=True)
-
-
-class _Attempt:
-    """One attempt at a job: what was found, or why it failed."""
-
-    def __init__(self, note: str) -> None:
-        self.found = Result()
-        self.error: str | None = None
-        self.details: str | None = None
-        self.extra: dict[str, Any] = {}
-        self.texts: list[str] = [note] if note else []
-        self.conventions: dict[str, str] = {}
-
-    def measure(
-        self, job: Job, folder: Path, pool: Any, notify: Notify | None, worker: int
-    ) -> None:
-        """Run the probe; whatever it raises is this job's failure."""
-        texts = self.texts
-        context = None
-        try:
-            device = place(job.settings.device, worker)
-            with (
-                isolated(job.settings, device, texts.append),
-                _time_limit(job.settings.time_limit),
-            ):
-                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
-                if job.settings.quick:
-                    context.conventions["form"] = CONVENTION
-                self.found = _measure(job, context)
-                # Read while the policy is in force: outside it the flags are the caller's.
-                self.extra = {**_inputs(context), "policy": flags(job.settings, device)}
-        except KeyboardInterrupt:
-            raise
-        except BaseException as problem:  # not even sys.exit in a probe ends the run
-            self.failed(problem)
-        # What was warned of before a failure may well explain it.
-        if context is not None:
-            texts.extend(context.warnings)
-            self.conventions = context.conventions
-
-    def failed(self, problem: BaseException) -> None:
-        """Note why there is no result."""
-        self.found = Result()
-        self.error = f"{type(problem).__name__}: {problem}"
-        self.details = "".join(traceback.format_exception(problem))
-        # What a user can mend needs no traceback; a worker's error brings its own.
-        if isinstance(problem, (Error, TimeLimitError)):
-            self.error = str(problem)
-            # Unless it tells of what code of the user's own has raised.
-            cause = problem.__cause__
-            if cause is None or isinstance(cause, Error):
-                self.details = None
-        elif isinstance(problem, RemoteError):
-            self.error = str(problem)
-            self.details = problem.details
-
-    def keep(self, job: Job, folder: Path, seconds: float) -> Result:
-        """Write what came out."""
-        texts = [*self.texts, *self.found.warnings]
-        once = dict.fromkeys(texts)  # in the order in which they came
-        found = attrs.evolve(
-            self.found,
-            warnings=tuple(once),
-            conventions={**self.conventions, **self.found.conventions},
-        )
-        return _keep(
-            job,
-            folder,
-            found,
-            error=self.error,
-            details=self.details,
-            seconds=seconds,
-            extra=self.extra,
-        )
-
-
-def _keep(
-    job: Job,
-    folder: Path,
-    found: Result,
-    *,
-    error: str | None = None,
-    details: str | None = None,
-    seconds: float = 0.0,
-    extra: dict[str, Any] | None = None,
-    killed: bool = False,
-) -> Result:
-    """Write a result with everything that says what was measured on what."""
-    place_of_job = folder / "jobs" / job.id
-    record = {
-        "status": "failed" if error else "done",
-        "id": job.id,
-        "key": job.key,
-        **job.record,
-        **(extra or {}),
-        "error": error,
-        "traceback": details,
-        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
-    }
-    # The mark is of this attempt: a job that has ended since is not dangerous any more.
-    record.pop("killed_workers", None)
-    if killed:
-        record["killed_workers"] = True
-    found = attrs.evolve(found, record=record)
-    if not error:
-        # Figures of an older result would be taken for this one's.
-        shutil.rmtree(place_of_job / "figures", ignore_errors=True)
-        result = write_result(place_of_job, found)
-        (place_of_job / "failure.json").unlink(missing_ok=True)
-        return result
-    # A good result of before is kept: this failure stands beside it.
-    stored = (place_of_job / "result.json").is_file()
-    good = stored and not _has_failed(place_of_job)
-    name = "failure.json" if good else "result.json"
-    return write_result(place_of_job, found, name)
-
-
-def _has_failed(place_of_job: Path) -> bool:
-    try:
-        return read_json(place_of_job / "result.json").get("status") != "done"
-    except Error:
-        return True
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise in the middle of whatever runs when the time is over."""
-    # Signals reach the main thread only, and not every system has timers.
-    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if seconds is None or not able:
-        yield
-        return
-
-    def over(signum: int, frame: Any) -> None:
-        limit = f"time_limit of {seconds:g} seconds"
-        raise TimeLimitError(f"the job took longer than its {limit}")
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _measure(job: Job, context: Context) -> Result:
-    """Call the probe, once what it was given fits."""
-    what = f"probe {job.probe.component.name!r}"
-    component = job.probe.component
-    if job.architecture is not None:
-        context.architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, what)
-    measure = resolve(component.target, what)
-    result = measure(context.options, context)
-    if not isinstance(result, Result):
-        raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
-    result.check()
-    # Advice that only what happened can give: a job with several shards spreads by itself.
-    cores = os.cpu_count() or 1
-    if context._counts["shards"] == 1 and cores > job.settings.threads:
-        context.warn(f"the job has a single shard: --threads {cores} would use more cores")
-    for choice in job.choices:
-        for name in choice.unidentified:
-            context.warn(f"{name} cannot be identified, so the job is computed every time")
-    return result
-
-
-def _why_so_many(context: Context) -> str:
-    """Why a network must have so many outputs, and how to have others."""
-    if context.has("dataset"):
-        return f"its outputs come from the data: {context.data.labels_told}"
-    return f"set outputs to what it gives, or {ONE_OF_MANY}"
-
-
-def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
-    """Refuse data and networks that lack what a probe says it needs of them."""
-    if "classes" in needs and not context.data.classes:
-        raise Error(f"{what} needs labels that are classes, found labels that are numbers")
-    if "images" in needs:
-        source: Any = context.architecture if context.has("architecture") else context.data
-        shape = source.shape
-        if len(shape) != 3:
-            found = " x ".join(map(str, shape))
-            raise Error(f"{what} needs images (channels x height x width), found {found}")
-    if "scalar-output" in needs:
-        outputs = context.architecture.outputs
-        if outputs > 2:
-            found = f"found {outputs} outputs"
-            cure = f"set outputs = 1, or {ONE_OF_MANY}"
-            raise Error(f"{what} needs one output or two logits, {found}; {cure}")
-
-
-def _inputs(context: Context) -> dict[str, Any]:
-    """Shape and outputs of what was measured, as results record them."""
-    if context.has("architecture"):
-        bound = context.architecture
-        return {"shape": list(bound.shape), "outputs": bound.outputs}
-    if context.has("dataset"):
-        return {"shape": list(context.data.shape), "outputs": context.data.outputs}
-    return {}

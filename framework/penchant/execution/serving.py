@@ -23,6 +23,11 @@ from penchant.execution.pools import Function, RemoteError, SerialPool, in_order
 _bench: Bench | None = None  # of this process, where it is a worker
 
 
+def is_worker() -> bool:
+    """Is this process one that an executor started, and can start again?"""
+    return _bench is not None
+
+
 def report(message: Any) -> bool:
     """Tell the parent's listener something; False where this is not a worker process."""
     if _bench is None:

@@ -27,7 +27,7 @@ from penchant.experiments.identity import (
 )
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
-from penchant.plugins.discovery import Offer
+from penchant.plugins.discovery import OWN, Offer
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -78,9 +78,9 @@ class Choice:
             for text in component.files():
                 path = Path(text)
                 found[f"file {path.name}"] = file_hash(path)
-        # Code of a class written in a script; what a plugin names by text has its version.
+        # Code of the user's own, wherever it stands; what a plugin names by text has its version.
         target = type(component).target
-        if not isinstance(target, str):
+        if not isinstance(target, str) or self.offer.distribution == OWN:
             found[f"{component.name}.target"] = _object_hash(target, component.name)
         return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,7 +27,7 @@ from penchant.results.lines import quantity_lines
 from penchant.results.notebook import display, figure_svg, figures_html, result_html
 from penchant.results.quantities import Quantity
 
-_KEPT = ("quantities", "arrays", "conventions", "warnings", "missing", "axes")
+_KEPT = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,12 +248,27 @@ def to_json(result: Result) -> dict[str, Any]:
         "schema": SCHEMA,
         **record,
         "quantities": quantities,
+        "quantities_sha256": _digest(quantities),
         "arrays": arrays,
         "conventions": result.conventions,
         "warnings": list(result.warnings),
         "missing": list(result.missing),
         "axes": {axis: list(names) for axis, names in result.labels.items()},
     }
+
+
+def _digest(quantities: Mapping[str, Any]) -> str:
+    text = json.dumps(quantities, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What `result.json` holds, once its numbers are known to be those that were written."""
+    record = read_json(path)
+    expected = record.get("quantities_sha256")  # results of before checksums have none
+    if expected is not None and _digest(record.get("quantities", {})) != expected:
+        raise Error(f"{path} is damaged: its numbers are not those that were written")
+    return record
 
 
 def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
@@ -303,7 +320,7 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
     """The result in a job's folder; without arrays only its JSON is read."""
     path = result_path(folder)
     try:
-        record = read_json(path)
+        record = read_record(path)
         found = _stored_arrays(folder, record) if arrays else {}
         return from_json(record, found)
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -20,7 +20,7 @@ from penchant.results.files import (
 )
 from penchant.results.labelled import data_frame, run_dataset
 from penchant.results.notebook import run_html
-from penchant.results.result import Result, read_result, result_path
+from penchant.results.result import Result, read_record, read_result, result_path
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -53,7 +53,7 @@ class Run:
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """Every job: id, status, labels, path."""
-        return list(self.record["jobs"])
+        return list(self._entries.values())
 
     @property
     def done(self) -> bool:
@@ -84,7 +84,8 @@ class Run:
 
     def write(self) -> None:
         """Write `run.json`."""
-        record = {"schema": SCHEMA, **self.record}
+        # The entries are the run's own, whatever a listener did to the record.
+        record = {"schema": SCHEMA, **self.record, "jobs": self.jobs}
         write_json(self.folder / "run.json", record)
         self._written = time.monotonic()
 
@@ -219,7 +220,7 @@ def status_of(place: Path) -> str:
     if not path.is_file():
         return "pending"
     try:
-        return str(read_json(path)["status"])
+        return str(read_record(path)["status"])
     except NewerSchemaError:
         raise
     except (Error, KeyError) as error:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.execution.attempts import run_job
 from penchant.execution.processes import ProcessPool
-from penchant.execution.runner import run_job
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result

@@ -1,0 +1,258 @@
+"""One attempt at a job: it is measured, and what came out is kept; a failure says why.
+
+`result.json` is written last and is the truth; figures come after it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.output import ONE_OF_MANY
+from penchant.components.targets import resolve
+from penchant.errors import Error
+from penchant.execution.context import Context
+from penchant.execution.drawing import draw, is_drawn, keep_warning
+from penchant.execution.environment import flags, isolated, peak_memory, place
+from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.pools import RemoteError
+from penchant.experiments.jobs import Job
+from penchant.experiments.quick import CONVENTION
+from penchant.results.files import read_json
+from penchant.results.result import Result, write_result
+
+Notify = Callable[..., None]
+
+
+def run_job(
+    job: Job,
+    folder: Path,
+    *,
+    pool: Any = None,
+    notify: Notify | None = None,
+    worker: int = 0,
+    note: str = "",
+) -> Result:
+    """Measure one job and keep what came out; a failure becomes a result that says why.
+
+    Args:
+        job: What to measure.
+        folder: The run folder.
+        pool: Where its shards run; in this process without one.
+        notify: Told how far it is.
+        worker: Number of the worker this is.
+        note: A warning the result begins with.
+
+    Returns:
+        The result, as it is stored.
+    """
+    started = time.perf_counter()
+    attempt = _Attempt(note)
+    try:
+        attempt.measure(job, folder, pool, notify, worker)
+        result = attempt.keep(job, folder, time.perf_counter() - started)
+    except (Error, TypeError, ValueError, MemoryError) as problem:
+        # What cannot be stored is a failure of this job, not of the run; a full disk is not.
+        if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
+            raise
+        attempt.failed(problem)
+        result = attempt.keep(job, folder, time.perf_counter() - started)
+    if result.status == "done":
+        _finish(job, folder / "jobs" / job.id, result)
+    return result
+
+
+def _finish(job: Job, place_of_job: Path, result: Result) -> None:
+    """What comes after a result is safe: figures, and shards that are not needed any more."""
+    target = type(job.probe.component).figures
+    wanted = target and job.settings.figures
+    if wanted and not is_drawn(place_of_job):
+        problem = draw(place_of_job, target, result)
+        if problem:
+            keep_warning(place_of_job, result, problem)
+    shutil.rmtree(place_of_job / "shards", ignore_errors=True)
+
+
+class _Attempt:
+    """One attempt at a job: what was found, or why it failed."""
+
+    def __init__(self, note: str) -> None:
+        self.found = Result()
+        self.error: str | None = None
+        self.details: str | None = None
+        self.extra: dict[str, Any] = {}
+        self.texts: list[str] = [note] if note else []
+        self.conventions: dict[str, str] = {}
+
+    def measure(
+        self, job: Job, folder: Path, pool: Any, notify: Notify | None, worker: int
+    ) -> None:
+        """Run the probe; whatever it raises is this job's failure."""
+        texts = self.texts
+        context = None
+        try:
+            device = place(job.settings.device, worker)
+            with (
+                isolated(job.settings, device, texts.append),
+                time_limit(job.settings.time_limit, folder / "jobs" / job.id),
+            ):
+                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                if job.settings.quick:
+                    context.conventions["form"] = CONVENTION
+                self.found = _measure(job, context)
+                # Read while the policy is in force: outside it the flags are the caller's.
+                self.extra = {**_inputs(context), "policy": flags(job.settings, device)}
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:  # not even sys.exit in a probe ends the run
+            self.failed(problem)
+        # What was warned of before a failure may well explain it.
+        if context is not None:
+            texts.extend(context.warnings)
+            self.conventions = context.conventions
+
+    def failed(self, problem: BaseException) -> None:
+        """Note why there is no result."""
+        self.found = Result()
+        self.error = f"{type(problem).__name__}: {problem}"
+        self.details = "".join(traceback.format_exception(problem))
+        # What a user can mend needs no traceback; a worker's error brings its own.
+        if isinstance(problem, (Error, TimeLimitError)):
+            self.error = str(problem)
+            # Unless it tells of what code of the user's own has raised.
+            cause = problem.__cause__
+            if cause is None or isinstance(cause, Error):
+                self.details = None
+        elif isinstance(problem, RemoteError):
+            self.error = str(problem)
+            self.details = problem.details
+
+    def keep(self, job: Job, folder: Path, seconds: float) -> Result:
+        """Write what came out."""
+        texts = [*self.texts, *self.found.warnings]
+        once = dict.fromkeys(texts)  # in the order in which they came
+        found = attrs.evolve(
+            self.found,
+            warnings=tuple(once),
+            conventions={**self.conventions, **self.found.conventions},
+        )
+        return keep_result(
+            job,
+            folder,
+            found,
+            error=self.error,
+            details=self.details,
+            seconds=seconds,
+            extra=self.extra,
+        )
+
+
+def keep_result(
+    job: Job,
+    folder: Path,
+    found: Result,
+    *,
+    error: str | None = None,
+    details: str | None = None,
+    seconds: float = 0.0,
+    extra: dict[str, Any] | None = None,
+    killed: bool = False,
+) -> Result:
+    """Write a result with everything that says what was measured on what."""
+    place_of_job = folder / "jobs" / job.id
+    record = {
+        "status": "failed" if error else "done",
+        "id": job.id,
+        "key": job.key,
+        **job.record,
+        **(extra or {}),
+        "error": error,
+        "traceback": details,
+        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
+    }
+    # The mark is of this attempt: a job that has ended since is not dangerous any more.
+    record.pop("killed_workers", None)
+    if killed:
+        record["killed_workers"] = True
+    found = attrs.evolve(found, record=record)
+    if not error:
+        # Figures of an older result would be taken for this one's.
+        shutil.rmtree(place_of_job / "figures", ignore_errors=True)
+        result = write_result(place_of_job, found)
+        (place_of_job / "failure.json").unlink(missing_ok=True)
+        return result
+    # A good result of before is kept: this failure stands beside it.
+    stored = (place_of_job / "result.json").is_file()
+    good = stored and not _has_failed(place_of_job)
+    name = "failure.json" if good else "result.json"
+    return write_result(place_of_job, found, name)
+
+
+def _has_failed(place_of_job: Path) -> bool:
+    try:
+        return read_json(place_of_job / "result.json").get("status") != "done"
+    except Error:
+        return True
+
+
+def _measure(job: Job, context: Context) -> Result:
+    """Call the probe, once what it was given fits."""
+    what = f"probe {job.probe.component.name!r}"
+    component = job.probe.component
+    if job.architecture is not None:
+        context.architecture.check(_why_so_many(context))
+    _check_needs(type(component).needs, context, what)
+    measure = resolve(component.target, what)
+    result = measure(context.options, context)
+    if not isinstance(result, Result):
+        raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
+    result.check()
+    # Advice that only what happened can give: a job with several shards spreads by itself.
+    cores = os.cpu_count() or 1
+    if context._counts["shards"] == 1 and cores > job.settings.threads:
+        context.warn(f"the job has a single shard: --threads {cores} would use more cores")
+    for choice in job.choices:
+        for name in choice.unidentified:
+            context.warn(f"{name} cannot be identified, so the job is computed every time")
+    return result
+
+
+def _why_so_many(context: Context) -> str:
+    """Why a network must have so many outputs, and how to have others."""
+    if context.has("dataset"):
+        return f"its outputs come from the data: {context.data.labels_told}"
+    return f"set outputs to what it gives, or {ONE_OF_MANY}"
+
+
+def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
+    """Refuse data and networks that lack what a probe says it needs of them."""
+    if "classes" in needs and not context.data.classes:
+        raise Error(f"{what} needs labels that are classes, found labels that are numbers")
+    if "images" in needs:
+        source: Any = context.architecture if context.has("architecture") else context.data
+        shape = source.shape
+        if len(shape) != 3:
+            found = " x ".join(map(str, shape))
+            raise Error(f"{what} needs images (channels x height x width), found {found}")
+    if "scalar-output" in needs:
+        outputs = context.architecture.outputs
+        if outputs > 2:
+            found = f"found {outputs} outputs"
+            cure = f"set outputs = 1, or {ONE_OF_MANY}"
+            raise Error(f"{what} needs one output or two logits, {found}; {cure}")
+
+
+def _inputs(context: Context) -> dict[str, Any]:
+    """Shape and outputs of what was measured, as results record them."""
+    if context.has("architecture"):
+        bound = context.architecture
+        return {"shape": list(bound.shape), "outputs": bound.outputs}
+    if context.has("dataset"):
+        return {"shape": list(context.data.shape), "outputs": context.data.outputs}
+    return {}

@@ -1,0 +1,115 @@
+"""What may stop a job or a run in the middle: a limit of time, a signal from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from penchant.execution.serving import is_worker
+
+GRACE = 5.0  # seconds that a job is given to come back to Python when its time is over
+_OVERDUE = "overdue.txt"
+
+
+class TimeLimitError(BaseException):
+    """A job took longer than `time_limit`; no probe can catch it by accident."""
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM: the run stops as it does at Ctrl-C, and keeps what is finished."""
+
+    exit_code = 143
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
+    """Raise in the middle of whatever runs when the time is over.
+
+    Code of a library that does not come back to Python cannot be interrupted. In a worker the
+    process is ended then, a moment later, and says in the job's folder where it was: whoever is
+    given the job next finds that with `overdue`.
+    """
+    # Signals reach the main thread only, and not every system has timers.
+    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not able:
+        yield
+        return
+
+    def over(signum: int, frame: Any) -> None:
+        raise TimeLimitError(_too_long(seconds))
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with _watched(seconds, place) if is_worker() else contextlib.nullcontext():
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _too_long(seconds: float) -> str:
+    return f"the job took longer than its time_limit of {seconds:g} seconds"
+
+
+@contextlib.contextmanager
+def _watched(seconds: float, place: Path) -> Iterator[None]:
+    """End this process where the time is long over; its watch needs no Python to run."""
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / _OVERDUE
+    with open(path, "wb") as file:
+        faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            forget(place)
+
+
+def overdue(seconds: float | None, place: Path) -> tuple[str, str] | None:
+    """Why a job failed whose worker had to be ended, and where it was; None where none had to.
+
+    Args:
+        seconds: The limit.
+        place: The job's folder.
+
+    Returns:
+        The error and a traceback.
+    """
+    path = place / _OVERDUE
+    if seconds is None or not path.is_file():
+        return None
+    where = path.read_text(errors="replace")
+    forget(place)
+    # Of a worker that died by other means while it was watched the file is empty.
+    if not where:
+        return None
+    return f"{_too_long(seconds)}, and could not be interrupted", where
+
+
+def forget(place: Path) -> None:
+    """What was overdue in an earlier run is given its time again."""
+    (place / _OVERDUE).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM, which clusters send before they kill, stops a run in good order."""
+    # Signals reach the main thread only.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: Any) -> None:
+        raise TerminatedError("terminated")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
