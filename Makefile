@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow test-cuda check bench soak test-plugin template docs pages gallery atlas format clean
+.PHONY: demo test test-slow test-cuda check bench soak test-plugin wheels template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ soak: $(VENV)/.installed  ## ten minutes of kills, on Ray and in processes; at t
 
 test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
 	@bash tests/alone.sh $(P) $(PYTHON)
+
+wheels: $(VENV)/.installed  ## install as people do: wheels of everything in a clean environment
+	@bash tests/wheels.sh $(BIN)/python
 
 template:  ## what `penchant new plugin` writes, from plugins/penchant-example
 	$(BIN)/python -c "from pathlib import Path; from penchant.plugins.template import packed; Path('framework/penchant/plugins/template.txt').write_text(packed(Path('plugins/penchant-example')))"
