@@ -1,11 +1,14 @@
 """Inner products of a layer's gradients: every route against the gradients themselves."""
 
+import dataclasses
+
 import pytest
 import torch
 from penchant_numerics.layer_features import Factored, Rows
 from penchant_numerics.layer_grams import (
     LayerSize,
     add_gram,
+    mirror,
     put_features,
     room_for,
     smaller_form,
@@ -48,6 +51,8 @@ def test_every_route_gives_the_inner_products_of_gradients(positions, route, bia
         expected = gradients(left) @ gradients(other).T
         total = torch.ones_like(expected)  # it is added to
         add_gram(total, left, other, chunk_bytes=1000)
+        if other is left:
+            mirror(total, 3)
         torch.testing.assert_close(total, expected + 1)
 
 
@@ -55,15 +60,20 @@ def test_biases_alone_need_no_inputs():
     left = layer(6, positions=2, weight=False)
     total = torch.zeros(18, 18, dtype=torch.float64)
     add_gram(total, left, left)
+    mirror(total, 3)
     torch.testing.assert_close(total, gradients(left) @ gradients(left).T)
 
 
-def test_wide_rows_with_themselves_go_by_halves():
-    rows = Rows(normal(13, 3, 1500))
-    copy = Rows(rows.rows.clone())
+@pytest.mark.parametrize(
+    "feature", [Rows(normal(13, 3, 15)), layer(13, positions=1)], ids=["rows", "factors"]
+)
+def test_half_of_a_batch_with_itself_is_computed_and_mirrored(feature):
+    copy = dataclasses.replace(feature)
     totals = [torch.zeros(39, 39, dtype=torch.float64) for _ in range(2)]
-    add_gram(totals[0], rows, rows)  # by halves
-    add_gram(totals[1], rows, copy)  # the whole product
+    add_gram(totals[0], feature, feature)
+    assert float(totals[0][36:, :36].abs().max()) == 0
+    mirror(totals[0], 3)
+    add_gram(totals[1], feature, copy)  # the whole product
     torch.testing.assert_close(*totals)
 
 

@@ -20,6 +20,7 @@ from penchant_numerics.layer_grams import (
     Feature,
     LayerSize,
     add_gram,
+    mirror,
     put_features,
     room_for,
     smaller_form,
@@ -354,10 +355,11 @@ class GramSum:
         return self.totals[name]
 
     def _mirror(self) -> None:
-        """Fill the blocks below the diagonal."""
+        """Fill what is below the diagonal."""
         step = self.rows.size * self.classes
         for total in self.totals.values():
             for start in range(0, len(total), step):
                 end = start + step
+                mirror(total[start:end, start:end], self.classes)
                 beside = total[start:end, end:]
                 total[end:, start:end] = beside.T

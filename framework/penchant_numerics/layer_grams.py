@@ -6,12 +6,13 @@ h_t^T. Inner products of two such gradients are sums over pairs of positions,
     sum_{t,s} (h_t . h_s + 1) (delta_t . delta_s)          (the 1 is the bias),
 
 or products of the gradients themselves, formed for some units of the layer at a time: pairs are
-cheaper where positions are few. A matrix of a batch with itself is symmetric, and large ones are
-computed by halves.
+cheaper where positions are few. A matrix of a batch with itself is symmetric: half of it is
+computed, in strips of rows, and mirrored when all layers are in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -19,8 +20,7 @@ from penchant_numerics.layer_features import Factored, Rows
 from torch import Tensor
 
 CHUNK_BYTES = 2**28  # gradients that are formed at once, of both batches together
-_WIDE = 1024  # columns from which a product with itself is worth taking by halves
-_STRIPS = 8  # of rows, of such a product
+_STRIPS = 8  # of samples, of the product of a batch with itself
 
 Feature = Factored | Rows
 
@@ -134,6 +134,8 @@ def add_gram(
 ) -> None:
     """Add the inner products of a layer's gradients on two batches to a matrix.
 
+    Of a batch with itself what is below the diagonal is left to `mirror`, once for all layers.
+
     Args:
         total: The matrix (n C, m C'), changed in place.
         left: The layer's features on n samples.
@@ -141,7 +143,8 @@ def add_gram(
         chunk_bytes: Bytes of gradients that may be formed at once.
     """
     if isinstance(left, Rows):
-        _add_inner(total, left.rows, right.rows)
+        theirs = None if left is right else right.rows
+        _add_inner(total, left.rows, theirs)
     elif not (left.weight and LayerSize.of(left).by_positions):
         _add_by_gradients(total, left, right, chunk_bytes)
     elif left.inputs.shape[1] == 1 == right.inputs.shape[1]:
@@ -150,39 +153,47 @@ def add_gram(
         _add_by_positions(total, left, right)
 
 
-def _add_inner(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add inner products of rows (n, C, d) and (m, C', d)."""
-    left_rows = left.flatten(0, 1)
-    wide = left_rows.shape[1] >= _WIDE
-    if left is right and wide:
-        _add_by_halves(total, left_rows)
-        return
-    right_rows = right.flatten(0, 1)
-    total += left_rows @ right_rows.T
+def mirror(total: Tensor, outputs: int) -> None:
+    """Complete a matrix (n C, n C) of a batch with itself, of which `add_gram` made one half."""
+    for start, end in _strips(len(total), outputs):
+        beside = total[start:end, end:]
+        total[end:, start:end] = beside.T
 
 
-def _add_by_halves(total: Tensor, rows: Tensor) -> None:
-    """Add rows rows^T: strips of what is on and above the diagonal, and their mirror images."""
-    count = len(rows)
-    step = -(-count // _STRIPS)
+def _strips(count: int, outputs: int) -> Iterator[tuple[int, int]]:
+    """First and last rows of strips of whole samples; they also fit a processor's cache better."""
+    samples = count // outputs
+    step = -(-samples // _STRIPS) * outputs
     for start in range(0, count, step):
-        end = start + step
-        strip = rows[start:end] @ rows[start:].T
-        total[start:end, start:] += strip
+        yield start, min(start + step, count)
 
-        # what is below the diagonal is the transpose of what is beside it
-        beside = strip[:, step:]
-        total[end:, start:end] += beside.T
+
+def _add_inner(total: Tensor, left: Tensor, right: Tensor | None) -> None:
+    """Add inner products of rows (n, C, d) and (m, C', d); None is a batch with itself."""
+    rows = left.flatten(0, 1)
+    if right is None:
+        for start, end in _strips(len(rows), left.shape[1]):
+            total[start:end, start:] += rows[start:end] @ rows[start:].T
+        return
+    columns = right.flatten(0, 1)
+    total += rows @ columns.T
 
 
 def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None:
     """(h . h' + 1) (delta . delta') from two products."""
-    errors = _errors_at(left, 0) @ _errors_at(right, 0).T
     inputs = left.inputs[:, 0] @ right.inputs[:, 0].T
-    _add_product(total, errors, inputs)
     # the bias is an input that is 1
     if left.bias:
-        total += errors
+        inputs += 1
+    mine, theirs = _errors_at(left, 0), _errors_at(right, 0)
+    if left is not right:
+        _add_product(total, mine @ theirs.T, inputs)
+        return
+    outputs = left.errors.shape[1]
+    for start, end in _strips(len(mine), outputs):
+        first, last = start // outputs, end // outputs
+        errors = mine[start:end] @ mine[start:].T
+        _add_product(total[start:end, start:], errors, inputs[first:last, first:])
 
 
 def _errors_at(layer: Factored, position: int) -> Tensor:
@@ -216,7 +227,7 @@ def _add_bias(total: Tensor, left: Factored, right: Factored) -> None:
     if not left.bias:
         return
     mine = left.errors.sum(2)
-    theirs = mine if left is right else right.errors.sum(2)
+    theirs = None if left is right else right.errors.sum(2)
     _add_inner(total, mine, theirs)
 
 
@@ -224,9 +235,9 @@ def _add_product(total: Tensor, errors: Tensor, inputs: Tensor) -> None:
     """Add (delta . delta') (h . h'), for errors (n C, m C') and inputs (n, m)."""
     n, m = inputs.shape
     rows, columns = errors.shape
-    shape = (n, rows // n, m, columns // m)
+    shape = (n, rows // n, columns)
     # a pair of samples has one product of inputs for all pairs of outputs
-    spread = inputs[:, None, :, None]
+    spread = inputs.repeat_interleave(columns // m, dim=1)[:, None]
     total.view(shape).addcmul_(errors.view(shape), spread)
 
 
@@ -239,7 +250,7 @@ def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_byte
     for mine, theirs in parts:
         first = _weight_gradients(left.inputs, mine)
         # a batch with itself needs its gradients once
-        second = first
+        second = None
         if left is not right:
             second = _weight_gradients(right.inputs, theirs)
         _add_inner(total, first, second)

@@ -1,18 +1,21 @@
 """Tangent kernels side by side with nngeometry and with per-sample Jacobians of torch.func.
 
-Run all: python tests/benchmarks/bench_tangent_kernels.py; or some: ... mlp vgg vit memory
-Processor time on one thread, the least of several rounds in which all take turns; on a busy
-machine the ratios are indicative only. nngeometry is compared where it is installed and knows the
-layers. Every kernel is compared with ours. Memory is measured in a process of its own.
+Run all: python tests/benchmarks/bench_tangent_kernels.py; or some: ... mlp vgg vit sizes memory
+One thread; the least of several rounds in which all take turns, on the clock and as processor time,
+whose ratio also tells something on a busy machine. nngeometry is compared where it is installed and
+knows the layers. Every kernel is compared with ours. Memory is measured in a process of its own.
 """
 
 from __future__ import annotations
 
-import resource
+import math
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from penchant_numerics.tangent_kernels import tangent_kernel
@@ -27,7 +30,8 @@ VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 
 
 def mlp(width: int = 80, depth: int = 6) -> nn.Module:
-    sizes = [784, *[width] * (depth - 1), OUTPUTS]
+    """`depth` hidden layers."""
+    sizes = [784, *[width] * depth, OUTPUTS]
     layers: list[nn.Module] = []
     for inputs, outputs in zip(sizes, sizes[1:]):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -109,21 +113,43 @@ def nngeometry_kernel(network: nn.Module, x: Tensor) -> Tensor:
     return four.permute(1, 0, 3, 2).reshape(len(x) * OUTPUTS, -1)
 
 
-def least(functions: dict[str, Callable[[], Tensor]], rounds: int) -> dict[str, float]:
-    """Least processor time of each, taking turns."""
-    times = dict.fromkeys(functions, float("inf"))
+class Seconds(NamedTuple):
+    """How long a function takes."""
+
+    clock: float
+    processor: float
+
+
+NEVER = Seconds(float("inf"), float("inf"))
+
+
+def least(functions: dict[str, Callable[[], Tensor]], rounds: int) -> dict[str, Seconds]:
+    """Least time of each, taking turns; clock and processor may have their least in other rounds."""
+    times = dict.fromkeys(functions, NEVER)
     for _ in range(rounds):
         for name, function in functions.items():
-            start = time.process_time()
+            before = Seconds(time.perf_counter(), time.process_time())
             function()
-            times[name] = min(times[name], time.process_time() - start)
+            clock = time.perf_counter() - before.clock
+            processor = time.process_time() - before.processor
+            times[name] = Seconds(
+                min(times[name].clock, clock), min(times[name].processor, processor)
+            )
     return times
 
 
 def compare(
-    name: str, network: nn.Module, x: Tensor, *, peers: tuple[str, ...], rounds: int
+    name: str, network: nn.Module, x: Tensor, *, peers: dict[str, float], rounds: int
 ) -> None:
-    """Print how much faster than each peer our kernel is, and how far they are apart."""
+    """Print how much faster than each peer our kernel is, and how far they are apart.
+
+    Args:
+        name: What the network is called.
+        network: The network.
+        x: Samples.
+        peers: How many times as fast as each ours should be.
+        rounds: How often each is timed.
+    """
     known = {"nngeometry": nngeometry_kernel, "torch.func": jacobian_kernel}
     functions = {"ours": lambda: tangent_kernel(network, x)}
     exact = tangent_kernel(network, x)
@@ -131,31 +157,60 @@ def compare(
         try:
             found = known[peer](network, x)
         except ImportError:
-            print(f"{name}: {peer} is not installed")
+            print(f"{name}: {peer} is not installed", flush=True)
             continue
         error = float((found - exact).norm() / exact.norm())
-        print(f"{name}: {peer} differs by {error:.0e}")
+        print(f"{name}: {peer} differs by {error:.0e}", flush=True)
         functions[peer] = lambda peer=peer: known[peer](network, x)
     times = least(functions, rounds)
-    for peer in functions:
-        if peer != "ours":
-            ratio = times[peer] / times["ours"]
-            print(
-                f"{name}, {len(x)} samples: {times['ours']:.3f} s, {ratio:.1f} times as fast as {peer}"
-            )
+    ours = times.pop("ours")
+    for peer, theirs in times.items():
+        print(
+            f"{name}, {len(x)} samples: {ours.clock:.3f} s, "
+            f"{theirs.clock / ours.clock:.1f} times as fast as {peer} "
+            f"(processor {ours.processor:.3f} s, {theirs.processor / ours.processor:.1f} times; "
+            f"target {peers[peer]:g})",
+            flush=True,
+        )
+
+
+def sizes(counts: tuple[int, ...] = (100, 200, 400), rounds: int = 5) -> None:
+    """How the time of a kernel grows with its samples: its exponent is 2 in the end."""
+    network = mlp()
+    functions = {}
+    for count in counts:
+        x = normal(count, 784)
+        functions[str(count)] = lambda x=x: tangent_kernel(network, x)
+    found = [times.processor for times in least(functions, rounds).values()]
+    for before, after, small, large in zip(counts, counts[1:], found, found[1:]):
+        exponent = math.log(large / small) / math.log(after / before)
+        print(
+            f"6 x 80 MLP, {before} to {after} samples: processor {small:.3f} to {large:.3f} s, "
+            f"exponent {exponent:.2f} (target at most 2)",
+            flush=True,
+        )
+
+
+def peak_gibibytes() -> float:
+    """The most memory this process has held; `ru_maxrss` would count that of its parent."""
+    status = Path("/proc/self/status").read_text()
+    kibibytes = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(kibibytes.group(1)) / 2**20
 
 
 def memory() -> None:
     """Peak memory of 1,000 samples and ten outputs of the MLP."""
     x = normal(1000, 784)
     network = mlp()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    before = peak_gibibytes()
     start = time.process_time()
     K = tangent_kernel(network, x)
     seconds = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"6 x 80 MLP, 1,000 samples: {len(K):,} rows in {seconds:.1f} s, ", end="")
-    print(f"{peak:.2f} GiB at most ({before:.2f} before)")
+    print(
+        f"6 x 80 MLP, 1,000 samples: {len(K):,} rows in {seconds:.1f} s of the processor, "
+        f"{peak_gibibytes():.2f} GiB at most ({before:.2f} before; target below 4)",
+        flush=True,
+    )
 
 
 def normal(*shape: int) -> Tensor:
@@ -164,22 +219,27 @@ def normal(*shape: int) -> Tensor:
 
 SECTIONS: dict[str, Callable[[], None]] = {
     "mlp": lambda: compare(
-        "6 x 80 MLP", mlp(), normal(100, 784), peers=("nngeometry", "torch.func"), rounds=7
+        "6 x 80 MLP",
+        mlp(),
+        normal(100, 784),
+        peers={"nngeometry": 5, "torch.func": 1},
+        rounds=7,
     ),
     "vgg": lambda: compare(
         "VGG11 at quarter width",
         quarter_vgg11(),
         normal(100, 3, 32, 32),
-        peers=("nngeometry", "torch.func"),
+        peers={"nngeometry": 3, "torch.func": 1},
         rounds=1,
     ),
     "vit": lambda: compare(
         "ViT, 4 blocks of 64",
         VisionTransformer().eval(),
         normal(100, 3, 32, 32),
-        peers=("torch.func",),
+        peers={"torch.func": 1},
         rounds=3,
     ),
+    "sizes": sizes,
     "memory": memory,
 }
 
