@@ -17,6 +17,7 @@ from penchant.components.roles import role_of
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Offer, load
+from penchant.plugins.examples import example
 
 DOCS = Path(__file__).resolve().parent.parent
 EXAMPLES = DOCS.parent / "examples"
@@ -132,6 +133,7 @@ def _page(offer: Offer, limit: str) -> str:
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
+    lines += ["", "## Example", "", "```console", f"$ {example(offer, load())}", "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
