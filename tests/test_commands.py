@@ -7,6 +7,8 @@ import sys
 
 import penchant
 import pytest
+from click.testing import CliRunner
+from penchant.cli import main
 
 PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
 
@@ -22,10 +24,10 @@ def test_probe_prints_quantities_and_writes_a_report(command, tmp_path):
     assert "1 jobs, 1 already done" in again.stderr
 
 
-def test_the_default_folder_has_the_probe_and_a_hash(command, tmp_path):
+def test_the_default_folder_says_what_is_measured_on_what(command, tmp_path):
     assert command(*PROBE, "--executor", "serial").returncode == 0
     (folder,) = (tmp_path / "runs").iterdir()
-    assert re.fullmatch(r"output-spread-[0-9a-f]{8}", folder.name)
+    assert re.fullmatch(r"output-spread-perceptron-two-blobs-[0-9a-f]{8}", folder.name)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,13 @@ def test_the_default_folder_has_the_probe_and_a_hash(command, tmp_path):
         (("run", "none.toml"), "none.toml cannot be read"),
         (("report", "nowhere"), "nowhere is not a run folder"),
         (("explain", "lennet"), "no component is called 'lennet'; did you mean 'lenet'"),
-        (("list", "networks"), "kind must be one of architecture, dataset"),
+        (("list", "networks"), "kind must be one of probe, architecture, dataset"),
+        (
+            ("probe", "output-spread", "-d", "two-blobs"),
+            "output-spread needs an architecture: add -a ARCHITECTURE",
+        ),
+        ((*PROBE, "-o", "trainig=3"), "has no option 'trainig'; did you mean 'training'?"),
+        (("probe", "nad", "-a", "resnet50"), "Or 'timm:model=resnet50'?"),
         (("--without", "nothing", "list"), "unknown plugin 'nothing'"),
     ],
 )
@@ -105,6 +113,31 @@ def test_lists_are_machine_readable(command):
     assert next(each for each in plugins if each["name"] == "example")["status"] == "loaded"
 
 
+@pytest.mark.parametrize("kind", [None, "probes", "architecture", "roles"])
+def test_lists_have_headings_and_fit_a_terminal(kind):
+    done = CliRunner().invoke(main, ["list", *([kind] if kind else [])], env={"COLUMNS": "80"})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    headings = [line for line in lines if line and not line.startswith(" ")]
+    every = ["probes", "architectures", "datasets", "estimators", "executors"]
+    assert headings == (every if kind is None else [f"{kind.removesuffix('s')}s"])
+    assert any(line.endswith("…") for line in lines)
+
+
+def test_lists_that_nobody_looks_at_have_whole_lines(command):
+    assert "…" not in command("list", "probes").stdout
+
+
+def test_options_have_long_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "probe output-spread --architecture perceptron --dataset two-blobs --preset quick"
+    more = "--option networks=8 --estimator spread=standard-deviation --executor serial --out run"
+    done = CliRunner().invoke(main, [*line.split(), *more.split(), "--set", "figures=false"])
+    assert done.exit_code == 0, done.output
+    (found,) = penchant.read(tmp_path / "run").results()
+    assert found.record["probe"]["options"]["networks"] == 8
+
+
 def test_explain_shows_everything_a_user_can_set(command):
     shown = command("explain", "directional-accuracy").stdout
     for text in (
@@ -119,7 +152,9 @@ def test_explain_shows_everything_a_user_can_set(command):
         assert text in shown
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["explain", "nad"], ["plugins"]])
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["explain", "nad"], ["plugins"], ["list", "roles"]]
+)
 def test_listing_and_explaining_import_nothing_heavy(arguments):
     code = (
         "import sys; sys.argv = ['penchant', *sys.argv[1:]]\n"

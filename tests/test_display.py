@@ -1,5 +1,6 @@
 """What a run shows: bars to whoever watches, lines to a file, events to machines."""
 
+import datetime
 import io
 import json
 import sys
@@ -39,6 +40,8 @@ def test_every_event_is_a_line_of_json(invoke, tmp_path):
     done = invoke("--json-lines", "--seed", "0", "--seed", "1")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     names = [event["event"] for event in events]
+    times = [datetime.datetime.fromisoformat(event["time"]) for event in events]
+    assert times == sorted(times) and times[0].tzinfo is not None
     assert names[0] == "run-started" and names[-1] == "run-finished"
     assert names.count("job-started") == names.count("job-finished") == 2
     progress = next(event for event in events if event["event"] == "progress")

@@ -198,7 +198,7 @@ def test_refused_cells_say_why_and_the_others_go_on(plugins, tmp_path):
     planned = plan(raw, plugins, "test")
     (unknown,) = planned.refused
     assert unknown.name == "output-spread perceptro two-blobs"
-    assert "did you mean 'perceptron'?" in unknown.refused
+    assert "unknown architecture 'perceptro'; did you mean 'perceptron'" in unknown.refused
     found = forecast(planned.experiment, tmp_path, planned.jobs, planned.refused)
     reasons = {cell.name.split()[1]: cell.refused for cell in found.cells}
     assert "lenet needs" in reasons["lenet"]

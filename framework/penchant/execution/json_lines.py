@@ -1,7 +1,8 @@
-"""A run for machines: every event as one line of JSON on stdout."""
+"""A run for machines: every event as one line of JSON on stdout; into a file, it is a log."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import sys
@@ -13,7 +14,7 @@ from penchant.execution.display import write
 
 
 class JsonLines:
-    """Listens to events; each line is an object with the key `event`."""
+    """Listens to events; each line is an object with the keys `event` and `time`."""
 
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
@@ -55,7 +56,8 @@ class JsonLines:
 
 
 def _event(event: str, **facts: Any) -> None:
-    record = {"event": event, **facts}
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    record = {"event": event, "time": now, **facts}
     # What is missing is null: JSON has no other word for it.
     text = json.dumps(_plain(record), allow_nan=False)
     write(sys.stdout, text)

@@ -1,0 +1,176 @@
+"""Everything that has a name is explained, with an example command that runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import penchant
+import pytest
+from click.testing import CliRunner
+from penchant import cli
+from penchant.experiments.experiment import build
+from penchant.experiments.typed_text import apply, parse_component
+from penchant.plugins import completion, discovery
+from penchant.plugins.explain import explain, explanation, roles
+
+PLUGINS = discovery.load()
+OFFERS = PLUGINS.offers()
+OWN = [offer for offer in OFFERS if offer.distribution.startswith("penchant")]
+ROLES = [role.name for role in roles(PLUGINS)]
+SECONDS = 900  # for one example: a quick preset on a busy machine
+
+
+def _name(offer):
+    return f"{offer.component.kind}-{PLUGINS.address(offer)}"
+
+
+def _example(text):
+    return re.search(r"^Example:\n  (penchant .*)$", text, re.M).group(1)
+
+
+def _built(raw, where, folder, without, *, sets=(), **settings):
+    """Instead of running an experiment: validate all of it, down to its jobs."""
+    for text in sets:
+        raw = apply(raw, text)
+    given = {key: settings[key] for key in ("executor", "workers") if settings.get(key)}
+    assert build({**raw, **given}, PLUGINS, where).jobs("cpu")
+
+
+def _check(command, monkeypatch):
+    """The command names things that are installed, options they have, and what they need."""
+    program, *arguments = shlex.split(command)
+    assert program == "penchant"
+    if arguments[0] == "doctor":
+        kind = {"-a": "architecture", "-d": "dataset"}[arguments[1]]
+        table = parse_component(arguments[2])
+        PLUGINS.find(kind, table.pop("name")).component.bind(table)
+        return
+    monkeypatch.setattr(cli, "_execute", _built)
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == 0, (command, done.output, done.exception)
+
+
+@pytest.mark.parametrize("offer", OWN, ids=_name)
+def test_every_component_is_explained_with_an_example(offer, monkeypatch, tmp_path):
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path))  # nothing is read for a job's key
+    text = explanation(offer, PLUGINS)
+    cls = offer.component
+    assert text.startswith(f"{cls.name} ({cls.kind}, ")
+    for field in cls.__attrs_attrs__:
+        assert f"\n  {field.name}: {field.metadata['help']} (" in text
+    if cls.kind == "probe":
+        for name in (*cls.quantities, *cls.arrays, *cls.presets):
+            assert f"\n  {name}: " in text
+        assert "\nCost:\n" in text
+    # A sweep of a hundred rates is summed up.
+    assert max(map(len, text.splitlines())) < 1500
+    command = _example(text)
+    assert cls.name in command
+    _check(command, monkeypatch)
+
+
+@pytest.mark.parametrize("name", [*ROLES, "training", "import"])
+def test_roles_and_training_are_explained_with_an_example(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path))
+    text = explain(name, PLUGINS)
+    _check(_example(text), monkeypatch)
+
+
+def test_what_a_probe_asks_stands_first_and_what_it_cites_is_there():
+    lines = explain("nad", PLUGINS).splitlines()
+    assert lines[2].endswith("?")
+    assert any(line.startswith("Reference: ") for line in lines)
+
+
+def test_an_unknown_name_suggests_roles_and_components():
+    with pytest.raises(penchant.Error, match="did you mean 'directions'"):
+        explain("direction", PLUGINS)
+    with pytest.raises(penchant.Error, match="'training'"):
+        explain("trainig", PLUGINS)
+
+
+FAST = ("penchant doctor -a import:factory=penchant.testing.tiny:tiny_network",)
+
+
+@pytest.mark.parametrize("command", FAST)
+def test_some_examples_run(command):
+    assert command in explain("import", PLUGINS)
+    done = CliRunner().invoke(cli.main, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
+
+
+def _missing(offer, command):
+    """What an example cannot do without and is not here: files of a dataset."""
+    needed = [offer] if offer.component.kind == "dataset" else []
+    for each in re.findall(r"-d (\S+)", command):
+        table = parse_component(shlex.split(each)[0])
+        needed.append(PLUGINS.find("dataset", table["name"]))
+    for each in needed:
+        if each.component.name == "import":
+            continue
+        absent = [path for path in each.component().files() if not Path(path).is_file()]
+        if absent:
+            return f"{each.component.name} needs {absent[0]}"
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offer", OWN, ids=_name)
+def test_every_example_runs(offer, tmp_path):
+    command = _example(explanation(offer, PLUGINS))
+    missing = _missing(offer, command)
+    if missing:
+        pytest.skip(missing)
+    call = [sys.executable, "-m", *shlex.split(command)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        call, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, env=environment
+    )
+    assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
+
+
+# What a shell completes.
+
+
+def test_names_options_presets_and_estimators_are_completed():
+    assert completion.names(PLUGINS, "architecture", "len") == ["lenet"]
+    assert "nad" in completion.names(PLUGINS, None, "na")
+    assert completion.names(PLUGINS, "architecture", "lenet:activation=gelu,pool") == [
+        "lenet:activation=gelu,pooling="
+    ]
+    assert completion.names(PLUGINS, "architecture", "none:x") == []
+    nad = PLUGINS.find("probe", "nad").component
+    assert "networks=" in completion.option_names(nad, "net")
+    assert "quick" in completion.presets(nad, "")
+    assert completion.estimators(PLUGINS, nad, "dir") == ["directions="]
+    assert "directions=gradient-covariance" in completion.estimators(PLUGINS, nad, "directions=g")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("probe nad -a len", "lenet"),
+        ("probe nad -o networ", "networks="),
+        ("probe nad -p quic", "quick"),
+        ("probe nad -e direc", "directions="),
+        ("explain directional-a", "directional-accuracy"),
+        ("list exec", "executors"),
+        ("run x.toml --executor ser", "serial"),
+    ],
+)
+def test_a_shell_is_offered_what_fits(words, expected):
+    arguments = ["penchant", *words.split()]
+    place = str(len(arguments) - 1)
+    done = CliRunner().invoke(
+        cli.main,
+        env={
+            "_PENCHANT_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(arguments),
+            "COMP_CWORD": place,
+        },
+        prog_name="penchant",
+    )
+    assert f"plain,{expected}" in done.output.splitlines()
