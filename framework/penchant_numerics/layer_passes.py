@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from penchant_numerics.linear_layers import takes_batch, watched
+from penchant_numerics.linear_layers import (
+    error_positions,
+    input_positions,
+    takes_batch,
+    watched,
+)
 from penchant_numerics.linearisation import Outputs
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
@@ -129,3 +134,33 @@ def layer_pass(
     with torch.enable_grad(), watched(layers, note):
         values = outputs(outputs.values, inputs)
     return LayerPass(values, uses)
+
+
+def seen_at_positions(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    """What a layer saw at the positions of all its uses, (n, t, d).
+
+    Args:
+        module: The layer.
+        inputs: What it was given, use by use.
+    """
+    return torch.cat([input_positions(module, given) for given in inputs], dim=1)
+
+
+def heard_at_positions(
+    module: nn.Module, inputs: Sequence[Tensor], errors: Sequence[Tensor | None]
+) -> Tensor:
+    """What a layer heard at the positions of all its uses, (n, t, o).
+
+    Args:
+        module: The layer.
+        inputs: What it was given, use by use.
+        errors: Its errors, use by use; None where a use reaches no output.
+    """
+    heard = []
+    for given, error in zip(inputs, errors):
+        if error is None:
+            positions = input_positions(module, given).shape[1]
+            heard.append(given.new_zeros(len(given), positions, len(module.weight)))
+        else:
+            heard.append(error_positions(module, error[:, None])[:, 0])
+    return torch.cat(heard, dim=1)

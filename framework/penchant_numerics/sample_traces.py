@@ -16,8 +16,12 @@ import torch
 from penchant_numerics import memory as bytes_allowed
 from penchant_numerics.gauss_newton import batch_size, loss_factor_times
 from penchant_numerics.kernel_blocks import KernelLayers
-from penchant_numerics.layer_passes import LayerPass, layer_pass
-from penchant_numerics.linear_layers import error_positions, input_positions
+from penchant_numerics.layer_passes import (
+    LayerPass,
+    heard_at_positions,
+    layer_pass,
+    seen_at_positions,
+)
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.sample_gradients import floating_inputs
@@ -108,7 +112,7 @@ class _Passes:
         passed = layer_pass(self.outputs, inputs, self.layers)
         products = {}
         for name in passed.layers:
-            products[name] = _products(self.layers[name], passed, name)
+            products[name] = _products(self.layers[name], passed.inputs(name))
         for column in _columns(passed.outputs, self.loss, first):
             if passed.layers:
                 errors = passed.errors(column)
@@ -126,11 +130,11 @@ class _Passes:
         """|gradient|^2 (n,) of a layer towards one column."""
         module = self.layers[name]
         with torch.no_grad():
-            delta = _error_positions(module, passed.inputs(name), errors)
+            delta = heard_at_positions(module, passed.inputs(name), errors)
             if products is not None:
                 squares = (products * (delta @ delta.mT)).sum((1, 2))
             else:
-                gradients = delta.mT @ _positions(module, passed, name)
+                gradients = delta.mT @ seen_at_positions(module, passed.inputs(name))
                 squares = gradients.square().sum((1, 2))
             if _parameter(name, "bias") in self.outputs.layout.slices:
                 squares = squares + delta.sum(1).square().sum(1)
@@ -177,31 +181,10 @@ def _square_sum(tensors: Sequence[Tensor]) -> Tensor:
     return sum(each.square().sum() for each in tensors)
 
 
-def _positions(module: nn.Module, passed: LayerPass, name: str) -> Tensor:
-    """What a layer saw at all positions of all uses, (n, t, d)."""
-    seen = [input_positions(module, given) for given in passed.inputs(name)]
-    return torch.cat(seen, dim=1)
-
-
-def _error_positions(
-    module: nn.Module, inputs: Sequence[Tensor], errors: Sequence[Tensor | None]
-) -> Tensor:
-    """What a layer heard at all positions of all uses, (n, t, o)."""
-    heard = []
-    for given, error in zip(inputs, errors):
-        if error is None:
-            # a use that reaches no output
-            positions = input_positions(module, given).shape[1]
-            heard.append(given.new_zeros(len(given), positions, len(module.weight)))
-        else:
-            heard.append(error_positions(module, error[:, None])[:, 0])
-    return torch.cat(heard, dim=1)
-
-
 @torch.no_grad()
-def _products(module: nn.Module, passed: LayerPass, name: str) -> Tensor | None:
+def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     """h_t . h_s (n, t, t), where pairs of positions cost less than gradients; None elsewhere."""
-    h = _positions(module, passed, name)
+    h = seen_at_positions(module, inputs)
     positions, width = h.shape[1:]
     units = len(module.weight)
     if positions * (width + units) >= width * units and positions > 1:

@@ -8,6 +8,7 @@ import penchant
 from penchant_class_structure.declarations.recipes import (
     BATCH_NORM,
     CIFAR,
+    CLASSES,
     KAPPA,
     LOSS,
     PER_CLASS,
@@ -108,6 +109,7 @@ class CrossClass(penchant.Probe):
 
     part: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    classes: int | None = penchant.option(None, CLASSES, at_least=2)
     loss: str = penchant.option(
         "training",
         f"{LOSS}, which must be cross-entropy; cross-entropy: whatever it was trained with",

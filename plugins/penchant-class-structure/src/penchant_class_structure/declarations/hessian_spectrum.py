@@ -7,6 +7,7 @@ import penchant
 
 from penchant_class_structure.declarations.recipes import (
     BATCH_NORM,
+    CLASSES,
     KAPPA,
     LOSS,
     PER_CLASS,
@@ -89,7 +90,7 @@ class HessianSpectrum(penchant.Probe):
     question = "What does the spectrum of the loss Hessian look like, and which part is it from?"
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "second-derivatives")
     one_network = True
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
@@ -139,6 +140,7 @@ class HessianSpectrum(penchant.Probe):
         "both", "which samples; both: those of the test besides", choices=("train", "test", "both")
     )
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    classes: int | None = penchant.option(None, CLASSES, at_least=2)
     matrices: tuple[str, ...] = penchant.option(
         MATRICES, "whose spectra: each costs as much as the others", choices=MATRICES
     )
@@ -152,7 +154,7 @@ class HessianSpectrum(penchant.Probe):
         False, "the density of the Hessian without deflation, too (figure 17)"
     )
     leading: int | None = penchant.option(
-        None, "how many of them; None: one for each class", at_least=1
+        None, "how many of them; None: one for each class, at most 20", at_least=1
     )
     method: str = penchant.option(
         "lanczos",
@@ -184,5 +186,8 @@ class HessianSpectrum(penchant.Probe):
     trace_samples: int = penchant.option(32, "random vectors of an estimated trace", at_least=2)
     exact_limit: int = penchant.option(
         1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0
+    )
+    devices: int = penchant.option(
+        1, "GPUs that share every product, the job's own first: numbers stay the same", at_least=1
     )
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -42,6 +42,9 @@ SIZES = _SMALL_SIZES + _LARGE_SIZES
 
 BATCH_NORM = "statistics of batch-norm: those of the training, or of one pass over training samples"
 PER_CLASS = "samples of each class that are looked at, the first in order; None: all"
+CLASSES = (
+    "look at the first so many classes only: their samples, and probabilities among them; None: all"
+)
 LOSS = "whose curvature; training: the loss trained with"
 KAPPA = "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range"
 STARTS = "random start vectors; one has no standard error"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.class_means import CrossClassWeights, cross_class_weights, mean_gradients
 from penchant_numerics.operators import Operator
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from penchant_class_structure.numerics.sample_space import SampleSpace, inner_products
 
 PARTS = ("class", "cross", "within", "diagonal")
-KEPT_BYTES = 2**30  # of means that are kept at once
+KEPT_SHARE = 0.5  # of the budget, for means that are held at once
 
 
 class Decomposition:
@@ -169,7 +170,7 @@ def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
 
 
 def streamed_pair_products(
-    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, keep: int = KEPT_BYTES
+    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, keep: int | None = None
 ) -> Tensor:
     """M without K, by gradients class after class.
 
@@ -177,8 +178,8 @@ def streamed_pair_products(
         network: The classifier.
         inputs: Inputs (n, ...).
         weights: Weights of the labels.
-        keep: Bytes of means that are held at once; those of later classes are computed again for
-            each group of classes that fits.
+        keep: Bytes of means that are held at once, a share of the budget by default; those of later
+            classes are computed again for each group of classes that fits.
 
     Returns:
         The inner products (C^2, C^2), in double precision.
@@ -187,6 +188,8 @@ def streamed_pair_products(
     size = sum(p.numel() for p in network.parameters())
 
     # classes whose means fit in memory together
+    if keep is None:
+        keep = int(KEPT_SHARE * memory.available(inputs.device))
     width = max(1, keep // (classes * size * torch.finfo(inputs.dtype).bits // 8))
     M = torch.zeros(
         classes,

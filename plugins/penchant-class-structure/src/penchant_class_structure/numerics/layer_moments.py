@@ -4,30 +4,41 @@ For sample i of class c, delta_{i,c,c'} = E_i^T (p_i - e_{c'}), with E_i the der
 outputs in what the layer gives. A layer used at several positions, a convolution among them, has
 as many samples more. One pass over the data suffices, and nothing of the size of all samples is
 kept: matrices of the layer's inputs and outputs, and sums over classes; permuted classes are other
-sums over the same pass.
+sums over the same pass. A batch passes forth once and back once a c', and what arrives at a layer
+is added up where it is, in double precision.
 
 Reference: Papyan, JMLR 2020, section 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.class_means import cross_class_weights
-from penchant_numerics.layer_features import Factored, TangentFeatures
+from penchant_numerics.layer_features import TangentFeatures
+from penchant_numerics.layer_passes import (
+    LayerPass,
+    heard_at_positions,
+    layer_pass,
+    seen_at_positions,
+)
+from penchant_numerics.linearisation import Outputs
+from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
-_PASS_BYTES = 2**28  # of the errors of a layer in one pass
+_TRIED = 4  # samples on which the gradient of a layer is compared with errors times inputs
 _LARGEST_PASS = 128  # samples
 _TINY = 1e-300
 
 
 @dataclass
 class ClassSums:
-    """Sums over the samples of each class for one labelling, in double precision, on the CPU."""
+    """Sums over the samples of each class for one labelling, in double precision."""
 
     counts: Tensor  # (C,), samples times positions
     features: Tensor  # (C, d), of h
@@ -94,52 +105,24 @@ def layer_moments(
     Returns:
         The layers' moments, and the names of layers that are left out.
     """
-    features = TangentFeatures(network, inputs[:4])
-    first = _factored(features, inputs[:1])
+    features = TangentFeatures(network, inputs[:_TRIED])
     found = Layers(unlike=_other_weights(network, features))
-    small = []
+    small = {}
     for name in features.layers:
-        width = max(first[name].inputs.shape[2], first[name].errors.shape[3])
-
         # matrices of inputs and of outputs are kept
-        fits = width <= largest
-        (small if fits else found.wide).append(name)
+        module = network.get_submodule(name)
+        if max(module.weight.flatten(1).shape) <= largest:
+            small[name] = module
+        else:
+            found.wide.append(name)
     if not small:
         return found
 
-    # every labelling has weights of its own, from the same probabilities
-    weights = [cross_class_weights(outputs(network, inputs), labels) for labels in labellings]
-    p = weights[0].probabilities
-    pairs = [each.pairs for each in weights]
-    modules = dict(network.named_modules())
-    moments = {name: _empty(name, first[name], modules[name], pairs) for name in small}
-
-    # one pass over the samples, in batches whose errors fit
-    size = _pass_size(first, inputs)
-    for start in range(0, len(inputs), size):
-        here = slice(start, start + size)
-        made = features(inputs[here])
-        labels = [each[here] for each in labellings]
-        for name in small:
-            _add(moments[name], made[name], p[here], labels, len(inputs))
-    found.moments = list(moments.values())
+    passes = _Passes(network, inputs, labellings, small)
+    size = fitting_batch(passes.measured, inputs, largest=_LARGEST_PASS)
+    moments = memory.halving(passes.run, size, what="samples a pass of layers")
+    found.moments = [_on_host(moments[name]) for name in small]
     return found
-
-
-def _factored(features: TangentFeatures, inputs: Tensor) -> dict[str, Factored]:
-    """What linear layers have of some inputs, by name."""
-    found = {}
-    for name, each in features(inputs).items():
-        if isinstance(each, Factored):
-            found[name] = each
-    return found
-
-
-def _pass_size(first: dict[str, Factored], inputs: Tensor) -> int:
-    """Samples of one pass, by the layer with the most errors."""
-    numbers = max(each.errors[0].numel() for each in first.values())
-    fitting = _PASS_BYTES // (numbers * inputs.element_size())
-    return max(1, min(_LARGEST_PASS, fitting))
 
 
 def _other_weights(network: nn.Module, features: TangentFeatures) -> list[str]:
@@ -153,74 +136,155 @@ def _other_weights(network: nn.Module, features: TangentFeatures) -> list[str]:
     return list(modules)
 
 
-def _empty(name: str, sample: Factored, module: nn.Module, pairs: list[Tensor]) -> LayerMoments:
-    # a position counts as a sample
-    d, o = sample.inputs.shape[2], sample.errors.shape[3]
-    positions = sample.inputs.shape[1]
-    C = len(pairs[0])
+class _Passes:
+    """Passes over all samples, by which moments of some layers are added up.
 
-    def zeros(*shape: int) -> Tensor:
-        return torch.zeros(
-            *shape,
-            device="cpu",
-            dtype=torch.float64,
-        )
+    Args:
+        network: The network.
+        inputs: Inputs (n, ...).
+        labellings: Labels (n,), the true ones first.
+        layers: Linear layers by name.
+    """
 
+    def __init__(
+        self,
+        network: nn.Module,
+        inputs: Tensor,
+        labellings: Sequence[Tensor],
+        layers: Mapping[str, nn.Module],
+    ) -> None:
+        self.outputs = Outputs(network)
+        self.inputs = inputs
+        self.labellings = labellings
+        self.layers = layers
+        self.wide = accumulation_dtype(inputs.device)
+
+        # every labelling has weights of its own, from the same probabilities
+        made = outputs(network, inputs)
+        weights = [cross_class_weights(made, labels) for labels in labellings]
+        self.p = weights[0].probabilities
+        self.pairs = [each.pairs for each in weights]
+
+    def run(self, size: int) -> dict[str, LayerMoments]:
+        """Moments of all samples, so many a pass."""
+        moments: dict[str, LayerMoments] = {}
+        for start in range(0, len(self.inputs), size):
+            here = slice(start, start + size)
+            labels = [each[here] for each in self.labellings]
+            self._add(moments, self.inputs[here], self.p[here], labels)
+        return moments
+
+    def measured(self, inputs: Tensor) -> None:
+        """A pass of any samples: two columns hold as much as all."""
+        count = len(inputs)
+        labels = [each[:1].expand(count) for each in self.labellings]
+        self._add({}, inputs, self.p[:1].expand(count, -1), labels, first=2)
+
+    def _add(
+        self,
+        moments: dict[str, LayerMoments],
+        inputs: Tensor,
+        p: Tensor,
+        labellings: Sequence[Tensor],
+        *,
+        first: int | None = None,
+    ) -> None:
+        """Add a batch with probabilities p (n, C); towards the first columns only, or all."""
+        passed = layer_pass(self.outputs, inputs, self.layers)
+        for name in passed.layers:
+            h = self._seen(passed, name)
+            if name not in moments:
+                moments[name] = self._empty(name, h.shape[1])
+            self._add_features(moments[name], h, labellings)
+
+        # errors towards one class at a time
+        units = torch.eye(p.shape[1], device=p.device, dtype=p.dtype)
+        for other in range(p.shape[1])[:first]:
+            errors = self._errors(passed, p - units[other])
+            for name in passed.layers:
+                delta = self._heard(passed, name, errors.pop(name))
+                self._add_errors(moments[name], delta, p[:, other], labellings, other)
+
+        # the gradient of the loss, at the true labels
+        errors = self._errors(passed, p - units[labellings[0]])
+        for name in passed.layers:
+            own = self._heard(passed, name, errors.pop(name)).flatten(0, 1)
+            rows = self._seen(passed, name).flatten(0, 1)
+            moments[name].gradient += own.T @ rows / len(self.inputs)
+
+    def _errors(self, passed: LayerPass, cotangent: Tensor) -> dict[str, list[Tensor | None]]:
+        """Errors of all layers, use by use."""
+        return passed.errors(cotangent.to(passed.outputs.dtype))
+
+    @torch.no_grad()
+    def _seen(self, passed: LayerPass, name: str) -> Tensor:
+        """What a layer saw, (n, t, d), in double precision."""
+        return seen_at_positions(self.layers[name], passed.inputs(name)).to(self.wide)
+
+    @torch.no_grad()
+    def _heard(self, passed: LayerPass, name: str, errors: Sequence[Tensor | None]) -> Tensor:
+        """What a layer heard, (n, t, o), in double precision."""
+        heard = heard_at_positions(self.layers[name], passed.inputs(name), errors)
+        return heard.to(self.wide)
+
+    def _add_features(self, layer: LayerMoments, h: Tensor, labellings: Sequence[Tensor]) -> None:
+        """Add what a layer saw, (n, t, d)."""
+        positions = h.shape[1]
+        rows = h.flatten(0, 1)
+        layer.features += rows.T @ rows / (len(self.inputs) * positions)
+        inputs = h.sum(1)
+        for sums, labels in zip(layer.sums, labellings):
+            counts = torch.full_like(inputs[:, 0], positions)
+            sums.counts.index_add_(0, labels, counts)
+            sums.features.index_add_(0, labels, inputs)
+
+    def _add_errors(
+        self,
+        layer: LayerMoments,
+        delta: Tensor,
+        p: Tensor,
+        labellings: Sequence[Tensor],
+        other: int,
+    ) -> None:
+        """Add errors (n, t, o) towards one c', of probabilities p (n,)."""
+        weights = p / len(self.inputs)
+        weighted = (delta * weights[:, None, None]).flatten(0, 1)
+        layer.errors += delta.flatten(0, 1).T @ weighted
+        by_sample = delta.sum(1)
+        errors = by_sample * weights[:, None]
+        for sums, labels in zip(layer.sums, labellings):
+            sums.errors[:, other].index_add_(0, labels, errors)
+            # the samples whose own class it is
+            own = (labels == other).to(by_sample.dtype)
+            sums.own.index_add_(0, labels, by_sample * own[:, None])
+
+    def _empty(self, name: str, positions: int) -> LayerMoments:
+        """Sums without any samples; a position counts as a sample."""
+        weight = self.layers[name].weight.detach().flatten(1).to(self.wide)
+        o, d = weight.shape
+        C = self.p.shape[1]
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, device=weight.device, dtype=weight.dtype)
+
+        sums = []
+        for each in self.pairs:
+            weights = each * positions
+            sums.append(ClassSums(zeros(C), zeros(C, d), zeros(C, C, o), weights, zeros(C, o)))
+        return LayerMoments(name, zeros(d, d), zeros(o, o), zeros(o, d), weight, sums)
+
+
+def _on_host(layer: LayerMoments) -> LayerMoments:
+    """The same in the host's memory, where what follows is small."""
     sums = []
-    for each in pairs:
-        weights = each.cpu() * positions
-        sums.append(ClassSums(zeros(C), zeros(C, d), zeros(C, C, o), weights, zeros(C, o)))
-    weight = module.weight.detach().flatten(1).double().cpu()
-    return LayerMoments(name, zeros(d, d), zeros(o, o), zeros(o, d), weight, sums)
-
-
-def _add(
-    layer: LayerMoments,
-    batch: Factored,
-    p: Tensor,
-    labellings: list[Tensor],
-    total: int,
-) -> None:
-    """Add a batch with probabilities p (n, C), of `total` samples."""
-    h, E = batch.inputs.double(), batch.errors.double()  # (n, t, d), (n, C, t, o)
-    count, positions = h.shape[:2]
-    delta = torch.einsum("nc,ncto->nto", p, E)[:, None] - E  # (n, C', t, o)
-
-    # second moments
-    rows = h.flatten(0, 1)
-    layer.features += (rows.T @ rows).cpu() / (total * positions)
-    weighted = (delta * (p[:, :, None, None] / total)).flatten(0, 2)
-    layer.errors += (delta.flatten(0, 2).T @ weighted).cpu()
-
-    # the gradient of the loss, at the true labels
-    numbers = torch.arange(count, device=h.device)
-    own = delta[numbers, labellings[0]]  # (n, t, o)
-    layer.gradient += (own.flatten(0, 1).T @ rows).cpu() / total
-
-    # the same batch, sorted by each labelling
-    errors = (delta.sum(2) * (p[:, :, None] / total)).cpu()
-    inputs = h.sum(1).cpu()
-    for sums, labels in zip(layer.sums, labellings):
-        chosen = delta[numbers, labels].sum(1).cpu()
-        _add_to_classes(sums, labels.cpu(), positions, inputs, errors, chosen)
-
-
-def _add_to_classes(
-    sums: ClassSums,
-    labels: Tensor,
-    positions: int,
-    inputs: Tensor,
-    errors: Tensor,
-    own: Tensor,
-) -> None:
-    """Add samples with labels (n,) to the sums of their classes."""
-    counts = torch.full(
-        (len(labels),),
-        float(positions),
-        device="cpu",
-        dtype=torch.float64,
+    for each in layer.sums:
+        parts = {part.name: getattr(each, part.name).double().cpu() for part in fields(each)}
+        sums.append(ClassSums(**parts))
+    return LayerMoments(
+        layer.name,
+        layer.features.double().cpu(),
+        layer.errors.double().cpu(),
+        layer.gradient.double().cpu(),
+        layer.weight.double().cpu(),
+        sums,
     )
-    sums.counts.index_add_(0, labels, counts)
-    sums.features.index_add_(0, labels, inputs)
-    sums.errors.index_add_(0, labels, errors)
-    sums.own.index_add_(0, labels, own)

@@ -30,13 +30,18 @@ from penchant_class_structure.probes.measured_network import (
     accuracy_on,
     check_cross_entropy,
     chosen,
+    classes_looked_at,
     fractions_to_steps,
     loss_on,
     measured,
+    of_classes,
+    parameter_count,
+    refuse_what_does_not_fit,
     saying,
 )
 
 MEANS = ("class", "cross", "diagonal")
+_TABLES = 4  # of the size of all inner products of means that are held at once
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,9 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     check_cross_entropy(options, context)
     data = context.data
     given = getattr(data, options.part)
-    samples = chosen(given, options.per_class, data.classes)
+    classes = classes_looked_at(options, context)
+    samples = chosen(given, options.per_class, classes)
+    _refuse_many_classes(classes, context)
 
     # panels along the training are named by its steps, and by samples a class
     total = context.training.total_steps(len(data.train.inputs))
@@ -64,7 +71,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     panels: list[dict[str, Any]] = []
     network = None
     for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
-        network = measured(trained, options, context)
+        network = of_classes(measured(trained, options, context), options, context)
         if options.fractions:
             structure = _structure(network, samples, options, context)
             panels.append(
@@ -88,6 +95,24 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     if panels:
         arrays |= {f"panel-{name}": array for name, array in _stacked(panels).items()}
     return penchant.Result(quantities, arrays, conventions=_conventions(structure, options))
+
+
+def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
+    """Products of all pairs of C x C means, and the means of a class: refuse them at once."""
+    cure = "look at fewer classes, such as classes = 20"
+    refuse_what_does_not_fit(
+        _TABLES * 8 * classes**4,
+        what=f"the inner products of {classes} x {classes} cross-class means",
+        cure=cure,
+        device=torch.device("cpu"),
+    )
+    size = parameter_count(context)
+    refuse_what_does_not_fit(
+        2 * classes * size * torch.finfo(context.dtype).bits // 8,
+        what=f"the {classes} means of a class, of {size:,} parameters each,",
+        cure=cure,
+        device=context.device,
+    )
 
 
 def _structure(
@@ -240,7 +265,7 @@ def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
 def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
     """A training on the first `size` samples of each class, and its panels: a row for each step."""
     options, data = context.options, context.data
-    samples = chosen(data.train, size, data.classes)
+    samples = chosen(data.train, size, classes_looked_at(options, context))
     total = context.training.total_steps(len(samples.inputs))
     steps = fractions_to_steps(options.fractions, total)
     rows = []
@@ -254,7 +279,7 @@ def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
         test=data.test,
     )
     for step, trained in training:
-        network = measured(trained, options, context)
+        network = of_classes(measured(trained, options, context), options, context)
         structure = _structure(network, samples, options, context)
         rows.append(
             {

@@ -19,6 +19,7 @@ from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Operator
+from penchant_numerics.over_devices import neighbours, over_devices
 from penchant_numerics.spectra import spanning_grid
 from penchant_numerics.spectral_density import (
     Quadrature,
@@ -34,9 +35,13 @@ from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.numerics.negative_mass import negative_mass
 from penchant_class_structure.probes.measured_network import (
     chosen,
+    classes_looked_at,
     loss_on,
     measured,
     measured_loss,
+    of_classes,
+    parameter_count,
+    refuse_what_does_not_fit,
     saying,
 )
 from penchant_class_structure.probes.residual_tail import residual_tail
@@ -45,6 +50,8 @@ SUFFIXES = {
     "hessian": "",
     "gauss-newton": "-gauss-newton",
 }  # of the names of leading eigenvalues
+MOST_LEADING = 20  # leading eigenvalues, unless more are asked for
+_VECTORS = 4  # held at once by a search, for each eigenvalue that is searched for
 
 
 class Measured(NamedTuple):
@@ -71,8 +78,9 @@ class Spectrum(NamedTuple):
 
 def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
+    _refuse_many_vectors(options, context)
     *_, (_, network) = context.trained()
-    network = measured(network, options, context)
+    network = of_classes(measured(network, options, context), options, context)
     loss = measured_loss(options, context)
     # names of test samples have a prefix where there are both
     parts = {"": options.part}
@@ -83,7 +91,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     arrays: dict[str, Any] = {}
     for prefix, part in parts.items():
         given = getattr(context.data, part)
-        samples = chosen(given, options.per_class, context.data.classes)
+        samples = chosen(given, options.per_class, classes_looked_at(options, context))
         numbers, pictures = _measure(Measured(network, samples, loss, part), options, context)
         for name, value in numbers.items():
             quantities[f"{prefix}{name}"] = value
@@ -92,12 +100,29 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
 
 
+def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) -> None:
+    """Leading eigenvectors are as large as all parameters: refuse them before the training."""
+    size = parameter_count(context)
+    count = min(_leading_count(options, context), size)
+    refuse_what_does_not_fit(
+        _VECTORS * count * size * torch.finfo(context.dtype).bits // 8,
+        what=f"the search for {count} leading eigenvectors of {size:,} parameters",
+        cure="ask for fewer with `leading`",
+        device=context.device,
+    )
+
+
+def _leading_count(options: HessianSpectrum, context: penchant.Context) -> int:
+    """Leading eigenvalues that are found one by one."""
+    return options.leading or min(classes_looked_at(options, context), MOST_LEADING)
+
+
 def _measure(
     given: Measured, options: HessianSpectrum, context: penchant.Context
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
     """Everything about one set of samples."""
     spectra = {}
-    for name, operator in _operators(given, options).items():
+    for name, operator in _operators(given, options, context.device).items():
         spectra[name] = _spectrum(name, operator, given.part, options, context)
     variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
     context.conventions[f"Lanczos ({given.part})"] = ", ".join(variants)
@@ -130,7 +155,9 @@ def _leading_arrays(spectra: dict[str, Spectrum]) -> dict[str, Any]:
     return arrays
 
 
-def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]:
+def _operators(
+    given: Measured, options: HessianSpectrum, device: torch.device
+) -> dict[str, Operator]:
     """The matrices that are asked for: in double precision, as matrices, for small networks."""
     asked = options.matrices
     network, data = given.network, given.samples
@@ -144,10 +171,11 @@ def _operators(given: Measured, options: HessianSpectrum) -> dict[str, Operator]
 
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
+    shared = {"devices": neighbours(device, options.devices), "loss": given.loss}
     if "hessian" in asked or "residual" in asked:
-        made["hessian"] = Hessian(network, data, loss=given.loss)
+        made["hessian"] = over_devices(Hessian, network, data, **shared)
     if "gauss-newton" in asked or "residual" in asked:
-        made["gauss-newton"] = GaussNewton(network, data, loss=given.loss)
+        made["gauss-newton"] = over_devices(GaussNewton, network, data, **shared)
     if small:
         # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
@@ -166,14 +194,14 @@ def _spectrum(
     name: str, A: Operator, part: str, options: HessianSpectrum, context: penchant.Context
 ) -> Spectrum:
     """The spectral measure of an operator, its leading eigenvalues found one by one."""
-    classes = context.data.classes
+    count = min(_leading_count(options, context), A.size)
     if isinstance(A, Dense):
-        return _exact_spectrum(A, options, classes)
+        return _exact_spectrum(A, options, count)
     leading = None
 
     # E has no outliers that deflation could take away
     if options.deflate and name != "residual":
-        leading = _leading(A, options, context.generator("leading", name, part), classes)
+        leading = _leading(A, options, context.generator("leading", name, part), count)
         if not bool(leading.converged.all()):
             left, worst = int((~leading.converged).sum()), float(leading.residuals.max())
             context.warn(
@@ -197,10 +225,8 @@ def _quadrature(
 
 
 def _leading(
-    A: Operator, options: HessianSpectrum, generator: torch.Generator, classes: int
+    A: Operator, options: HessianSpectrum, generator: torch.Generator, count: int
 ) -> Eigenpairs:
-    count = min(options.leading or classes, A.size)
-
     # the paper's own iteration; Lanczos takes far fewer products
     if options.method == "subspace":
         return subspace_iteration(
@@ -214,10 +240,8 @@ def _leading(
     )
 
 
-def _exact_spectrum(A: Dense, options: HessianSpectrum, classes: int) -> Spectrum:
+def _exact_spectrum(A: Dense, options: HessianSpectrum, count: int) -> Spectrum:
     """All eigenvalues of a matrix; the leading ones count as found one by one."""
-    count = min(options.leading or classes, A.size)
-
     # rounding makes the triangles of a matrix of products differ
     pairs = exact_pairs(A.matrix, A.size, symmetrise=True)
     known = count if options.deflate else 0

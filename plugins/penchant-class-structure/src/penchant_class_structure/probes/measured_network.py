@@ -9,6 +9,7 @@ from typing import Protocol
 
 import penchant
 import torch
+from penchant_numerics import memory
 from penchant_numerics.data import Samples
 from penchant_numerics.safety import safe
 from penchant_numerics.statistics import accuracy
@@ -24,8 +25,69 @@ class Options(Protocol):
     loss: str
 
 
+class SomeClasses(Protocol):
+    """Options of probes that can look at some classes only."""
+
+    classes: int | None
+
+
+def refuse_what_does_not_fit(needed: int, *, what: str, cure: str, device: torch.device) -> None:
+    """Say in a sentence what the allocator would say otherwise.
+
+    Args:
+        needed: Bytes.
+        what: What takes them.
+        cure: The way out.
+        device: Where.
+    """
+    try:
+        memory.require(needed, device, what=what, cure=cure)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+
+
+def parameter_count(context: penchant.Context) -> int:
+    """How many parameters the network has."""
+    return sum(each.numel() for each in context.network().parameters())
+
+
+class FirstOutputs(nn.Module):
+    """The first outputs of a network: what tells the first classes apart."""
+
+    def __init__(self, network: nn.Module, count: int) -> None:
+        super().__init__()
+        self.network = network
+        self.count = count
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs (n, count)."""
+        return self.network(inputs)[:, : self.count]
+
+
+def classes_looked_at(options: SomeClasses, context: penchant.Context) -> int:
+    """How many classes there are, or those that were asked for; more than there are is refused."""
+    there = context.data.classes
+    if options.classes is None:
+        return there
+    if options.classes > there:
+        raise penchant.Error(f"classes must be at most {there}, found {options.classes}")
+    context.conventions["classes"] = (
+        f"the first {options.classes} of {there}: their samples, and probabilities among them"
+    )
+    return options.classes
+
+
+def of_classes(network: nn.Module, options: SomeClasses, context: penchant.Context) -> nn.Module:
+    """The network with the outputs of the classes that are looked at."""
+    count = classes_looked_at(options, context)
+    return network if count == context.data.classes else FirstOutputs(network, count)
+
+
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
-    """The first `per_class` samples of each class, in their order; None: all."""
+    """The first `per_class` samples of each of the first classes, in their order; None: all."""
+    others = samples.labels >= classes
+    if bool(others.any()):
+        samples = samples.select(torch.nonzero(~others)[:, 0])
     # means of an empty class are not defined
     counts = samples.labels.bincount(minlength=classes)
     if int(counts.min()) == 0:

@@ -1,0 +1,88 @@
+"""Many classes: some of them are looked at, and what does not fit is refused in a sentence."""
+
+import penchant
+import pytest
+import torch
+from penchant import testing
+from penchant_class_structure.probes import hessian_spectrum
+from penchant_class_structure.probes.measured_network import FirstOutputs, chosen
+from penchant_numerics.data import Samples
+from torch import nn
+
+TINY = {"name": "import", "factory": testing.TINY}
+DRAWN = {"steps": 0}
+FEW = {"per_class": 4, "lanczos_steps": 8, "grid_points": 16, "training": DRAWN}
+
+
+def measure(probe, *, there=1000, **options):
+    """On three samples of each class that is there."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    inputs = torch.randn(3 * there, 1, 4, 4, generator=generator, device="cpu")
+    labels = torch.arange(3 * there, device="cpu") % there
+    dataset = ((inputs, labels), (inputs[:there], labels[:there]))
+    return penchant.measure(
+        probe, architecture=TINY, dataset=dataset, executor="serial", **{**FEW, **options}
+    )
+
+
+def test_some_classes_have_their_samples_and_their_outputs():
+    samples = Samples(torch.arange(6.0, device="cpu"), torch.tensor([2, 0, 1, 1, 2, 0]))
+    kept = chosen(samples, 1, 2)
+    assert kept.labels.tolist() == [0, 1]
+    assert kept.inputs.tolist() == [1, 2]
+    network = nn.Linear(4, 5)
+    x = torch.ones(3, 4, device="cpu")
+    assert torch.equal(FirstOutputs(network, 2)(x), network(x)[:, :2])
+
+
+def test_cross_class_of_some_of_a_thousand_classes():
+    found = measure("cross-class", classes=3, permutations=1)
+    assert found.arrays["eigenvalues-class"].shape == (3,)
+    assert found.arrays["eigenvalues-means"].shape == (6,)
+    assert found.conventions["classes"].startswith("the first 3 of 1000")
+    parts = ("class", "cross", "within", "diagonal")
+    total = sum(found.quantities[f"trace-{part}"].value for part in parts)
+    assert total == pytest.approx(found.quantities["trace-total"].value)
+
+
+def test_a_thousand_classes_are_refused_with_their_bytes():
+    with pytest.raises(penchant.Error) as refused:
+        measure("cross-class")
+    text = str(refused.value)
+    assert "the inner products of 1000 x 1000 cross-class means takes 2.98e+04 GiB" in text
+    assert "classes = 20" in text
+
+
+def test_leading_eigenvalues_are_at_most_twenty_by_default():
+    options = {"there": 24, "part": "train", "per_class": 1, "exact_limit": 4096}
+    found = measure("hessian-spectrum", **options)
+    assert found.arrays["top-eigenvalues"].shape == (20,)
+    found = measure("hessian-spectrum", **options, classes=4)
+    assert found.arrays["top-eigenvalues"].shape == (4,)
+
+
+def test_more_eigenvectors_than_fit_are_refused_before_the_training(monkeypatch):
+    monkeypatch.setattr(hessian_spectrum, "parameter_count", lambda context: 25_600_000)
+    with pytest.raises(penchant.Error, match=r"1000 leading eigenvectors of 25,600,000 parameters"):
+        measure("hessian-spectrum", leading=1000)
+
+
+def test_classes_that_are_not_there_are_refused():
+    with pytest.raises(penchant.Error, match="classes must be at most 1000, found 2000"):
+        measure("cross-class", classes=2000)
+
+
+def test_numbers_do_not_depend_on_how_many_devices_share_products():
+    options = {"there": 4, "part": "train", "exact_limit": 0, "iterations": 1, "trace_samples": 2}
+    found = {}
+    for devices in (1, 2):
+        # so little that there are several batches
+        with testing.emulated_device() as counts:
+            found[devices] = measure(
+                "hessian-spectrum", device="emulated", devices=devices, memory=2e-5, **options
+            )
+        assert ("between devices" in counts.by_kind()) == (devices == 2)
+    one, two = found[1], found[2]
+    assert one.arrays.keys() == two.arrays.keys()
+    for name, array in one.arrays.items():
+        assert (array == two.arrays[name]).all(), name
