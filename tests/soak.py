@@ -110,13 +110,9 @@ class Processes:
 
     def workers(self, process):
         """Process ids of the children of a run."""
-        path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        try:
-            children = [int(text) for text in path.read_text().split()]
-        except OSError:
-            return []
         # One of the children is the tracker of resources, which does no work.
-        return [child for child in children if "resource_tracker" not in command_of(child)]
+        found = children_of(process.pid)
+        return [child for child in found if "resource_tracker" not in command_of(child)]
 
     def close(self):
         """Nothing is left."""
@@ -131,27 +127,45 @@ class RayCluster:
     def __init__(self):
         from ray.cluster_utils import Cluster
 
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        self.node = self.cluster.add_node(num_cpus=1)
+        one = {"num_cpus": 1}
+        self.cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=one))
+        self.node = patiently(lambda: self.cluster.add_node(num_cpus=1))
         self.executor = f"ray:address={self.cluster.address}"
 
     def workers(self, process):
-        """Process ids of the actors: Ray gives their processes a name."""
+        """Process ids of the actors: children of the nodes, to which Ray gives a name."""
         found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            if command_of(int(path.name)).startswith("ray::Desk"):
-                found.append(int(path.name))
-        return found
+        for node in self.cluster.list_all_nodes():
+            for started in node.all_processes["raylet"]:
+                found += children_of(started.process.pid)
+        return [child for child in found if command_of(child).startswith("ray::Desk")]
 
     def disturb(self):
         """A node goes, with all that runs on it, and another one comes."""
         self.cluster.remove_node(self.node, allow_graceful=False)
         time.sleep(random.uniform(0.0, 5.0))
-        self.node = self.cluster.add_node(num_cpus=1)
+        self.node = patiently(lambda: self.cluster.add_node(num_cpus=1))
 
     def close(self):
         """Stop the cluster."""
         self.cluster.shutdown()
+
+
+def patiently(start):
+    """What a start gives: on a busy machine a node of Ray may take longer than Ray waits for it."""
+    for _ in range(4):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
+
+
+def children_of(process):
+    """Process ids of the children of all threads of a process."""
+    found = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(text) for text in path.read_text().split()]
+    return found
 
 
 def command_of(process):
@@ -199,7 +213,11 @@ def end_of(process, folder):
 
 def left_by(folder):
     """How many files there are: a run that works leaves more and more."""
-    return sum(1 for _ in folder.glob("jobs/**/*")) + sum(1 for _ in folder.glob("networks/*/*"))
+    # Not with `glob`, which fails where a folder goes while it looks.
+    found = 0
+    for part in ("jobs", "networks"):
+        found += sum(len(names) for _, _, names in os.walk(folder / part))
+    return found
 
 
 def disturb(place, process, how):

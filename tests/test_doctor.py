@@ -93,8 +93,8 @@ def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
     data = ("-d", f"import:factory={testing.SAMPLES}")
     code, lines = doctor("-a", "import:factory=doctors_networks:OnlyOnce", *data)
     assert code == 1
-    reason = "does not fit: its role curvature needs second derivatives"
-    assert lines["curvature-proxies"][1].startswith(reason)
+    reason = "does not fit: it needs second derivatives, which this network does not have"
+    assert lines["curvature-proxies"][1] == lines["hessian-spectrum"][1] == reason
     code, lines = doctor("-a", "import:factory=doctors_networks:Healthy", *data)
     assert code == 0
     for what in ("gradients", "second derivatives", "forward mode", "samples side by side (vmap)"):

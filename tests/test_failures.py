@@ -43,12 +43,12 @@ def raises():
 def memory():
     import torch
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, before[1]))
+    before = resource.prlimit(0, resource.RLIMIT_AS)
+    resource.prlimit(0, resource.RLIMIT_AS, (used + 2**28, before[1]))
     try:
         torch.zeros(2**30)
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+        resource.prlimit(0, resource.RLIMIT_AS, before)
 
 FATES = {
     "raises": raises,

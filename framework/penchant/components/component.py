@@ -150,7 +150,8 @@ class Probe(Component):
             it. Without it, the first sentence of the docstring stands there.
         needs: Axes it cannot do without: "architecture", "dataset". Also "training", and what the
             axes must have: "classes" (labels that are classes), "images" (channels x height x
-            width), "scalar-output" (one output, or two logits).
+            width), "scalar-output" (one output, or two logits), "second-derivatives" (of the
+            network; whether it has them is found out by `penchant doctor`).
         accepts: Axes it takes only when an experiment selects them.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
         uses: Datasets and architectures that its code asks the context for by name; "{network}"

@@ -271,8 +271,9 @@ class _Patient:
         if "scalar-output" in cls.needs and self.outputs > 2:
             return f"it needs one output or two logits, found {self.outputs} (set outputs = 1)"
         # Curvature is the role whose estimators differentiate twice.
-        if SECOND in self.failing and "curvature" in cls.roles:
-            return "its role curvature needs second derivatives, which this network does not have"
+        twice = "second-derivatives" in cls.needs or "curvature" in cls.roles
+        if SECOND in self.failing and twice:
+            return "it needs second derivatives, which this network does not have"
         return self._missing(cls)
 
     def _missing(self, cls: Any) -> str:

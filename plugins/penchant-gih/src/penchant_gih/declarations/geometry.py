@@ -105,7 +105,7 @@ class GeometryEvolution(penchant.Probe):
     name = "geometry-evolution"
     question = "Where does the geometry of a network move when training begins?"
     renamed = {"steps": "at_steps", "train": "samples", "scale": "probing_scale"}
-    needs = ("architecture", "dataset")
+    needs = ("architecture", "dataset", "second-derivatives")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
     figures = "penchant_gih.figures.geometry_evolution:draw"
@@ -310,7 +310,7 @@ class InputCurvature(penchant.Probe):
     name = "input-curvature"
     question = "Does the curvature of the loss in the input follow the network's geometry?"
     renamed = {"steps": "at_steps", "points": "samples", "networks": "trainings"}
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "second-derivatives")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"
     quantities = {
