@@ -6,6 +6,7 @@ import torch
 from penchant import testing
 from penchant_class_structure.probes import hessian_spectrum
 from penchant_class_structure.probes.measured_network import FirstOutputs, chosen
+from penchant_numerics import gauss_newton, hessian
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -72,14 +73,15 @@ def test_classes_that_are_not_there_are_refused():
         measure("cross-class", classes=2000)
 
 
-def test_numbers_do_not_depend_on_how_many_devices_share_products():
+def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch):
+    for module in (gauss_newton, hessian):
+        monkeypatch.setattr(module, "batch_size", lambda device: 4)
     options = {"there": 4, "part": "train", "exact_limit": 0, "iterations": 1, "trace_samples": 2}
     found = {}
     for devices in (1, 2):
-        # so little that there are several batches
         with testing.emulated_device() as counts:
             found[devices] = measure(
-                "hessian-spectrum", device="emulated", devices=devices, memory=2e-5, **options
+                "hessian-spectrum", device="emulated", devices=devices, **options
             )
         assert ("between devices" in counts.by_kind()) == (devices == 2)
     one, two = found[1], found[2]
