@@ -73,6 +73,26 @@ def test_options_of_the_executor_are_checked_before_anything_runs():
         penchant.run({**raw, "executor": "ray:adress=auto"})
 
 
+def test_a_start_that_takes_too_long_is_tried_again_and_then_told(monkeypatch):
+    from penchant_ray.declarations import Ray
+    from penchant_ray.executors import ray as executor
+
+    tried = []
+
+    def late(**arguments):
+        tried.append(arguments)
+        raise Exception("The current node timed out during startup.")  # as Ray raises it
+
+    monkeypatch.setattr(executor.ray, "init", late)
+    told = "there is no Ray cluster on this machine: The current node timed out"
+    with pytest.raises(penchant.Error, match=told):
+        executor.start(Ray(), 2, 1)
+    assert len(tried) == 3
+    with pytest.raises(penchant.Error, match="there is no Ray cluster on 10.0.0.1:6379"):
+        executor.start(Ray(address="10.0.0.1:6379"), 2, 1)
+    assert len(tried) == 4
+
+
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """A plugin that is installed beside the others, for the cluster as well."""

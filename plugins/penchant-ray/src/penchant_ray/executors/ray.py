@@ -25,6 +25,7 @@ from penchant_ray.declarations import Ray
 
 SECONDS_TO_START = 120.0  # without a single worker, until somebody is told
 SECONDS_TO_EXPLAIN = 10.0  # that Ray is given to find out how a worker died
+TRIES = 3  # to start a cluster here: a busy machine may need longer than Ray waits
 BACKLOG = 128  # workers that may connect at the same moment
 NODE_LOST = ("node has died", "node was terminated", "node died", "NODE_DIED", "preempted")
 
@@ -56,15 +57,22 @@ def _connect(options: Ray, workers: int | None) -> None:
         cores = max(1, round(workers * options.cpus_per_worker))
     # What workers print is in Ray's log files; the driver's terminal is the run's.
     arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+    tries = 1
     if options.address is None:
         arguments |= {"address": "local", "num_cpus": cores}
+        tries = TRIES
     else:
         arguments |= {"address": options.address}
-    try:
-        ray.init(**arguments)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = options.address or "this machine"
-        raise penchant.Error(f"there is no Ray cluster on {where}: {error}") from error
+    for left in reversed(range(tries)):
+        try:
+            ray.init(**arguments)
+            return
+        except Exception as error:  # Ray has no class of its own for a start that fails
+            ray.shutdown()
+            if left:
+                continue
+            where = options.address or "this machine"
+            raise penchant.Error(f"there is no Ray cluster on {where}: {error}") from error
 
 
 def _room(options: Ray) -> int:
