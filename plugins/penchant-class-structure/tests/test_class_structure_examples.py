@@ -1,6 +1,7 @@
 """The experiments in `examples/class_structure`: every preset has one, and all of them run small."""
 
 import os
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -96,3 +97,17 @@ def test_example_runs_small(path, tmp_path):
     run = penchant.run(reduced(raw), out=tmp_path)
     found = [(result.status, result.error) for result in run.results()]
     assert found == [("done", None)] * expected
+
+
+def test_spectra_of_known_matrices_are_those_of_their_eigenvalues():
+    """Figure 15: the mass of every third of the range, and of the three outliers."""
+    script = runpy.run_path(str(FOLDER / "fig_15.py"))
+    found = script["spectra"](size=300, steps=60, starts=4)
+    for values, density in found:
+        for share in (0.1, 0.5, 0.9):
+            place = float(values.quantile(share))
+            assert density.mass(high=place) == pytest.approx(share, abs=0.05)
+    (values, density), _ = found
+    assert density.mass(low=float(values[-4]) + 0.2) == pytest.approx(3 / 300, abs=0.004)
+    panels = script["draw"](found).axes
+    assert [panel.get_xlabel() for panel in panels] == ["eigenvalue", "log(eigenvalue + 1e-05)"]

@@ -26,7 +26,8 @@ def unbalanced(generator):
 
 
 def measure(probe, **options):
-    return penchant.measure(probe, executor="serial", training=TRAINING, **{**TINY, **options})
+    parts = {"training": TRAINING, **TINY, **options}
+    return penchant.measure(probe, executor="serial", **parts)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,19 @@ def test_unbalanced_classes_and_test_samples_are_measured():
     check_cross_class(measure("cross-class", dataset=dataset, part="test"))
     assert measure("layer-structure", dataset=dataset).arrays["features"].shape[0] == 2
     assert np.isfinite(measure("hessian-spectrum", dataset=dataset).arrays["density-hessian"]).all()
+
+
+def test_pictures_have_the_panels_of_the_paper():
+    """Figure 5 with G_{c=c'} taken out, 16 with both signs, 17 as one picture with one axis."""
+    few = {"lanczos_steps": 12, "grid_points": 32, "training": {"steps": 2}}
+    knockouts = measure("cross-class", **{**few, "permutations": 0}).figure("log-spectra")
+    assert "without G_{c=c'}" in [panel.get_title() for panel in knockouts.axes]
+    spectra = measure("hessian-spectrum", part="train", undeflated=True, **few)
+    above, below = spectra.figure("deflation").axes
+    assert above.get_xlim() == below.get_xlim() and above.get_ylim() == below.get_ylim()
+    (tail,) = spectra.figure("tail").axes
+    signs = {line.get_label() for line in tail.lines}
+    assert {"positive", "negative"} <= signs
 
 
 def test_hessian_spectrum_gives_densities_of_mass_one():
