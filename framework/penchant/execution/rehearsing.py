@@ -15,7 +15,7 @@ from penchant.execution.pools import Function
 from penchant_numerics.rehearsal import Clock
 
 ENOUGH = 2.0  # seconds after which no further shard of a map is done
-WARM = 1.0  # seconds beyond which what the first shard made once does not matter
+WARM = 5.0  # seconds beyond which what the first shard made once does not matter
 
 
 @attrs.frozen
@@ -137,6 +137,6 @@ def _unlike(one: Any, other: Any) -> int:
     if isinstance(one, dict) and isinstance(other, dict):
         one, other = list(one.items()), list(other.items())
     if isinstance(one, list) and isinstance(other, list):
-        differing = [left != right for left, right in zip(one, other)]
+        differing = [bool(left != right) for left, right in zip(one, other)]
         return sum(differing) + abs(len(one) - len(other))
     return int(bool(one != other))
