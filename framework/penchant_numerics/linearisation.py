@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.autograd.forward_ad as forward_ad
+from penchant_numerics.lean_records import SavedTensors
 from penchant_numerics.parameters import Layout, select
 from penchant_numerics.precision import agreement
 from penchant_numerics.safety import plain_attention
@@ -120,11 +121,14 @@ def _recorded_pass(
     # the tape knows tangents as the duals hold them
     held = [forward_ad.unpack_dual(dual).tangent for dual in duals]
     tape = Tape(held)
-    with tape:
+    saved = SavedTensors(tape.is_live)
+    with saved.hooks(), tape:
         made = forward_ad.unpack_dual(outputs(duals, inputs))
     if made.tangent is None:
         raise NotRecordableError("the outputs do not depend on these parameters")
     tape.finish(made.tangent)
+    # what both keep, they keep in the same small form
+    saved.pack(tape.pack())
     return made.primal.detach(), made.tangent, tape
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.lean_records import Packed, Places, Shape, Signs
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
@@ -79,11 +80,11 @@ class Tape(TorchDispatchMode):
         if any(_storage(each) in self._constants for each in written):
             raise NotRecordableError(f"{func} changes in place a value that a tangent needs")
         # only what depends on a tangent has to be played again
-        if any(self._is_live(each) for each in flat):
+        if any(self.is_live(each) for each in flat):
             self._record(func, flat, spec, out, written)
         return out
 
-    def _is_live(self, value: Any) -> bool:
+    def is_live(self, value: Any) -> bool:
         """Whether a value is a tangent, or a view of one."""
         return isinstance(value, Tensor) and _storage(value) in self._live
 
@@ -92,14 +93,14 @@ class Tape(TorchDispatchMode):
     ) -> None:
         """Note a step whose arguments have a tangent among them."""
         reads_out = func is torch.ops.aten._local_scalar_dense.default
-        if reads_out or any(not self._is_live(each) for each in written):
+        if reads_out or any(not self.is_live(each) for each in written):
             raise NotRecordableError(f"{func} writes into, or reads out of, what is not a tangent")
         leaves = tree_leaves(out)
         if not _tensors(leaves):
             return  # a question about shapes
 
         # tangents by their slots, everything else as it is
-        arguments = [self._slot(each) if self._is_live(each) else each for each in flat]
+        arguments = [self._slot(each) if self.is_live(each) else each for each in flat]
         for constant in _tensors(arguments):
             self._constants.add(_storage(constant))
         outputs = [self._place(each) if isinstance(each, Tensor) else None for each in leaves]
@@ -164,7 +165,7 @@ class Tape(TorchDispatchMode):
             # arguments as they were, with other tangents in the slots
             flat = []
             for each in step.arguments:
-                flat.append(values[each.number] if isinstance(each, Slot) else each)
+                flat.append(_given(each, values))
             args, kwargs = tree_unflatten(flat, step.spec)
             made = tree_leaves(step.operation(*args, **kwargs))
 
@@ -176,6 +177,36 @@ class Tape(TorchDispatchMode):
                 del values[number]
         return values[self.result]
 
+    def pack(self) -> dict[int, Packed]:
+        """Keep constants in smaller forms where steps allow it; gives these by storage."""
+        smaller: dict[int, Packed] = {}
+        for storage, (tensor, form) in self._smaller_forms().items():
+            smaller[storage] = form(tensor)
+        for number, step in enumerate(self.steps):
+            arguments = []
+            for each in step.arguments:
+                known = isinstance(each, Tensor) and _storage(each) in smaller
+                arguments.append(smaller[_storage(each)] if known else each)
+            self.steps[number] = step._replace(arguments=arguments)
+        return smaller
+
+    def _smaller_forms(self) -> dict[int, tuple[Tensor, Any]]:
+        """Constants whose every use has the same smaller form, and which."""
+        found: dict[int, tuple[Tensor, Any]] = {}
+        whole: set[int] = set()  # storages that are needed as they are
+        for step in self.steps:
+            for place, each in enumerate(step.arguments):
+                if not isinstance(each, Tensor):
+                    continue
+                form = _smaller_form(step, place)
+                storage = _storage(each)
+                first, _ = found.get(storage, (each, None))
+                # a view of it would need its own form
+                if form is None or _identity(first) != _identity(each):
+                    whole.add(storage)
+                found[storage] = (each, form)
+        return {key: value for key, value in found.items() if key not in whole}
+
     def constants(self) -> dict[int, int]:
         """Bytes of every storage the tape keeps, by its identity."""
         sizes = {}
@@ -183,6 +214,30 @@ class Tape(TorchDispatchMode):
             for each in _tensors(step.arguments):
                 sizes[_storage(each)] = each.untyped_storage().nbytes()
         return sizes
+
+
+def _given(argument: Any, values: dict[int, Tensor]) -> Any:
+    """An argument as an operation takes it."""
+    if isinstance(argument, Slot):
+        return values[argument.number]
+    if isinstance(argument, Signs | Places | Shape):
+        return argument.restore()
+    return argument
+
+
+def _smaller_form(step: Step, place: int) -> Any:
+    """The form in which a step can be given a constant; None: as it is."""
+    constant = step.arguments[place]
+    whole = constant.is_contiguous() and constant.untyped_storage().nbytes() == constant.nbytes
+    if not whole:
+        return None
+    relu = step.operation is torch.ops.aten.threshold_backward.default
+    if relu and place == 1 and step.arguments[2] == 0:
+        return Signs
+    # what is added to a tangent is the tangent of a constant, zero
+    if step.operation is torch.ops.aten.add.Tensor and constant.is_floating_point():
+        return Shape
+    return Places if constant.dtype == torch.int64 else None
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -360,6 +360,23 @@ _register()
 
 
 @contextlib.contextmanager
+def _backward_in_one_thread() -> Iterator[None]:
+    """Backward passes in the thread that asks: autograd has another for the first device only."""
+    # For every pass, because leaving torch's inference mode turns threads on again.
+    run = torch.autograd._engine_run_backward
+
+    def alone(*args: Any, **kwargs: Any) -> Any:
+        with torch.autograd.set_multithreading_enabled(False):
+            return run(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = alone
+    try:
+        yield
+    finally:
+        torch.autograd._engine_run_backward = run
+
+
+@contextlib.contextmanager
 def emulated_device() -> Iterator[Counts]:
     """Devices called "emulated" for what runs inside; yields what is counted there."""
     put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
@@ -370,8 +387,7 @@ def emulated_device() -> Iterator[Counts]:
     put(True)
     torch._C._set_only_lift_cpu_tensors(True)
     try:
-        # Autograd has a thread for the first device only.
-        with _Mode(), torch.autograd.set_multithreading_enabled(False):
+        with _Mode(), _backward_in_one_thread():
             yield counts
     finally:
         torch._C._set_only_lift_cpu_tensors(False)

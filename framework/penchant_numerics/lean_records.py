@@ -1,0 +1,115 @@
+"""What a recorded pass keeps, in its smallest form.
+
+A tape (`tape.py`) and autograd's record of the same pass keep the same constants: inputs of linear
+maps, signs of what went through a ReLU, places of maxima. Signs need one bit a number, places 32.
+Autograd also keeps tangents, because its rules for a product keep both factors; but what is linear
+in a tangent does not depend on its value, so that its shape is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# a constant, as it is or packed, and what tells the same ones
+Restore = Callable[[], Tensor]
+
+
+class Packed(Protocol):
+    """A tensor in a smaller form."""
+
+    def restore(self) -> Tensor:
+        """The tensor, or one that has the same effect."""
+
+
+class Signs:
+    """Where numbers are above zero, a bit each; restored as ones and zeros.
+
+    >>> Signs(torch.tensor([[2.0, -1.0, 3.0]], device="cpu")).restore().tolist()
+    [[1.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._shape = numbers.shape
+        self._dtype = numbers.dtype
+        above = (numbers > 0).flatten()
+        padded = torch.nn.functional.pad(above, (0, -len(above) % 8))
+        bytes_ = padded.view(-1, 8).to(torch.uint8) << self._shifts(numbers.device)
+        self._bits = bytes_.sum(1, dtype=torch.uint8)
+
+    @staticmethod
+    def _shifts(device: torch.device) -> Tensor:
+        return torch.arange(8, device=device, dtype=torch.uint8)
+
+    def restore(self) -> Tensor:
+        """Ones and zeros."""
+        bits = (self._bits[:, None] >> self._shifts(self._bits.device)) & 1
+        return bits.flatten()[: self._shape.numel()].view(self._shape).to(self._dtype)
+
+
+class Places:
+    """Whole numbers that index a tensor; none has more than 2^31 entries here.
+
+    >>> Places(torch.tensor([3, 1], device="cpu")).restore()
+    tensor([3, 1])
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers = numbers.to(torch.int32)
+
+    def restore(self) -> Tensor:
+        """The same numbers in torch's own width."""
+        return self._numbers.long()
+
+
+class Shape:
+    """A tensor whose values nobody reads."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._shape = tensor.shape
+        self._dtype = tensor.dtype
+        self._device = tensor.device
+
+    def restore(self) -> Tensor:
+        """One zero, seen as a tensor of this shape."""
+        zero = torch.zeros((), device=self._device, dtype=self._dtype)
+        return zero.expand(self._shape)
+
+
+class SavedTensors:
+    """What autograd keeps of a pass, so that it can be packed when the pass is over.
+
+    Args:
+        is_tangent: Tells tangents from constants.
+    """
+
+    def __init__(self, is_tangent: Callable[[Tensor], bool]) -> None:
+        self._is_tangent = is_tangent
+        self._kept: dict[Hashable, Tensor | Packed] = {}
+
+    def hooks(self) -> torch.autograd.graph.saved_tensors_hooks:
+        """To be active during the pass."""
+        return torch.autograd.graph.saved_tensors_hooks(self._save, self._load)
+
+    def _save(self, tensor: Tensor) -> Hashable | Shape:
+        if self._is_tangent(tensor):
+            return Shape(tensor)
+        place = (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape)
+        key = (*place, tensor.stride(), tensor.dtype)
+        self._kept[key] = tensor.detach()
+        return key
+
+    def _load(self, saved: Hashable | Shape) -> Tensor:
+        if isinstance(saved, Shape):
+            return saved.restore()
+        kept = self._kept[saved]
+        return kept if isinstance(kept, Tensor) else kept.restore()
+
+    def pack(self, smaller: dict[int, Packed]) -> None:
+        """Keep the packed form of tensors that have one, by the identity of their memory."""
+        for key, kept in self._kept.items():
+            if isinstance(kept, Tensor) and key[0] in smaller:
+                self._kept[key] = smaller[key[0]]
