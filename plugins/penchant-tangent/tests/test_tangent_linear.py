@@ -12,7 +12,7 @@ from penchant_tangent.numerics.supernat import (
     population_errors,
     positive_part,
 )
-from penchant_tangent.probes.capacity import run as run_capacity
+from penchant_tangent.probes import capacity
 from penchant_tangent.probes.supernat import run as run_supernat
 
 DOUBLE = torch.float64
@@ -168,12 +168,29 @@ def test_no_rescaling_has_a_smaller_bound_than_the_best_one():
 def test_complexities_stay_below_their_bounds_and_white_features_have_bound_one(tmp_path):
     options = {"features": 80, "grid_points": 80, "training_sets": 10, "signs": 50, "train": 20}
     context = testing.context("capacity", tmp_path, **options)
-    result = run_capacity(context.options, context)
+    result = capacity.run(context.options, context)
     assert result.arrays["bound-l2"][0] == pytest.approx(1)
+    # white features tell nothing of points that were not seen
+    assert result.arrays["test-error"][0] == 0.5
     for name in ("l2", "optimal"):
         assert (result.arrays[f"rademacher-{name}"] <= result.arrays[f"bound-{name}"] * 1.05).all()
     assert (result.arrays["bound-optimal"] <= result.arrays["bound-l2"] + 1e-12).all()
     assert result.quantities["bound-ratio"].value > 2
+
+
+def test_features_are_made_once_for_all_shards(tmp_path, monkeypatch):
+    made = []
+
+    def counted(points, **options):
+        made.append(len(points))
+        return random_features(points, **options)
+
+    monkeypatch.setattr(capacity, "random_features", counted)
+    options = {"features": 40, "grid_points": 40, "training_sets": 60, "signs": 2, "train": 10}
+    context = testing.context("capacity", tmp_path, scalings=[0.0, 0.5], **options)
+    result = capacity.run(context.options, context)
+    assert result.arrays["solutions"].shape == (2, 60, 2)
+    assert made == [40]
 
 
 def test_scaling_one_says_that_no_interpolator_is_left(tmp_path):

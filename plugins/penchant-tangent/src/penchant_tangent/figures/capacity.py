@@ -45,6 +45,8 @@ def _bounds(result: penchant.Result) -> Figure:
     left.set_ylabel("Rademacher complexity")
     left.legend(fontsize=7)
     log_ticks(left)
+
+    # what a bound should follow
     right.errorbar(
         places,
         result.arrays["test-error"],
@@ -57,6 +59,8 @@ def _bounds(result: penchant.Result) -> Figure:
     right.set_ylabel("test error (share of wrong signs)")
     right.set_ylim(bottom=0)
     right.legend()
+
+    # scalings crowd at both ends: they are equally spaced here
     for panel in (left, right):
         panel.set_xlabel("scaling c of the features")
         names = [f"{scaling:g}" for scaling in scalings]

@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, GREY, captioned, log_ticks, palette
+from penchant_numerics.pictures import GREY, captioned, log_ticks, palette
 
 MEASURES = ("complexity", "spectral-product", "path-norm", "fisher-rao", "distance", "margin")
 
@@ -45,6 +45,8 @@ def _correlation(result: penchant.Result) -> Figure:
         if name not in ("margin", "distance"):
             panel.set_xscale("log")
             log_ticks(panel)
+
+    # one gap for all panels
     for panel in panels[:, 0]:
         panel.set_ylabel("generalisation gap")
     panels[0, 0].legend(fontsize=6)
@@ -61,6 +63,8 @@ def _along(result: penchant.Result, axis: str, label: str) -> Figure:
     places = result.arrays[axis]
     for name, colour in zip(MEASURES[:-1], palette(len(MEASURES) - 1)):
         _share_of_largest(panel, places, result.arrays[name].mean(other), name, colour)
+
+    # the gap has an axis of its own
     twin = panel.twinx()
     gaps = result.arrays["gap"].mean(other)
     twin.plot(places, gaps, "s--", color=GREY, label="gap")
@@ -77,5 +81,13 @@ def _along(result: penchant.Result, axis: str, label: str) -> Figure:
 def _share_of_largest(
     panel: Axes, places: np.ndarray, values: np.ndarray, name: str, colour: str
 ) -> None:
-    width = 2.4 if colour == BLUE else 1.2
-    panel.plot(places, values / values.max(), "o-", color=colour, linewidth=width, label=name)
+    """A measure on the scale of all others; the first is that of the thesis."""
+    width = 2.4 if name == MEASURES[0] else 1.2
+    panel.plot(
+        places,
+        values / values.max(),
+        "o-",
+        color=colour,
+        linewidth=width,
+        label=name,
+    )

@@ -25,6 +25,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         markersize=4,
         label="singular vectors of the Jacobian",
     )
+
+    # what first order says of them
     panel.plot(
         first,
         result.arrays["expected-changes"],
@@ -33,6 +35,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         alpha=0.6,
         label="first order, on the Jacobian's samples",
     )
+
+    # random ones stand to the right
     panel.errorbar(
         second,
         random,

@@ -17,6 +17,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _errors(result: penchant.Result) -> Figure:
+    """Both errors of both methods along the steps (figure 4.5)."""
     figure = Figure(figsize=(8.5, 3.6))
     panels = figure.subplots(1, 2, sharex=True)
     for panel, part in zip(panels, ("test", "train")):
@@ -43,12 +44,14 @@ def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colou
 
 
 def _features(result: penchant.Result) -> Figure:
+    """Eigenvalues of the kernel before and after."""
     figure = Figure(figsize=(5.5, 3.6))
     panel = figure.subplots()
     first = result.arrays["eigenvalues-first"]
     last = result.arrays["eigenvalues-last"]
     places = np.arange(len(first))
     panel.plot(places, first, "o-", color=BLUE, label="before training")
+
     # what is frozen beyond double precision is left out
     shown = np.where(last > 1e-30 * first.max(), last, np.nan)
     panel.plot(places, shown, "s-", color=ORANGE, label="after SuperNat's last step")

@@ -43,6 +43,8 @@ def _layers(result: penchant.Result) -> Figure:
     places = np.arange(len(names))
     figure = Figure(figsize=(max(7.0, 0.35 * len(names) + 3), 4))
     left, right = figure.subplots(1, 2)
+
+    # alignment, with that of labels in random order
     left.errorbar(
         places,
         result.arrays["layer-cka"],
@@ -59,6 +61,7 @@ def _layers(result: penchant.Result) -> Figure:
     left.set_ylim(bottom=0)
     left.legend()
 
+    # how much of the kernel a layer is
     right.bar(
         places,
         result.arrays["layer-trace"],

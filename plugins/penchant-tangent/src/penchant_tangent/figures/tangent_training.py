@@ -42,6 +42,8 @@ def _line(
     errors = result.arrays[f"{name}-stderr"][place]
     if column is not None:
         values, errors = values[:, column], errors[:, column]
+
+    # the band is one standard error on either side
     steps = result.arrays["steps"]
     panel.plot(steps, values, **how)
     panel.fill_between(
@@ -68,6 +70,8 @@ def _spectrum(result: penchant.Result) -> Figure:
                 _line(eigenvalues, result, f"{part}-{name}-eigenvalue", place, color=colour, **how)
             _ratios(ratios, result, part, place, style)
         eigenvalues.set_yscale("log")
+
+    # what is shown
     names = ("accuracy", "eigenvalue", "effective rank", "trace ratio")
     for name, panel in zip(names, grid[:, 0]):
         panel.set_ylabel(name)

@@ -159,8 +159,11 @@ def _at_a_scaling(
 
 
 def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
-    """Share of outputs with the wrong sign; none counts half."""
-    agreement = torch.sign(outputs) * labels
+    """Share of outputs with the wrong sign; what is zero to rounding has none, and counts half."""
+    # white features tell nothing of other points: their outputs are nothing but rounding
+    rounding = len(outputs) * torch.finfo(outputs.dtype).eps
+    told = outputs.abs() > rounding
+    agreement = torch.where(told, torch.sign(outputs), 0.0) * labels
     wrong = 1 - agreement
     return float(wrong.mean() / 2)
 

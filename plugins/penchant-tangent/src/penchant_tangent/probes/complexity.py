@@ -124,8 +124,10 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
 
 def of_width(component: penchant.Architecture, width: int) -> penchant.Architecture:
     """The architecture with this many units in every hidden layer, or with this `width`."""
+    # every hidden layer alike
     if hasattr(component, "widths"):
-        widths = tuple(width for _ in component.widths)
+        depth = len(component.widths)
+        widths = (width,) * depth
         return attrs.evolve(component, widths=widths)
     return attrs.evolve(component, width=width)
 
@@ -143,7 +145,10 @@ def _noisy(context: penchant.Context, share: float, number: int) -> Samples:
 
 
 def _flat(network: nn.Module) -> Tensor:
-    parts = [parameter.detach().flatten() for parameter in network.parameters()]
+    """All parameters in a row, as they are now."""
+    parts = []
+    for parameter in network.parameters():
+        parts.append(parameter.detach().flatten())
     return torch.cat(parts).clone()
 
 

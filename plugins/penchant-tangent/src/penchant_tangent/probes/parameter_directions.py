@@ -30,30 +30,13 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     data = context.data
     train = drawn(data.train, options.samples, context.generator("samples"))
     test = drawn(data.test, options.test_samples, context.generator("test samples"))
-    outputs = Outputs(network)
-    K = tangent_kernel(network, train.inputs).double()
-    pairs = torch.linalg.eigh(K)
-    values, vectors = positive_part(*pairs)
-    count = min(options.vectors, len(values))
+    inputs = [train.inputs, test.inputs]
 
-    # two sets of directions, the same step along each
+    # the same step along every direction
+    outputs = Outputs(network)
     epsilon = options.step * _length(outputs)
-    moved = Moved(outputs, [train.inputs, test.inputs])
-    leading = singular_directions(
-        outputs,
-        train.inputs,
-        values[:count],
-        vectors[:, :count],
-    )
-    generator = context.generator("random directions")
-    random = random_directions(outputs, options.vectors, generator)
-    eigenvalues = values.cpu().numpy()
-    arrays = {
-        "eigenvalues": eigenvalues,
-        "expected-changes": epsilon * np.sqrt(eigenvalues[:count] / len(train.labels)),
-        **_changes("singular-changes", leading, moved, epsilon),
-        **_changes("random-changes", random, moved, epsilon),
-    }
+    K = tangent_kernel(network, train.inputs).double()
+    arrays = _moved_arrays(outputs, inputs, K, epsilon, context)
 
     # what random directions do to first order
     size = outputs.layout.size
@@ -72,8 +55,42 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
 
 def _length(outputs: Outputs) -> float:
     """The length of the vector of all parameters."""
-    squares = [float(value.double().square().sum()) for value in outputs.values]
-    return sum(squares) ** 0.5
+    total = 0.0
+    for value in outputs.values:
+        squares = value.double().square()
+        total += float(squares.sum())
+    return total**0.5
+
+
+def _moved_arrays(
+    outputs: Outputs, inputs: list[Tensor], K: Tensor, epsilon: float, context: penchant.Context
+) -> Arrays:
+    """Changes of outputs on training and test inputs along both sets of directions."""
+    wanted = context.options.vectors
+    moved = Moved(outputs, inputs)
+
+    # singular vectors of the Jacobian on the training inputs
+    train = inputs[0]
+    pairs = torch.linalg.eigh(K)
+    values, vectors = positive_part(*pairs)
+    count = min(wanted, len(values))
+    leading = singular_directions(
+        outputs,
+        train,
+        values[:count],
+        vectors[:, :count],
+    )
+
+    # and as many at random
+    generator = context.generator("random directions")
+    random = random_directions(outputs, wanted, generator)
+    eigenvalues = values.cpu().numpy()
+    return {
+        "eigenvalues": eigenvalues,
+        "expected-changes": epsilon * np.sqrt(eigenvalues[:count] / len(train)),
+        **_changes("singular-changes", leading, moved, epsilon),
+        **_changes("random-changes", random, moved, epsilon),
+    }
 
 
 def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:
@@ -93,15 +110,18 @@ def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: flo
 
 def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]:
     """The first singular vector against random directions, and first order against all orders."""
-    singular, random = arrays["singular-changes"], arrays["random-changes"]
+    # the first singular vector over random directions
+    first = arrays["singular-changes"][0]
     error = arrays["singular-changes-stderr"][0]
-    mean = penchant.Quantity.of(random, over="random directions")
-    ratio = singular[0] / mean.value
-    relative = np.hypot(error / singular[0], mean.stderr / mean.value)
+    mean = penchant.Quantity.of(arrays["random-changes"], over="random directions")
+    ratio = first / mean.value
+    relative = np.hypot(error / first, mean.stderr / mean.value)
+
+    # how far first order is from what happens
     predicted = arrays["expected-changes"]
     away = np.abs(arrays["singular-changes-train"] / predicted - 1)
     return {
-        "leading-change": penchant.Quantity(singular[0], stderr=error, over="test samples"),
+        "leading-change": penchant.Quantity(first, stderr=error, over="test samples"),
         "random-change": mean,
         "leading-ratio": penchant.Quantity(
             ratio,

@@ -41,13 +41,18 @@ def run(options: SuperNat, context: penchant.Context) -> penchant.Result:
         )
     function = fit_networks if given else fit_problem
     shards = list(context.map(function, list(range(options.trainings))))
+
+    # (trainings, steps) by name
     values = {}
     for name in shards[0]:
         if not name.startswith("eigenvalues"):
-            values[name] = np.stack([np.asarray(shard[name]) for shard in shards])
+            rows = [np.asarray(shard[name]) for shard in shards]
+            values[name] = np.stack(rows)
     arrays: dict[str, Any] = {"steps": np.arange(options.descent_steps + 1)}
     for name, numbers in values.items():
         arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=0)
+
+    # features of the first training
     arrays["eigenvalues-first"] = shards[0]["eigenvalues-first"]
     arrays["eigenvalues-last"] = shards[0]["eigenvalues-last"]
     features = "tangent features of networks as they are drawn" if given else "noisy linear problem"
@@ -107,8 +112,10 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     y = y + noise.to(y.device) * options.noise**0.5
 
     def test_errors(found: Descent) -> Tensor:
-        outputs = (found.coefficients / values) @ (K_test @ vectors).T
-        return (outputs - wanted).square().mean(1)
+        beside = K_test @ vectors
+        outputs = (found.coefficients / values) @ beside.T
+        errors = (outputs - wanted).square()
+        return errors.mean(1)
 
     return _both(Fit(values, vectors, y), test_errors, options)
 
@@ -135,15 +142,20 @@ def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
     """The end and the best of every training, and what the two ways differ by."""
     descent = values["test-error-gradient-descent"]
     supernat = values["test-error-supernat"]
-    ends = {"final": (descent[:, -1], supernat[:, -1])}
-    ends["lowest"] = (descent.min(1), supernat.min(1))
+    ends = {
+        "final": (descent[:, -1], supernat[:, -1]),
+        "lowest": (descent.min(1), supernat.min(1)),
+    }
     found = {}
     for name, (first, second) in ends.items():
         for method, errors in zip(METHODS, (first, second)):
             found[f"{name}-error-{method}"] = penchant.Quantity.of(errors, over="trainings")
         difference = penchant.Quantity.of(second - first, over="trainings", null=0.0)
         found[f"{name}-difference"] = difference
-    wins = float((supernat[:, -1] < descent[:, -1]).mean())
+
+    # how often it ends better
+    better = supernat[:, -1] < descent[:, -1]
+    wins = float(better.mean())
     found["wins"] = penchant.Quantity(
         wins,
         stderr=statistics.binomial_stderr(wins, len(descent)),

@@ -41,6 +41,8 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
     if max(options.at_steps) > total:
         raise penchant.Error(f"at_steps must be at most {total}, found {max(options.at_steps)}")
     shards = list(context.map(follow, list(range(options.trainings))))
+
+    # pictures are of one training, numbers of all
     first = shards[0]
     pictures = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
     arrays: dict[str, Any] = {name: first[name] for name in pictures}
@@ -122,6 +124,8 @@ def _look(network: nn.Module, points: Tensor, context: penchant.Context) -> Look
     values, rows = descending_eigh(centred)
     count = min(options.leading, len(values))
     values, rows = values[:count], rows[:count]
+
+    # those that are more than rounding
     known = values > ROUNDING * torch.finfo(context.dtype).eps * values[0]
     if not bool(known.all()):
         context.warn(
@@ -139,18 +143,25 @@ def _look(network: nn.Module, points: Tensor, context: penchant.Context) -> Look
 
 def label_share(functions: Tensor, labels: Tensor) -> float:
     """Share of centred labels (n,) in the span of centred functions (n, k)."""
-    basis = torch.linalg.qr(functions - functions.mean(0)).Q
+    centred = functions - functions.mean(0)
+    basis = torch.linalg.qr(centred).Q
     wanted = labels - labels.mean()
-    inside = (basis.T @ wanted).square().sum()
-    return float(inside / wanted.square().sum())
+
+    # what the basis holds of their square
+    inside = basis.T @ wanted
+    share = inside.square().sum() / wanted.square().sum()
+    return float(share)
 
 
 def _speeds(network: nn.Module, context: penchant.Context) -> Any:
     """One small gradient step on the training samples."""
     train = context.data.train
     K = tangent_kernel(network, train.inputs)
-    largest = torch.linalg.eigvalsh(K.double())[-1]
-    rate = context.options.step * len(K) / float(largest)
+
+    # a rate that is small beside the largest one that is stable
+    values = torch.linalg.eigvalsh(K.double())
+    largest = float(values[-1])
+    rate = context.options.step * len(K) / largest
     return learning_speeds(
         Outputs(network),
         train.inputs,
@@ -165,31 +176,43 @@ def _quantities(
     shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every look, over trainings."""
-    values = np.stack([np.asarray(shard["eigenvalues"]) for shard in shards])
-    shares = np.stack([np.asarray(shard["shares"]) for shard in shards])
+    values = _stacked(shards, "eigenvalues")
+    shares = _stacked(shards, "shares")
     samples = len(context.data.train.labels)
     null = min(1.0, values.shape[2] / (samples - 1))
     found = {}
-    for place, step in enumerate(sorted(set(options.at_steps))):
-        ratios = values[:, place, -1] / values[:, place, 0]
+    steps = sorted(set(options.at_steps))
+    for place, step in enumerate(steps):
+        own = values[:, place]
+        ratios = own[:, -1] / own[:, 0]
         found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings")
         found[f"label-share-{step}"] = penchant.Quantity.of(
             shares[:, place],
             over="trainings",
             null=null,
         )
+
+    # lemma 4.1, and frequencies where there are any
     errors = [float(shard["speed-error"]) for shard in shards]
     found["speed-error"] = penchant.Quantity.of(errors, over="trainings", null=0.0)
     if np.prod(context.data.shape) == 1:
-        functions = [np.asarray(shard["eigenfunctions"])[0] for shard in shards]
+        functions = _stacked(shards, "eigenfunctions")[:, 0]
         orders = [_order(each, context) for each in functions]
         found["frequency-correlation"] = penchant.Quantity.of(orders, over="trainings", null=0.0)
     return found
 
 
+def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
+    """Values of all trainings, (trainings, ...)."""
+    return np.stack([np.asarray(shard[name]) for shard in shards])
+
+
 def _order(functions: np.ndarray, context: penchant.Context) -> float:
     """Rank correlation of the index of a function (k, points) with its mean frequency."""
-    powers = np.abs(np.fft.rfft(functions, axis=1)) ** 2
+    amplitudes = np.abs(np.fft.rfft(functions, axis=1))
+    powers = amplitudes**2
+
+    # the mean of a spectrum
     frequencies = np.arange(powers.shape[1])
     means = powers @ frequencies / powers.sum(1)
     found = statistics.rank_correlation(

@@ -84,11 +84,16 @@ def _quantities(
 
 def _nulls(K: Tensor, orders: Tensor, centring: str) -> dict[str, dict[str, float | None]]:
     """Alignments with labels in random order."""
-    centred = centre(K, outputs=orders.shape[2], centring=centring)
-    aligned_centred = alignment(centred, centred_targets(orders, centring))
+    outputs = orders.shape[2]
+    centred = centre(K, outputs=outputs, centring=centring)
+    wanted = centred_targets(orders, centring)
+
+    # each alignment with as many random orders
+    aligned_centred = alignment(centred, wanted)
+    aligned_uncentred = alignment(K, orders)
     return {
         "cka": null_of(aligned_centred),
-        "cka-uncentred": null_of(alignment(K, orders)),
+        "cka-uncentred": null_of(aligned_uncentred),
     }
 
 

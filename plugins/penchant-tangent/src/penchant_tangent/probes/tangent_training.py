@@ -37,6 +37,8 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     for name in shards[0]:
         rows = np.stack([np.asarray(shard[name]) for shard in shards])
         values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
+
+    # what is told of them
     steps = _steps(options, context)
     quantities = _quantities(values, options, context)
     arrays = {"steps": np.array(steps), **_averages(values, context)}
@@ -48,16 +50,21 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
 
 def layer_names(context: penchant.Context) -> list[str]:
     """Layers with parameters, in the order of their kernels."""
+    # any samples tell
     inputs = context.data.train.inputs[:2]
-    return list(layer_kernels(context.network(), inputs))
+    network = context.network()
+    kernels = layer_kernels(network, inputs)
+    return list(kernels)
 
 
 def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     """Steps looked at."""
-    train = len(mixture(options, context, 0.0, 0).together().labels)
-    total = context.training.total_steps(train)
+    samples = mixture(options, context, 0.0, 0).together()
+    total = context.training.total_steps(len(samples.labels))
     if options.at_steps is None:
         return log_steps(total, options.looks)
+
+    # those that were asked for
     steps = sorted(set(options.at_steps))
     if steps[-1] > total:
         raise penchant.Error(f"at_steps must be at most {total}, found {steps[-1]}")
@@ -108,8 +115,11 @@ def look(
     """Everything about a network at one step."""
     found: Numbers = {}
     for part, batch in batches.items():
-        for name, value in kernel_numbers(network, batch, context).items():
+        numbers = kernel_numbers(network, batch, context)
+        for name, value in numbers.items():
             found[f"{part}-{name}"] = value
+
+    # accuracies on all samples of a part, not on the kernel's batch only
     loss = context.training.loss
     judged = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
     for part, these in judged.items():
@@ -149,7 +159,13 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
 
 
 def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.Tensor:
-    return centre(K.double(), outputs=outputs, centring=options.centring)
+    """A kernel in double precision, centred as the options say."""
+    exact = K.double()
+    return centre(
+        exact,
+        outputs=outputs,
+        centring=options.centring,
+    )
 
 
 # ---- over trainings
@@ -178,10 +194,15 @@ def _quantities(
     found = {}
     for place, share in enumerate(options.noise_shares):
         own = {name: numbers[place] for name, numbers in values.items()}
-        for name, quantity in _of_a_share(own, context).items():
+        told = _of_a_share(own, context)
+        for name, quantity in told.items():
             found[f"{name}-{share:g}"] = quantity
-    if len(set(options.noise_shares)) > 1:
-        found["rank-correlation"] = _order(values["train-cka"][:, :, -1], options, context)
+
+    # whether alignment falls as shares rise
+    shares = set(options.noise_shares)
+    if len(shares) > 1:
+        final = values["train-cka"][:, :, -1]
+        found["rank-correlation"] = _order(final, options, context)
     return found
 
 
@@ -190,11 +211,12 @@ def _of_a_share(
 ) -> dict[str, penchant.Quantity]:
     """Quantities of the trainings (trainings, looks) with one share of random labels."""
     rank = own["train-effective-rank"]
+    first, last = rank[:, 0], rank[:, -1]
     found = {
-        "effective-rank-initial": _mean(rank[:, 0]),
+        "effective-rank-initial": _mean(first),
         "effective-rank-lowest": _mean(rank.min(1)),
-        "effective-rank-final": _mean(rank[:, -1]),
-        "effective-rank-change": _mean(rank[:, -1] - rank[:, 0], null=0.0),
+        "effective-rank-final": _mean(last),
+        "effective-rank-change": _mean(last - first, null=0.0),
         "train-accuracy": _train_accuracy(own["train-accuracy"][:, -1], context),
         "test-accuracy": _test_accuracy(own["test-accuracy"][:, -1], context),
     }
@@ -202,16 +224,22 @@ def _of_a_share(
     # alignment, in the end and since the beginning
     for prefix, part in (("", "train"), ("test-", "test")):
         cka = own[f"{part}-cka"]
-        null = own[f"{part}-cka-null"][:, -1].mean()
-        found[f"{prefix}cka-final"] = _mean(cka[:, -1], null=null)
-        found[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
+        first, last = cka[:, 0], cka[:, -1]
+        nulls = own[f"{part}-cka-null"][:, -1]
+        found[f"{prefix}cka-final"] = _mean(last, null=nulls.mean())
+        found[f"{prefix}cka-change"] = _mean(last - first, null=0.0)
     if "difficult-cka" in own:
         found |= _easy_first(own["train-cka"], own["difficult-cka"])
     return found
 
 
 def _mean(values: np.ndarray, null: float | None = None) -> penchant.Quantity:
-    return penchant.Quantity.of(values, over="trainings", null=null)
+    """The mean over trainings."""
+    return penchant.Quantity.of(
+        values,
+        over="trainings",
+        null=null,
+    )
 
 
 def _easy_first(easy: np.ndarray, difficult: np.ndarray) -> dict[str, penchant.Quantity]:
@@ -226,10 +254,14 @@ def _easy_first(easy: np.ndarray, difficult: np.ndarray) -> dict[str, penchant.Q
 
 def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """Each training has labels and an order of its own."""
-    options = context.options
-    count = len(mixture(options, context, 0.0, 0).easy.labels)
-    value, stderr = statistics.accuracy(values, count, shared=False)
-    return penchant.Quantity(value, stderr=stderr, over="trainings", count=len(values))
+    easy = mixture(context.options, context, 0.0, 0).easy
+    value, stderr = statistics.accuracy(values, len(easy.labels), shared=False)
+    return penchant.Quantity(
+        value,
+        stderr=stderr,
+        over="trainings",
+        count=len(values),
+    )
 
 
 def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
