@@ -64,7 +64,7 @@ def groups_of(labels: Tensor, kind: str) -> Tensor:
 
 
 def factors(title: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> None:
-    """All layers' factors, ours layer after layer, curvlinops in one pass a class."""
+    """All layers' factors: ours in one pass a class, and curvlinops' own."""
     import curvlinops
 
     labels = torch.arange(len(inputs), device=CPU) % CLASSES
@@ -96,7 +96,7 @@ def factors(title: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> N
         operator @ torch.zeros(operator.shape[1], device=CPU)
 
     functions = {
-        "KFAC, ours (double precision)": lambda: ours("kfac"),
+        "KFAC, ours (summed in double precision)": lambda: ours("kfac"),
         "CFAC, ours (ten classes)": lambda: ours("cfac"),
         "KFAC, curvlinops type-2 (single precision)": theirs,
     }
@@ -144,14 +144,15 @@ def errors(width: int, samples: int, *, rounds: int) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    for depth in (4, 8, 16):
+        factors(
+            f"factors of a perceptron of {depth} layers, 256 wide, 1,024 samples (target 0.6)",
+            mlp(256, depth),
+            torch.randn(1024, 784, device=CPU),
+            rounds=3,
+        )
     factors(
-        "factors of a 784-256-256-256-10 perceptron, 1,024 samples",
-        mlp(256),
-        torch.randn(1024, 784, device=CPU),
-        rounds=3,
-    )
-    factors(
-        "factors of a small CNN on 28 x 28, 256 samples",
+        "factors of a small CNN on 28 x 28, 256 samples (target 0.6)",
         cnn(),
         torch.randn(256, 1, 28, 28, device=CPU),
         rounds=3,

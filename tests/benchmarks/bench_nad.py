@@ -1,4 +1,7 @@
-"""Neural anisotropy directions of LeNet at 1 x 32 x 32: ours against the plain way, side by side, at equal threads."""
+"""Neural anisotropy directions of LeNet at 1 x 32 x 32: ours against the plain way, side by side, at equal threads.
+
+Also what all probes share: drawing networks in threads, and a step of a small training.
+"""
 
 import resource
 import tempfile
@@ -8,8 +11,11 @@ from pathlib import Path
 import penchant
 import torch
 from penchant import testing
+from penchant_numerics.data import Samples
 from penchant_numerics.derivatives import finite_differences, input_gradients
-from penchant_numerics.ensembles import draw
+from penchant_numerics.ensembles import draw, drawing
+from penchant_numerics.trainer import Trainer
+from torch import nn
 
 SHAPE = (1, 32, 32)
 
@@ -60,8 +66,45 @@ def directions(networks, **settings):
         return penchant.measure("nad", architecture="lenet", out=Path(folder) / "run", **options)
 
 
+def drawn(architecture, threads):
+    """64 networks, eight at a time: all of them would be 3 GB."""
+    with drawing(threads):
+        for first in range(0, 64, 8):
+            draw(architecture, range(first, first + 8))
+
+
+def draws():
+    architecture = testing.architecture("resnet18", shape=(3, 32, 32))
+    draw(architecture, range(1))  # how it is drawn is found out once
+    one, two = alternating(
+        lambda: drawn(architecture, 1), lambda: drawn(architecture, 2), repeats=2
+    )
+    print(f"64 ResNet18:        drawn {one / two:.2f} times as fast by two threads (target 1.7)")
+
+
+def steps():
+    """A step as it is, and as it was: torch's global seed set twice a step, the loss read."""
+    inputs = torch.randn(640, 16, device="cpu")
+    samples = Samples(inputs, torch.arange(640, device="cpu") % 2)
+    recipe = penchant.Training(steps=500, batch=32, learning_rate=0.01)
+
+    def trained(after_step=None):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
+        Trainer(network, samples, recipe, seed=0).run(after_step=after_step)
+
+    def as_before(step):
+        torch.manual_seed(step)
+        torch.manual_seed(step)
+
+    before, now = alternating(lambda: trained(as_before), trained)
+    print(f"training step:      a small MLP's {before / now:.2f} times as fast (target 2)")
+
+
 def main():
     torch.set_num_threads(1)
+    steps()
+    draws()
     architecture, point = lenet(), torch.randn(SHAPE)
     plain, ours = alternating(
         lambda: plain_differences(architecture, point, 4),
