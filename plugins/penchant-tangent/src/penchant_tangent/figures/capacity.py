@@ -24,7 +24,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _bounds(result: penchant.Result) -> Figure:
     """Complexities, their bounds and the test error against the scaling (figure B.3, right)."""
-    figure = Figure(figsize=(9, 3.6))
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     scalings = result.arrays["scalings"]
     places = range(len(scalings))
@@ -75,7 +75,7 @@ def _bounds(result: penchant.Result) -> Figure:
 
 def _solutions(result: penchant.Result) -> Figure:
     """Interpolators of many training sets in a plane (figure B.3, left)."""
-    figure = Figure(figsize=(5, 4))
+    figure = Figure(figsize=(5, 4), layout="constrained")
     panel = figure.subplots()
     scalings = result.arrays["scalings"]
     colours = palette(len(scalings), ordered=True)

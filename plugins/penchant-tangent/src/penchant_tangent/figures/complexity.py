@@ -23,7 +23,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _correlation(result: penchant.Result) -> Figure:
     """A panel a measure, a point a setting."""
-    figure = Figure(figsize=(9, 5.4))
+    figure = Figure(figsize=(9, 5.4), layout="constrained")
     panels = figure.subplots(2, 3, sharey=True)
     gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
     colours = palette(gaps.shape[1], ordered=True)
@@ -57,7 +57,7 @@ def _correlation(result: penchant.Result) -> Figure:
 
 def _along(result: penchant.Result, axis: str, label: str) -> Figure:
     """Measures over their largest value along one axis, the mean over the other (figure 4.6)."""
-    figure = Figure(figsize=(7, 4))
+    figure = Figure(figsize=(7, 4), layout="constrained")
     panel = figure.subplots()
     other = 1 if axis == "widths" else 0
     places = result.arrays[axis]

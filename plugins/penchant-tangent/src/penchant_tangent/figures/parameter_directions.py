@@ -10,7 +10,7 @@ from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, log_ticks
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Changes along singular vectors, then along random directions (figure B.1)."""
-    figure = Figure(figsize=(8, 3.8))
+    figure = Figure(figsize=(8, 3.8), layout="constrained")
     panel = figure.subplots()
     singular = result.arrays["singular-changes"]
     random = result.arrays["random-changes"]

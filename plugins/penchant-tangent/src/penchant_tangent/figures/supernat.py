@@ -18,7 +18,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _errors(result: penchant.Result) -> Figure:
     """Both errors of both methods along the steps (figure 4.5)."""
-    figure = Figure(figsize=(8.5, 3.6))
+    figure = Figure(figsize=(8.5, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True)
     for panel, part in zip(panels, ("test", "train")):
         for method, (label, colour) in METHODS.items():
@@ -45,7 +45,7 @@ def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colou
 
 def _features(result: penchant.Result) -> Figure:
     """Eigenvalues of the kernel before and after."""
-    figure = Figure(figsize=(5.5, 3.6))
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     panel = figure.subplots()
     first = result.arrays["eigenvalues-first"]
     last = result.arrays["eigenvalues-last"]

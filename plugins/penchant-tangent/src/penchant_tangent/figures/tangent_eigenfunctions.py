@@ -24,7 +24,9 @@ def _plane(result: penchant.Result) -> Figure:
     places = [place for place in SHOWN if place < functions.shape[1]]
     side = round(functions.shape[2] ** 0.5)
     steps = result.arrays["steps"]
-    figure = Figure(figsize=(1.3 * len(places) + 0.6, 1.35 * len(steps) + 0.8))
+    figure = Figure(
+        figsize=(1.3 * len(places) + 0.6, 1.35 * len(steps) + 0.8), layout="constrained"
+    )
     grid = figure.subplots(len(steps), len(places), squeeze=False)
     for row, step in enumerate(steps):
         for column, place in enumerate(places):
@@ -42,7 +44,7 @@ def _plane(result: penchant.Result) -> Figure:
 
 def _line(result: penchant.Result) -> Figure:
     """Fourier content of every eigenvector, and some of them (figure B.2)."""
-    figure = Figure(figsize=(9, 3.6))
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     amplitudes = result.arrays["amplitudes"][0]
     heat_map(
@@ -69,7 +71,7 @@ def _line(result: penchant.Result) -> Figure:
 
 def _eigenvalues(result: penchant.Result) -> Figure:
     """Eigenvalues over the first one, a curve a look."""
-    figure = Figure(figsize=(5.5, 3.6))
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     panel = figure.subplots()
     steps = result.arrays["steps"]
     for row, colour in enumerate(palette(len(steps), ordered=True)):
@@ -87,7 +89,7 @@ def _eigenvalues(result: penchant.Result) -> Figure:
 
 def _speeds(result: penchant.Result) -> Figure:
     """Learning speeds along eigenvectors: lemma 4.1 against a real step."""
-    figure = Figure(figsize=(4.6, 4))
+    figure = Figure(figsize=(4.6, 4), layout="constrained")
     panel = figure.subplots()
     expected = result.arrays["expected-speeds"]
     measured = result.arrays["measured-speeds"]

@@ -16,7 +16,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _spectrum(result: penchant.Result) -> Figure:
     """Eigenvalues on a logarithmic axis, and the share of the leading ones."""
-    figure = Figure(figsize=(9, 3.6))
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     spectrum(result.arrays["eigenvalues"], axes=left, label="tangent kernel")
 
@@ -41,7 +41,7 @@ def _layers(result: penchant.Result) -> Figure:
     """Alignment and trace of every layer's part, from the input to the output."""
     names = result.labels["layers"]
     places = np.arange(len(names))
-    figure = Figure(figsize=(max(7.0, 0.35 * len(names) + 3), 4))
+    figure = Figure(figsize=(max(7.0, 0.35 * len(names) + 3), 4), layout="constrained")
     left, right = figure.subplots(1, 2)
 
     # alignment, with that of labels in random order

@@ -23,7 +23,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     """A column of panels for each share of random labels."""
     shares = result.options["noise_shares"]
-    figure = Figure(figsize=(3.4 * len(shares) + 1.2, 2.1 * rows + 0.6))
+    figure = Figure(figsize=(3.4 * len(shares) + 1.2, 2.1 * rows + 0.6), layout="constrained")
     grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
     for share, panel in zip(shares, grid[0]):
         panel.set_title(f"{100 * share:g} % random labels", fontsize=9)
