@@ -1,6 +1,7 @@
 """The gallery: pages are those of its numbers, rules decide verdicts, every experiment is covered."""
 
 import importlib
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -93,6 +94,7 @@ def test_verdicts_are_what_tests_make(made, measured):
         "other data": verdict({"run": "own", "tests": [right], "stand_in": True}, measured)[0],
         "not run": verdict({}, measured)[0],
         "stopped": verdict({"run": "stopped", "tests": [right]}, measured)[0],
+        "to come": verdict({"run": "absent", "tests": [right]}, measured)[0],
         "by eye": verdict({"run": "own", "judged": "partly"}, measured)[0],
     }
     assert found == {
@@ -102,6 +104,7 @@ def test_verdicts_are_what_tests_make(made, measured):
         "other data": "partly",
         "not run": "needs a GPU",
         "stopped": "needs a GPU",
+        "to come": "not measured",
         "by eye": "partly",
     }
 
@@ -114,11 +117,12 @@ def test_readme_is_written_between_its_marks_only(made):
 
 
 def test_what_failed_or_changed_is_measured_again(made):
-    stands = made["measure"]._stands
+    stands = made["measure"].stands
     assert stands({"command": "a", "exit": 0}, "a")
     assert stands({"command": "a", "exit": -24}, "a")  # its time was over
     assert not stands({"command": "a", "exit": 1}, "a")
     assert not stands({"command": "a", "exit": 0}, "b")
+    assert not stands({}, "a")
 
 
 def test_every_experiment_has_an_entry():
@@ -127,3 +131,40 @@ def test_every_experiment_has_an_entry():
     for entry in ENTRIES["entries"]:
         covered |= set(entry["examples"])
     assert covered == files
+
+
+def test_every_run_is_used_and_every_number_is_of_its_command(made):
+    kept = json.loads((GALLERY / "measured.json").read_text())
+    for name, run in kept.items():
+        assert run["command"] == RUNS[name]["command"], f"{name} was measured by another command"
+    used = set()
+    for entry in ENTRIES["entries"]:
+        used |= set(made["verdicts"].runs_of(entry) if "run" in entry else ())
+    assert used == set(RUNS)
+
+
+def test_pages_are_those_of_the_numbers(made):
+    expected = made["gallery"].pages()
+    for name, text in expected.items():
+        assert (GALLERY / name).read_text() == text, f"{name} is stale: docs/make/gallery.py"
+    assert {path.name for path in GALLERY.glob("*.md")} == set(expected)
+    readme = (ROOT / "README.md").read_text()
+    assert made["gallery"].marked(readme, made["gallery"].score()) == readme
+
+
+def test_verdicts_are_those_of_the_stored_numbers(made):
+    kept = json.loads((GALLERY / "measured.json").read_text())
+    for entry in ENTRIES["entries"]:
+        found, outcomes = made["verdicts"].verdict(entry, kept)
+        assert found == entry["verdict"], entry["figure"]
+        unseen = found in ("needs a GPU", "not measured")
+        assert bool(outcomes) != bool(entry.get("judged") or unseen), entry["figure"]
+
+
+def test_pictures_are_small_and_all_shown():
+    pictures = list((GALLERY / "pictures").iterdir())
+    assert max(path.stat().st_size for path in pictures) <= 60_000
+    assert sum(path.stat().st_size for path in pictures) < 6_000_000
+    text = "".join(path.read_text() for path in GALLERY.glob("*.md"))
+    for path in pictures:
+        assert f"pictures/{path.name}" in text, f"{path.name} is shown nowhere"

@@ -15,20 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
-from verdicts import NEEDS_A_GPU, REPRODUCED, VERDICTS, number, verdict
+from verdicts import NEEDS_A_GPU, NOT_MEASURED, REPRODUCED, VERDICTS, number, runs_of, verdict
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GALLERY = ROOT / "docs/gallery"
 GENERATED = "<!-- Written by docs/make/gallery.py from what was measured: do not edit. -->"
 MARKS = ("<!-- gallery -->", "<!-- /gallery -->")
-SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "⏳")))
+SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "⏳", "…")))
+UNSEEN = (NEEDS_A_GPU, NOT_MEASURED)
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
   same kind of data, and at least one of the figure's networks, or a smaller one of its kind.
 - **partly**: only some of the tests hold; or they hold where other data or another network stands
   in for the paper's.
 - **not**: none of the tests holds here. The entry says why, as far as we know.
-- **needs a GPU**: nothing was measured here; the experiment file is ready to run.
+- **needs a GPU**: no form of it that says anything fits two minutes of one core; the experiment
+  file is ready to run.
+- **not measured**: the command is there and has not been run yet; `make gallery` does.
 
 A test compares numbers of the run: *above* and *below* are by three standard errors of the
 difference or more, *near* is within three, unless the test names another distance. Verdicts are
@@ -127,7 +130,7 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
 def _row(entry: dict[str, Any], measured: Any) -> str:
     link = f"[{entry['figure']}]({entry['paper']}.md#{_anchor(entry)})"
     ours = "not measured"
-    if entry["verdict"] != NEEDS_A_GPU:
+    if entry["verdict"] not in UNSEEN:
         name = entry["show"][0]
         ours = f"{_cell(name)} {number(measured, name, entry['run'])}"
     claim = _cell(entry["claim"])
@@ -188,12 +191,11 @@ def _section(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     """One entry: claim, ours, picture, tests, verdict, command."""
     lines = [f"## {entry['figure']}: {entry['about']} {{ #{_anchor(entry)} }}", ""]
     lines += [f"**The paper:** {entry['claim']}", ""]
-    how = "" if entry["outcomes"] else " (judged by eye)"
-    if entry["verdict"] == NEEDS_A_GPU:
-        how = ""
+    by_eye = not entry["outcomes"] and entry["verdict"] not in UNSEEN
+    how = " (judged by eye)" if by_eye else ""
     sign = SIGNS[entry["verdict"]]
     lines += [f"**{sign} {entry['verdict'].capitalize()}**{how}: {entry['why']}", ""]
-    if entry["verdict"] != NEEDS_A_GPU:
+    if entry["verdict"] not in UNSEEN:
         lines += _ours(entry, measured)
         lines += _pictures(entry, measured)
         lines += _commands(entry, runs, measured)
@@ -233,7 +235,7 @@ def _pictures(entry: dict[str, Any], measured: Any) -> list[str]:
 def _commands(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     """What was run, how long it took, and what it has less of than the paper."""
     lines = []
-    for name in dict.fromkeys([entry["run"], *_other_runs(entry)]):
+    for name in runs_of(entry):
         told = measured[name]
         less = runs[name]["reduced"]
         lines += ["```console", f"$ {told['command']}", "```", ""]
@@ -243,11 +245,6 @@ def _commands(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
             "",
         ]
     return lines
-
-
-def _other_runs(entry: dict[str, Any]) -> list[str]:
-    wanted = _wanted([entry])
-    return sorted(set(wanted) - {entry["run"]})
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,11 @@ from typing import Any
 
 import attrs
 import penchant
+from measure import stands
 from penchant import Result
+from penchant.results.figures import one_look
+from penchant.results.result import read_result
+from PIL import Image
 
 LARGEST = 60_000  # bytes of a picture
 PLACE = re.compile(r"(?P<array>[\w.-]+)\[(?P<place>[-\d, ]+)\]$")
@@ -33,11 +38,12 @@ def gathered(
         What `measured.json` holds.
     """
     found = {}
-    for name in runs:
+    for name, run in runs.items():
         record = folder / f"{name}.json"
-        if not record.is_file():
-            raise SystemExit(f"{name} was not measured: `make gallery` does")
-        told = json.loads(record.read_text())
+        told = json.loads(record.read_text()) if record.is_file() else {}
+        # What another command measured, or what failed, is as good as not measured.
+        if not stands(told, run["command"]):
+            continue
         jobs = (
             _jobs(name, folder / name, wanted.get(name, set()), pictures)
             if not told["exit"]
@@ -49,14 +55,15 @@ def gathered(
 
 def _jobs(run: str, folder: Path, wanted: set[str], pictures: Path) -> list[dict[str, Any]]:
     read = penchant.read(folder)
-    results = [read.result(job["id"]) for job in read.jobs]
     names = _names([job["labels"] for job in read.jobs])
     kept = []
-    for name, result in zip(names, results, strict=True):
+    for name, job in zip(names, read.jobs, strict=True):
         own = {each.removeprefix(f"{name}/") for each in wanted if each.startswith(f"{name}/")}
-        if len(results) == 1:
+        if len(names) == 1:
             own |= wanted
-        kept.append(_job(f"{run}-{name}", name, result, own, pictures))
+        told = _job(name, read.result(job["id"]), own)
+        told["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, pictures)
+        kept.append(told)
     return kept
 
 
@@ -72,7 +79,7 @@ def _names(labels: list[dict[str, Any]]) -> list[str]:
     return names
 
 
-def _job(stem: str, name: str, result: Result, wanted: set[str], pictures: Path) -> dict[str, Any]:
+def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
     quantities = {}
     for quantity, value in result.quantities.items():
         known = attrs.asdict(value).items()
@@ -83,7 +90,6 @@ def _job(stem: str, name: str, result: Result, wanted: set[str], pictures: Path)
         "quantities": quantities,
         "places": _places(result, wanted),
         "warnings": list(result.warnings),
-        "pictures": _pictures(stem, result, wanted, pictures),
     }
 
 
@@ -101,39 +107,45 @@ def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]
             array = result.arrays.get(match["array"] + ending)
             if array is not None:
                 numbers[part] = float(array[place])
+        if not all(map(math.isfinite, numbers.values())):
+            raise SystemExit(f"{text} is missing: {numbers}")
         found[text] = numbers
     return found
 
 
-def _pictures(stem: str, result: Result, wanted: set[str], folder: Path) -> list[dict[str, str]]:
-    names = [name for name in wanted if name in result.figures()] if wanted else []
+def _pictures(stem: str, job: Path, wanted: set[str], folder: Path) -> list[dict[str, str]]:
+    """The pictures of a job that are wanted, as small files of the gallery."""
+    listed = json.loads((job / "figures/figures.json").read_text())
     kept = []
-    for name in sorted(names):
-        figure = result.figure(name)
-        ending, content = _small(figure)
+    for name in sorted(wanted & set(listed["files"])):
+        drawn = job / "figures" / listed["files"][name]
+        ending, content = _small(drawn, name)
         file = re.sub(r"[^\w.-]+", "-", f"{stem}-{name}") + f".{ending}"
         (folder / file).write_bytes(content)
-        kept.append({"figure": name, "file": file, "caption": figure.get_label()})
+        kept.append({"figure": name, "file": file, "caption": listed["captions"][name]})
     return kept
 
 
-def _small(figure: Any) -> tuple[str, bytes]:
+def _small(drawn: Path, name: str) -> tuple[str, bytes]:
     """A drawing where that is small, an image otherwise."""
-    from penchant.results.figures import one_look, picture
-
-    ending, content = picture(figure)
-    if ending == "svg" and len(content) <= LARGEST:
-        return ending, content
-    from PIL import Image
-
-    file = io.BytesIO()
-    with one_look():
-        figure.savefig(file, format="png")
-    image = Image.open(file).convert("RGB")
+    if drawn.suffix == ".svg" and drawn.stat().st_size <= LARGEST:
+        return "svg", drawn.read_bytes()
+    image = _image(drawn, name).convert("RGB")
     for width in WIDTHS:
         small = io.BytesIO()
         height = round(image.height * width / image.width)
         image.resize((width, height), Image.Resampling.LANCZOS).save(small, "WEBP", quality=82)
         if small.tell() <= LARGEST:
             return "webp", small.getvalue()
-    raise SystemExit(f"a picture of {WIDTHS[-1]} pixels has {small.tell()} bytes")
+    raise SystemExit(f"{drawn} has {small.tell()} bytes at {WIDTHS[-1]} pixels")
+
+
+def _image(drawn: Path, name: str) -> Image.Image:
+    if drawn.suffix == ".png":
+        return Image.open(drawn)
+    # A drawing with many points is drawn again as an image.
+    figure = read_result(drawn.parent.parent).figures()[name]
+    file = io.BytesIO()
+    with one_look():
+        figure.savefig(file, format="png")
+    return Image.open(file)

@@ -25,7 +25,7 @@ def main(file: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, run in commands.items():
         record = folder / f"{name}.json"
-        if record.is_file() and _stands(json.loads(record.read_text()), run["command"]):
+        if record.is_file() and stands(json.loads(record.read_text()), run["command"]):
             continue
         told = measure(run["command"], folder / name)
         record.write_text(json.dumps(told, indent=1) + "\n")
@@ -33,9 +33,9 @@ def main(file: Path, folder: Path) -> None:
         print(f"{name}: {status}, {told['seconds']:.0f} s of CPU time", flush=True)
 
 
-def _stands(told: dict[str, str | float], command: str) -> bool:
+def stands(told: dict[str, str | float], command: str) -> bool:
     """What another command measured, or what failed before its time, is measured again."""
-    return told["command"] == command and told["exit"] in (0, -signal.SIGXCPU)
+    return told.get("command") == command and told["exit"] in (0, -signal.SIGXCPU)
 
 
 def measure(command: str, out: Path) -> dict[str, str | float]:

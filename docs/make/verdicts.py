@@ -15,8 +15,9 @@ from penchant.results.evidence import Difference, Pooled, against_null, differen
 from penchant.results.quantities import rounded
 
 ERRORS = 3  # a difference must be as many standard errors
-REPRODUCED, PARTLY, NOT, NEEDS_A_GPU = "reproduced", "partly", "not", "needs a GPU"
-VERDICTS = (REPRODUCED, PARTLY, NOT, NEEDS_A_GPU)
+REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
+NEEDS_A_GPU, NOT_MEASURED = "needs a GPU", "not measured"
+VERDICTS = (REPRODUCED, PARTLY, NOT, NEEDS_A_GPU, NOT_MEASURED)
 COMPARISONS = ("above", "below", "near")
 
 
@@ -110,17 +111,32 @@ def _alone(value: Quantity) -> str:
 def _distance(apart: Difference) -> str:
     if not apart.error or not math.isfinite(apart.value):
         return f"{apart.value:+.3g}"
-    return f"{apart.value / apart.error:+.1f} errors"
+    errors = apart.value / apart.error
+    return f"{errors:+.1f} errors" if abs(errors) < 100 else f"{errors:+.0e} errors"
+
+
+def runs_of(entry: dict[str, Any]) -> list[str]:
+    """The entry's own run, and those that its numbers and pictures name."""
+    names = [*entry.get("show", []), *entry.get("pictures", [])]
+    for test in entry.get("tests", []):
+        names += [each for each in (test["that"], test["than"]) if isinstance(each, str)]
+    others = {name.rpartition(":")[0] for name in names} - {""}
+    return list(dict.fromkeys([entry["run"], *sorted(others)]))
 
 
 def verdict(entry: dict[str, Any], measured: dict[str, Any]) -> tuple[str, list[Outcome]]:
     """What the tests of an entry make: all, some or none of them hold.
 
-    A run that is not there needs a GPU. Where other data or another network stands in for the
-    paper's, and where the picture is judged by eye, the entry says so itself.
+    Without a command it needs a GPU, and so does a run whose time was over. Where other data or
+    another network stands in for the paper's, and where the picture is judged by eye, the entry
+    says so itself.
     """
     run = entry.get("run")
-    if run is None or measured[run]["exit"] != 0:
+    if run is None:
+        return NEEDS_A_GPU, []
+    if any(name not in measured for name in runs_of(entry)):
+        return NOT_MEASURED, []
+    if measured[run]["exit"] != 0:
         return NEEDS_A_GPU, []
     outcomes = [outcome(test, measured, run) for test in entry.get("tests", [])]
     if not outcomes:
