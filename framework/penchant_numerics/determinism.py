@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import torch
 from penchant_numerics.precision import agreement
+from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.utils._pytree import tree_leaves
 
-_SAMPLES = 16  # rows the passes see; batch statistics and random layers show with fewer
+_SAMPLES = 16  # rows the passes see at most; batch statistics and random layers show with fewer
+_SHARE = 0.15  # of the budget, for what one pass notes: three are compared
 _ROUNDING = 1.0  # in roots of machine precision: batches of other sizes round differently
 
 
@@ -50,10 +52,10 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     _check_modes(network)
 
     # the same samples twice, and half of them
-    few = inputs[:_SAMPLES]
-    half = few[: (len(few) + 1) // 2]
     devices = [inputs.device] if inputs.device.type == "cuda" else []
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        few = inputs[: _fitting_samples(network, inputs)]
+        half = few[: (len(few) + 1) // 2]
         first = _passed(network, few)
         second = _passed(network, few)
         part = _passed(network, half)
@@ -62,6 +64,15 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     _compare(network, first, second, torch.equal, again)
     mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
     _compare(network, first, part, _close, mixing)
+
+
+def _fitting_samples(network: nn.Module, inputs: Tensor) -> int:
+    """Samples whose calls fit, at least two: fewer cannot mix."""
+
+    def passed(some: Tensor) -> Calls:
+        return _passed(network, some)
+
+    return max(2, fitting_batch(passed, inputs, largest=_SAMPLES, share=_SHARE))
 
 
 def _check_modes(network: nn.Module) -> None:
