@@ -55,7 +55,13 @@ docs: $(VENV)/.docs  ## the site, warnings are errors: build/site/index.html ope
 	$(BIN)/python docs/make/search_check.py
 
 pages: $(VENV)/.installed  ## generated pages again: catalogue, gallery, atlas, tables of README
+	$(BIN)/python docs/make/atlas.py
+	$(BIN)/python docs/make/examples.py
 	$(BIN)/python docs/make/catalogue.py
+
+atlas: $(VENV)/.installed  ## what forty architectures prefer: runs examples/atlas.toml, writes docs/atlas
+	-OMP_NUM_THREADS=1 $(BIN)/penchant run examples/atlas.toml --out runs/atlas
+	$(BIN)/python docs/make/atlas.py runs/atlas
 
 gallery: $(VENV)/.installed  ## what the papers claim and what comes out here: runs what is missing, writes the pages
 	OMP_NUM_THREADS=1 $(BIN)/python docs/make/measure.py docs/gallery/runs.toml runs/gallery

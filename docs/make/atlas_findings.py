@@ -1,0 +1,107 @@
+"""Three findings of the atlas, each computed from its numbers and stated with its error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from penchant.results.quantities import rounded, short_error
+
+FAR = 4.0  # errors: with forty architectures none is that far from its null by chance
+FEW = 256  # of 1024 pixels
+Numbers = dict[str, float]
+
+
+def findings(whole: dict[str, Any]) -> list[str]:
+    """Sentences, the architecture's numbers in each as they were measured."""
+    return [_low_frequencies(whole), _gradient_sizes(whole), _blind(whole)]
+
+
+def _low_frequencies(whole: dict[str, Any]) -> str:
+    """Who prefers slow waves, and who does not."""
+    shares = quantities_of(whole, "average-geometry", "low-frequencies")
+    above, below = [], []
+    for label, share in shares.items():
+        distance = (share["value"] - share["null"]) / share["stderr"]
+        if distance > FAR:
+            above.append(label)
+        elif distance < -FAR:
+            below.append(label)
+    above.sort(key=lambda label: -shares[label]["value"])
+    below.sort(key=lambda label: shares[label]["value"])
+    null = next(iter(shares.values()))["null"]
+    text = (
+        f"**A preference for low frequencies is the exception.** Without one, {null:.3f} of the"
+        f" squared gradient lies in waves of eight pixels or longer. {len(above)} of {len(shares)}"
+        f" architectures have more, by over {FAR:g} standard errors: {_listed(above, shares)}."
+    )
+    if below:
+        text += f" {len(below)} have less: {_listed(below, shares)}."
+    average, largest = shares["lenet-average"], shares["lenet-max"]
+    return (
+        f"{text} For LeNet the pooling decides: it has {_told(average)} with average pooling,"
+        f" and {_told(largest)} with max pooling."
+    )
+
+
+def _gradient_sizes(whole: dict[str, Any]) -> str:
+    """How differently outputs react to their input."""
+    sizes = quantities_of(whole, "nad", "trace")
+    order = sorted(sizes, key=lambda label: sizes[label]["value"])
+    smallest, largest = sizes[order[0]], sizes[order[-1]]
+    orders = math.log10(largest["value"] / smallest["value"])
+    error = math.hypot(_relative(largest), _relative(smallest)) / math.log(10)
+    return (
+        f"**Before training, outputs of published networks react to their input with strengths that"
+        f" lie {rounded(orders, error)} ± {short_error(error, orders)} orders of magnitude apart.**"
+        f" The mean squared gradient is {_told(smallest)} for {order[0]} and {_told(largest)} for"
+        f" {order[-1]}, each at the default initialisation and with batch-norm at its first running"
+        " statistics."
+    )
+
+
+def _blind(whole: dict[str, Any]) -> str:
+    """Whose outputs depend on few pixels."""
+    ranks = quantities_of(whole, "nad", "effective-rank")
+    seen = {label: entry["seen"] for label, entry in whole.items()}
+    few = sorted((label for label in seen if seen[label] < FEW), key=lambda label: seen[label])
+    told = []
+    for label in few:
+        rank = ranks[label]
+        told.append(f"{label} {seen[label]} (rank of NADs {_told(rank)}, null {_null(rank)})")
+    return (
+        f"**{len(few)} of {len(whole)} architectures are all but blind before training.** Of 1024"
+        f" pixels, the outputs of 24 networks at the point they share depend on: {'; '.join(told)}."
+        " Published initialisations set the last batch-norm weight of a residual branch to zero;"
+        " only shortcuts are left, and a shortcut of stride two that has one pixel looks at one"
+        " pixel of four. With weights of one instead the same RegNet depends on all 1024"
+        " (`test_atlas.py::test_a_regnet_is_blind_because_its_branches_are_silent`). Directions of"
+        " such networks are corners of the image, not waves."
+    )
+
+
+def quantities_of(whole: dict[str, Any], probe: str, name: str) -> dict[str, Numbers]:
+    """A quantity of every architecture that has it."""
+    found = {}
+    for label, entry in whole.items():
+        if "error" not in entry[probe]:
+            found[label] = entry[probe]["quantities"][name]
+    return found
+
+
+def _told(numbers: Numbers) -> str:
+    value, error = numbers["value"], numbers["stderr"]
+    return f"{rounded(value, error)} ± {short_error(error, value)}"
+
+
+def _null(numbers: Numbers) -> str:
+    null, spread = numbers["null"], numbers["null_spread"]
+    return f"{rounded(null, spread)} ± {short_error(spread, null)}"
+
+
+def _relative(numbers: Numbers) -> float:
+    return numbers["stderr"] / numbers["value"]
+
+
+def _listed(labels: list[str], shares: dict[str, Numbers]) -> str:
+    return ", ".join(f"{label} ({_told(shares[label])})" for label in labels)

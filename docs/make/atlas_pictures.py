@@ -1,0 +1,124 @@
+"""Pictures of the atlas: a card for an architecture, and all of them side by side."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import penchant
+from atlas_findings import quantities_of
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from penchant_numerics import pictures
+from PIL import Image
+
+SHOWN = 6  # leading NADs of a card
+TITLES = {
+    "nad": "NADs",
+    "average-geometry": "average geometry G",
+    "tangent-kernel": "tangent kernel",
+}
+ROUNDING = 1e-6  # of the largest eigenvalue, in single precision
+
+
+def draw_card(found: dict[str, penchant.Result]) -> Image.Image:
+    """NADs in pixels and in Fourier space, shares of frequencies, spectra.
+
+    Args:
+        found: Results by probe; those that failed are left out of the picture.
+
+    Returns:
+        The picture.
+    """
+    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    side = found["nad"].shape[-1]
+    _draw_directions(upper.subplots(2, SHOWN), found["nad"].arrays["directions"][:SHOWN], side)
+    shares, *panels = lower.subplots(1, 4)
+    geometry = found.get("average-geometry")
+    if geometry is not None and geometry.status == "done":
+        _draw_shares(shares, geometry.arrays["frequency-shares"], side)
+    else:
+        shares.set_axis_off()
+    for panel, (probe, title) in zip(panels, TITLES.items(), strict=True):
+        if probe in found and found[probe].status == "done":
+            _draw_spectrum(panel, found[probe], title)
+        else:
+            panel.set_axis_off()
+    return _as_image(figure)
+
+
+def _draw_directions(grid: Any, rows: np.ndarray, side: int) -> None:
+    for number, row in enumerate(rows):
+        picture = row.reshape(side, side)
+        limit = np.abs(picture).max()
+        amplitudes = np.abs(np.fft.fftshift(np.fft.fft2(picture)))
+        grid[0, number].imshow(picture, cmap="gray", vmin=-limit, vmax=limit)
+        grid[0, number].set_title(f"NAD {number}", fontsize=9)
+        grid[1, number].imshow(amplitudes, cmap="magma")
+    for panel in grid.ravel():
+        panel.set(xticks=[], yticks=[])
+    grid[0, 0].set_ylabel("pixels")
+    grid[1, 0].set_ylabel("Fourier")
+
+
+def _draw_shares(axes: Axes, shares: np.ndarray, side: int) -> None:
+    """The share of every frequency; brighter is more than what equal shares would be."""
+    centred = np.fft.fftshift(np.asarray(shares).reshape(side, side))
+    ratio = np.log10(centred * centred.size)
+    shown = axes.imshow(ratio, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes.set(xticks=[], yticks=[])
+    axes.set_title("frequencies in G", fontsize=9)
+    bar = axes.figure.colorbar(shown, ax=axes, ticks=[-1, 0, 1], shrink=0.8)
+    bar.ax.set_yticklabels(["1/10", "equal", "10"], fontsize=7)
+
+
+def _draw_spectrum(axes: Axes, result: penchant.Result, title: str) -> None:
+    arrays = result.arrays
+    values = arrays["eigenvalues"]
+    pictures.spectrum(
+        np.where(values > ROUNDING * values.max(), values, np.nan),
+        stderr=arrays.get("eigenvalues-stderr"),
+        null=arrays.get("null-eigenvalues"),
+        null_spread=arrays.get("null-eigenvalues-spread"),
+        null_label="isotropic",
+        axes=axes,
+    )
+    axes.set_title(title, fontsize=9)
+    axes.set_ylabel("")
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7)
+
+
+def draw_overview(whole: dict[str, Any]) -> Image.Image:
+    """Shares of low frequencies with two standard errors, sorted, coloured by family."""
+    quantities = quantities_of(whole, "average-geometry", "low-frequencies")
+    order = sorted(quantities, key=lambda label: quantities[label]["value"])
+    families = list(dict.fromkeys(whole[label]["family"] for label in quantities))
+    colours = dict(zip(families, pictures.palette(len(families)), strict=True))
+    figure = Figure(figsize=(8, 0.21 * len(order) + 1), layout="constrained")
+    axes = figure.subplots()
+    for family in families:
+        places = [place for place, label in enumerate(order) if whole[label]["family"] == family]
+        chosen = [quantities[order[place]] for place in places]
+        axes.errorbar(
+            [each["value"] for each in chosen],
+            places,
+            xerr=[2 * each["stderr"] for each in chosen],
+            fmt="o",
+            color=colours[family],
+            label=family,
+        )
+    axes.axvline(quantities[order[0]]["null"], color="0.4", linestyle="--", label="no preference")
+    axes.set_yticks(range(len(order)), order, fontsize=8)
+    axes.set(xlabel="share of low frequencies", xscale="log", ylim=(-1, len(order)))
+    axes.grid(axis="x")
+    axes.legend(fontsize=8, loc="lower right")
+    return _as_image(figure)
+
+
+def _as_image(figure: Figure) -> Image.Image:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return Image.open(buffer).convert("RGB")
