@@ -5,7 +5,7 @@ import math
 import penchant
 import pytest
 import torch
-from penchant_gih.numerics import frequency_shares
+from penchant_gih.numerics import elimination, frequency_shares
 from penchant_gih.numerics.containment import containment_null
 from penchant_gih.numerics.elimination import (
     equal_count,
@@ -391,3 +391,18 @@ def test_the_share_of_low_frequencies_of_isotropic_gradients_is_its_null():
     share = result.quantities["low-frequencies"]
     assert share.null == pytest.approx(5 / 64)
     assert abs(share.value - share.null) < 4 * share.stderr
+
+
+def test_generalised_eigenvectors_on_a_device_are_those_of_lapack():
+    generator = torch.Generator("cpu").manual_seed(0)
+    A, B = torch.randn(2, 7, 7, generator=generator, device="cpu", dtype=torch.float64)
+    G, S = A @ A.T, B @ B.T + torch.eye(7, device="cpu", dtype=torch.float64)
+    columns = elimination.solved_on_device(G, S)
+    # G v = l S v with ascending l
+    ratios = (columns.T @ G @ columns).diagonal() / (columns.T @ S @ columns).diagonal()
+    torch.testing.assert_close(G @ columns, S @ columns * ratios)
+    assert (ratios.diff() > 0).all()
+    host = elimination.least_aligned(G, S, ridge=0.0)
+    rows = torch.linalg.qr(columns).Q.T
+    alike = (rows * host).sum(1).abs()
+    torch.testing.assert_close(alike, torch.ones_like(alike))

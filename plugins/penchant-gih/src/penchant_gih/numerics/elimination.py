@@ -21,17 +21,40 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
     Returns:
         Orthonormal rows (D, D), where S is.
     """
-    import scipy.linalg
-
     # A small multiple of the identity makes S invertible.
     size = len(S)
     regular = S + ridge * S.trace() / size * torch.eye(size, dtype=S.dtype, device=S.device)
+    solve = _solved_on_host if S.device.type == "cpu" else solved_on_device
+    columns = solve(G, regular)
+    return torch.linalg.qr(columns).Q.T
+
+
+def _solved_on_host(G: Tensor, S: Tensor) -> Tensor:
+    """Generalised eigenvectors as columns, ascending, by LAPACK, which torch does not offer."""
+    import scipy.linalg
+
     threads = torch.get_num_threads()
-    # A host step: torch has no generalised eigenvectors.
     with threadpool_limits(limits=threads):
-        columns = scipy.linalg.eigh(G.cpu().numpy(), regular.cpu().numpy())[1]  # ascending
+        columns = scipy.linalg.eigh(G.numpy(), S.numpy())[1]
     torch.set_num_threads(threads)  # leaving the limits resets it
-    return torch.linalg.qr(torch.as_tensor(columns, dtype=S.dtype, device=S.device)).Q.T
+    return torch.as_tensor(columns, dtype=S.dtype, device=S.device)
+
+
+def solved_on_device(G: Tensor, S: Tensor) -> Tensor:
+    """The same where the matrices are: with S = L L^T, eigenvectors y of L^-1 G L^-T give L^-T y.
+
+    Args:
+        G: A symmetric matrix (D, D).
+        S: A positive one.
+
+    Returns:
+        Columns (D, D), ascending.
+    """
+    L = torch.linalg.cholesky(S)
+    half = torch.linalg.solve_triangular(L, G.to(S.dtype), upper=False)
+    inner = torch.linalg.solve_triangular(L, half.T, upper=False)
+    _, vectors = torch.linalg.eigh((inner + inner.T) / 2)
+    return torch.linalg.solve_triangular(L.T, vectors, upper=True)
 
 
 def random_rows(size: int, generator: Generator) -> Tensor:
