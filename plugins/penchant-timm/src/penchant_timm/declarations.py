@@ -21,7 +21,7 @@ class Timm(penchant.Architecture):
 
     name = "timm"
     target = "penchant_timm.architectures.timm:build"
-    example = "penchant doctor -a timm:model=mobilenetv3_small_050"
+    example = "penchant doctor -a timm:model=convnext_atto"
 
     model: str = penchant.option(
         help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag behind a dot "

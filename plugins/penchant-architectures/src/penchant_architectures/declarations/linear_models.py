@@ -25,6 +25,7 @@ class LinearPooling(penchant.Architecture):
 
     name = "linear-pooling"
     target = "penchant_architectures.architectures.linear_pooling:build"
+    example = "penchant doctor -a linear-pooling --shape 128"
 
     # What pooling does to the spectrum.
     stride: int = penchant.option(4, "how many inputs are folded on one: S", at_least=1)

@@ -35,6 +35,7 @@ class StatisticsConv(penchant.Architecture):
 
     name = "statistics-conv"
     target = "penchant_mine.architectures.statistics_conv:build"
+    example = "penchant doctor -a 'statistics-conv:image=[1,28,28]' --shape 794"
 
     image: tuple[int, int, int] = penchant.option(
         (3, 28, 28), "channels, height and width of x", at_least=1
