@@ -141,6 +141,7 @@ def _quantities(
     quantities["information-mine"] = penchant.Quantity.of(
         information,
         over="trainings",
+        null=0.0,
         unit="nats",
     )
     for name in by_variant if "quality" in keys else ():

@@ -134,6 +134,8 @@ def train_gan(
     if players.statistics is not None:
         informant = _Informant(players.statistics, recipe)
     latent_size = recipe.noise_inputs + recipe.code
+    # Of fewer than ten steps, the last one.
+    first_seen = min(LAST * recipe.steps, recipe.steps - 1)
     for step in range(recipe.steps):
         # One batch of data and one of latent vectors serve all players.
         real = draw_rows(data, recipe.batch, generator)
@@ -146,7 +148,7 @@ def train_gan(
         update(of_discriminator, loss)
         # Then the statistics network, from the same samples.
         if informant is not None:
-            informant.learn(fake.detach(), code, seen=step >= LAST * recipe.steps)
+            informant.learn(fake.detach(), code, seen=step >= first_seen)
         # The generator last, against players that have just learnt.
         _update_generator(of_generator, players, fake, code, recipe.beta)
     return informant.mean() if informant is not None else 0.0
