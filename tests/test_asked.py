@@ -193,3 +193,15 @@ def test_nothing_learnt_is_said(install):
     install("measured", MEASURED)
     found = measured(architecture=Net, training={"steps": 1, "learning_rate": 1e-9})
     assert any(text.startswith("nothing was learnt: training accuracy") for text in found.warnings)
+
+
+def test_a_report_of_objects_does_not_promise_that_its_file_runs(tmp_path):
+    def make(shape, outputs):
+        return nn.Linear(*shape, outputs)
+
+    parts = {"dataset": "two-blobs", "networks": 4, "executor": "serial", "figures": False}
+    penchant.measure("output-spread", architecture=make, out=tmp_path / "own", **parts)
+    penchant.measure("output-spread", architecture="perceptron", out=tmp_path / "named", **parts)
+    own, named = ((tmp_path / each / "report.html").read_text() for each in ("own", "named"))
+    assert "Run the script again that made this" in own and "penchant run own/" not in own
+    assert "penchant run named/experiment.toml" in named

@@ -11,6 +11,7 @@ import datetime
 import io
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -529,6 +530,7 @@ def _reproduction(run: Run) -> dict[str, Any]:
     for name, value in (run.record.get("environment") or {}).items():
         facts.append((name, setting_text(value)))
     return {
+        "objects": _objects(run),
         "command": f"penchant run {folder}/experiment.toml --out {folder}-again",
         "python": (
             f'import penchant\nrun = penchant.read("{folder}")\nrun.to_pandas()                  '
@@ -536,6 +538,14 @@ def _reproduction(run: Run) -> dict[str, Any]:
         ),
         "facts": [(name, text) for name, text in facts if text],
     }
+
+
+def _objects(run: Run) -> str:
+    """Objects of a script that the experiment names by their content, which no file can hold."""
+    asked = run.folder / "experiment.toml"
+    text = asked.read_text(encoding="utf-8") if asked.is_file() else ""
+    found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
+    return ", ".join(dict.fromkeys(found))
 
 
 def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
