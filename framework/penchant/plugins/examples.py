@@ -84,7 +84,13 @@ def _estimated(role: str, estimator: str, plugins: Plugins) -> str:
     """A probe of this role with this estimator; one that takes a single estimator, if there is."""
     able = {name: cls for name, cls in _probes(plugins).items() if role in cls.roles}
     single = {name: cls for name, cls in able.items() if isinstance(cls.roles[role], str)}
-    return _simplest(single or able, f"-e {role}={estimator}")
+    if single or not able:
+        return _simplest(single, f"-e {role}={estimator}")
+    # A probe that takes several compares them: its first is what others are compared with.
+    defaults, *_ = [cls.roles[role] for cls in able.values()]
+    different = dict.fromkeys([defaults[0], estimator, *defaults])
+    chosen = [f"-e {role}={name}" for name in different]
+    return _simplest(able, " ".join(chosen[:2]))
 
 
 def _simplest(probes: dict[str, type[Probe]], ending: str) -> str:
