@@ -142,6 +142,15 @@ def test_generated_pages_are_those_of_the_declarations():
     assert kept == {name for name in expected if name.startswith("catalogue/")}
 
 
+def test_every_experiment_of_the_examples_is_in_a_readme():
+    generator = imported(DOCS / "make/examples.py", "examples_pages")
+    examples = DOCS.parent / "examples"
+    for name, text in generator.pages().items():
+        assert (examples / name).read_text() == text, f"{name} is stale: run `make pages`"
+    for path in examples.glob("*/*.toml"):
+        assert f"({path.name})" in (path.parent / "README.md").read_text(), path
+
+
 def test_tests_that_show_an_error_of_a_paper_exist():
     text = (DOCS / "errors-in-the-papers.md").read_text()
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", text)
