@@ -1,5 +1,6 @@
 """Every probe, small, by the kit; all of a probe's runs together show everything it declares."""
 
+import torch
 from penchant import testing
 
 # Networks as they are drawn: trainings are what the other tests are about.
@@ -7,6 +8,19 @@ DRAWN = {"steps": 0, "weight_decay": 1e-3}
 FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
 LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
+
+
+def one_network(shape, outputs):
+    """The same network for every seed: errors are over samples, so only these are drawn again."""
+    stream = torch.Generator("cpu").manual_seed(7)
+    network = testing.tiny_network(shape, outputs)
+    for parameter in network.parameters():
+        drawn = torch.randn(parameter.shape, generator=stream, device="cpu")
+        parameter.data = 0.5 * drawn
+    return network
+
+
+ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
 
 # Autograd learns of a device before its first backward pass, or never.
 with testing.emulated_device():
@@ -30,5 +44,10 @@ test_conforms = testing.conformance(
             "training": DRAWN,
         },
         "logistic-theory": LOGISTIC,
+    },
+    claims={
+        "cross-class": {**FEW, **ONE, "permutations": 2},
+        "hessian-spectrum": {**FEW, **ONE},
+        "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
     },
 )

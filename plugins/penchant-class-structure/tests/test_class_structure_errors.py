@@ -1,5 +1,7 @@
 """Standard errors over samples: against the jackknife by brute force, and against fresh samples."""
 
+import math
+
 import pytest
 import torch
 from penchant_class_structure.numerics import influence
@@ -59,8 +61,11 @@ def test_contributions_have_the_value_as_mean_and_the_jackknife_error(network):
             replicates[name].append(value)
     for name, value in values.items():
         assert float(parts[name].mean()) == pytest.approx(value, rel=1e-9), name
-        expected = jackknife(replicates[name])
-        assert influence.stderr_of(parts[name]) == pytest.approx(expected, rel=0.15), name
+        # classes have their numbers of samples: what they differ in is no spread
+        of_classes = [jackknife(replicates[name][label::C]) for label in range(C)]
+        expected = math.hypot(*of_classes)
+        found = influence.stderr_of(parts[name], labels)
+        assert found == pytest.approx(expected, rel=0.15), name
 
 
 def test_errors_are_those_of_fresh_samples(network):
@@ -71,11 +76,19 @@ def test_errors_are_those_of_fresh_samples(network):
         values, parts = statistics(sample_space(network, inputs, exact_limit=10**6), labels)
         for name, value in values.items():
             found.setdefault(name, []).append(value)
-            claimed.setdefault(name, []).append(influence.stderr_of(parts[name]))
+            claimed.setdefault(name, []).append(influence.stderr_of(parts[name], labels))
     for name in found:
         spread = float(torch.tensor(found[name]).std())
         mean = float(torch.tensor(claimed[name]).mean())
         assert 0.6 < mean / spread < 1.7, (name, mean, spread)
+
+
+def test_what_classes_differ_in_is_no_error():
+    """Samples of a class are all alike, and classes far apart: other samples change nothing."""
+    labels = torch.arange(12) % 3
+    assert influence.stderr_of(100.0 * labels, labels) == 0
+    # one sample a class says nothing about its class
+    assert influence.stderr_of(100.0 * labels[:3], labels[:3]) > 10
 
 
 def test_a_selection_is_the_space_of_fewer_samples(network):

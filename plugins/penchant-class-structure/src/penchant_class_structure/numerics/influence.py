@@ -2,7 +2,8 @@
 
 A statistic T of n samples that weigh 1/n each has an influence of each sample, its derivative in
 that sample's weight. With f_i = T + influence the mean of f is T and the standard error of T is
-std(f) / sqrt(n): the infinitesimal jackknife.
+std(f) / sqrt(n): the infinitesimal jackknife. Other samples would be of the same classes, so what
+classes differ in is no part of the spread.
 
 - An eigenvalue lambda of G, with the unit eigenvector y of K: f_i = n lambda |y_i|^2, where y_i are
   the C entries of sample i. It holds for G less one of its components, too, because y is outside of
@@ -20,13 +21,34 @@ from torch import Tensor
 from penchant_class_structure.numerics.decomposition import Decomposition
 
 
-def stderr_of(contributions: Tensor) -> float | None:
-    """The standard error of the mean of contributions (n,); None with fewer than two."""
+def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
+    """The standard error of the mean of contributions (n,), with as many samples of each class.
+
+    Args:
+        contributions: Of samples.
+        labels: Their classes (n,).
+
+    Returns:
+        The error; None with fewer than two samples. A class of one sample has no spread of its own:
+        where there is one, the spread is that around the mean of all.
+
+    >>> numbers = torch.tensor([1.0, 3.0, 101.0, 103.0], device="cpu")
+    >>> round(stderr_of(numbers, torch.tensor([0, 0, 1, 1], device="cpu")), 6)
+    0.707107
+    """
     count = len(contributions)
     if count < 2:
         return None
-    spread = float(contributions.std())
-    return spread / count**0.5
+    own = contributions.double().cpu()
+    classes, sizes = labels.cpu().unique(return_counts=True)
+    if int(sizes.min()) < 2:
+        return float(own.std()) / count**0.5
+    total = 0.0
+    for label, size in zip(classes, sizes):
+        # a class weighs what it holds
+        of_class = own[labels.cpu() == label]
+        total += float(of_class.var() * size)
+    return total**0.5 / count
 
 
 def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:

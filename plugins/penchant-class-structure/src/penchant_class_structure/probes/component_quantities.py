@@ -96,17 +96,16 @@ def component_quantities(
     components: Components, options: CrossClass, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Traces of G and of its components, and how far they stand out of the bulk."""
-    space = components.decomposition.space
-    count = len(space.traces)
+    space, labels = components.decomposition.space, components.decomposition.labels
 
     # what samples contribute, and what permuted classes would give
     errors = _contributions(components)
     nulls = _permuted(components, options, context)
     total = penchant.Quantity(
         float(components.totals.sum()),
-        stderr=influence.stderr_of(space.traces),
+        stderr=influence.stderr_of(space.traces, labels),
         over=OVER,
-        count=count,
+        count=len(labels),
     )
     quantities = {"trace-total": total}
 
@@ -114,7 +113,7 @@ def component_quantities(
     for part in PARTS:
         null = [each.trace(part) for each in nulls]
         quantities[f"trace-{part}"] = _quantity(
-            components.trace(part), errors.get(part), null, count
+            components.trace(part), errors.get(part), null, labels
         )
     for name, part in (("outliers-to-bulk", "class"), ("mini-bulk-to-bulk", "cross")):
         # how far outliers and mini-bulk stand out of the bulk
@@ -124,7 +123,7 @@ def component_quantities(
         error = _ratio_contributions(components, errors, part) if errors else None
         null = [each.ratio(part) for each in nulls]
         known = [value for value in null if value is not None]
-        quantities[name] = _quantity(ratio, error, known, count)
+        quantities[name] = _quantity(ratio, error, known, labels)
     if "outliers-to-bulk" not in quantities:
         context.warn(
             "nothing is within classes, which have too few samples: ratios to the bulk are left out"
@@ -133,13 +132,13 @@ def component_quantities(
 
 
 def _quantity(
-    value: float, contributions: Tensor | None, null: list[float], count: int
+    value: float, contributions: Tensor | None, null: list[float], labels: Tensor
 ) -> penchant.Quantity:
     """A number of these samples: with its error where contributions are known, else exact."""
     nothing = null_of(null) if null else {}
 
     # without contributions it is a number of these samples, and exact for them
-    stderr = None if contributions is None else influence.stderr_of(contributions)
+    stderr = None if contributions is None else influence.stderr_of(contributions, labels)
     if stderr is None:
         return penchant.Quantity(
             value,
@@ -150,7 +149,7 @@ def _quantity(
         value,
         stderr=stderr,
         over=OVER,
-        count=count,
+        count=len(labels),
         **nothing,
     )
 
@@ -189,13 +188,14 @@ def _permuted(
 
 
 def gap_quantities(
-    values: Tensor, leading: Eigenpairs, classes: int
+    values: Tensor, leading: Eigenpairs, labels: Tensor, classes: int
 ) -> dict[str, penchant.Quantity]:
     """How many eigenvalues stand out, and how far.
 
     Args:
         values: Eigenvalues of G, descending, as many as are known.
         leading: Its leading pairs, whose vectors tell what samples contribute.
+        labels: Classes (n,) of the samples.
         classes: C.
     """
     C = classes
@@ -204,7 +204,6 @@ def gap_quantities(
         first=min(2, len(values) - 1),
         last=2 * C,
     )
-    count = leading.vectors.shape[0] // C
     contributions = influence.of_eigenvalues(leading.values, leading.vectors, C)
 
     # errors of ratios of neighbours, from those of both
@@ -216,8 +215,8 @@ def gap_quantities(
         margin = None if other is None else influence.of_ratio(ratio, other)
     quantities = {
         "outliers": penchant.Quantity(gap.position, exact=True),
-        "gap": _quantity(gap.ratio, ratio, [], count),
-        "gap-margin": _quantity(gap.margin, margin, [], count),
+        "gap": _quantity(gap.ratio, ratio, [], labels),
+        "gap-margin": _quantity(gap.margin, margin, [], labels),
     }
     # the second gap is searched where all eigenvalues are known
     if len(values) > max(2 * C + 2, len(leading.values)):
@@ -253,11 +252,18 @@ def _second_gap(values: Tensor, gap: Gap, classes: int) -> int | None:
 
 
 def largest_eigenvalue(
-    leading: Eigenpairs, classes: int, null: list[float] | None = None
+    leading: Eigenpairs, labels: Tensor, classes: int, null: list[float] | None = None
 ) -> penchant.Quantity:
-    """The largest eigenvalue, with its error over samples."""
+    """The largest eigenvalue, with its error over samples.
+
+    Args:
+        leading: Leading pairs.
+        labels: Classes (n,) of the samples.
+        classes: C.
+        null: The same without an effect.
+    """
     contributions = influence.of_eigenvalues(leading.values, leading.vectors, classes)[0]
-    return _quantity(float(leading.values[0]), contributions, null or [], len(contributions))
+    return _quantity(float(leading.values[0]), contributions, null or [], labels)
 
 
 def attribution(
@@ -299,7 +305,7 @@ def attribution(
     left = _without_class(decomposition, options, context)
     return {
         "class-share": of_share,
-        "largest-without-class": largest_eigenvalue(left, C, largest),
+        "largest-without-class": largest_eigenvalue(left, decomposition.labels, C, largest),
     }
 
 

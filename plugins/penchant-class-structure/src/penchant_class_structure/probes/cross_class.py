@@ -187,8 +187,8 @@ def _whole(
 
     values = found.leading.values if spectrum is None else spectrum
     quantities = component_quantities(found.components, options, context)
-    quantities |= gap_quantities(values, found.leading, C)
-    quantities["largest-gauss-newton"] = largest_eigenvalue(found.leading, C)
+    quantities |= gap_quantities(values, found.leading, decomposition.labels, C)
+    quantities["largest-gauss-newton"] = largest_eigenvalue(found.leading, decomposition.labels, C)
     quantities |= attribution(found.components, found.leading, options, context)
     return quantities, arrays
 

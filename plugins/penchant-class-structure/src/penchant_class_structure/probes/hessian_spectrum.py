@@ -345,7 +345,10 @@ def _traces(
         # exact for these samples, whatever the size of the network
         of_samples = float(traces.mean())
         found["trace-gauss-newton"] = penchant.Quantity(
-            of_samples, stderr=stderr_of(traces), over="samples", count=len(traces)
+            of_samples,
+            stderr=stderr_of(traces, given.samples.labels),
+            over="samples",
+            count=len(traces),
         )
     if "hessian" not in spectra:
         return found
@@ -416,7 +419,7 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     # |V_i^T x|^2 is a sample's part
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
-    return stderr_of(by_sample * len(inputs))
+    return stderr_of(by_sample * len(inputs), given.samples.labels)
 
 
 def _residual_of_largest(spectrum: Spectrum) -> float:

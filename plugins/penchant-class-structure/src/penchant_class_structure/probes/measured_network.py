@@ -16,6 +16,8 @@ from penchant_numerics.statistics import accuracy
 from penchant_numerics.trainer import evaluate, loss_function, outputs
 from torch import Tensor, nn
 
+from penchant_class_structure.numerics.influence import stderr_of
+
 
 class Options(Protocol):
     """What the probes' options have in common."""
@@ -135,10 +137,9 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
     of_sample = torch.vmap(lambda row, label: mean_loss(row[None], label[None]))
     each = of_sample(given, samples.labels).double()
     count = len(each)
-    stderr = float(each.std()) / count**0.5 if count > 1 else None
     return penchant.Quantity(
         value,
-        stderr=stderr,
+        stderr=stderr_of(each, samples.labels),
         over="samples",
         count=count,
     )
