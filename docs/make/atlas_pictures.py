@@ -19,6 +19,7 @@ TITLES = {
     "average-geometry": "average geometry G",
     "tangent-kernel": "tangent kernel",
 }
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5)  # shares
 ROUNDING = 1e-6  # of the largest eigenvalue, in single precision
 
 
@@ -113,6 +114,8 @@ def draw_overview(whole: dict[str, Any]) -> Image.Image:
     axes.axvline(quantities[order[0]]["null"], color="0.4", linestyle="--", label="no preference")
     axes.set_yticks(range(len(order)), order, fontsize=8)
     axes.set(xlabel="share of low frequencies", xscale="log", ylim=(-1, len(order)))
+    axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    axes.minorticks_off()
     axes.grid(axis="x")
     axes.legend(fontsize=8, loc="lower right")
     return _as_image(figure)
