@@ -1,0 +1,78 @@
+"""Probes of curvature on ResNet20 hold no more than their budget, counted by live bytes."""
+
+import penchant
+import pytest
+import torch
+from penchant_numerics import memory
+from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.sample_traces import sample_traces
+
+FEW = {"part": "train", "training": {"steps": 0}}
+LANCZOS = {**FEW, "lanczos_steps": 2, "starts": 1, "grid_points": 16}
+CASES = {
+    "hessian-spectrum": {**LANCZOS, "leading": 1, "iterations": 1, "trace_samples": 2},
+    "layer-structure": {**FEW, "permutations": 1},
+}
+BUDGET = 2**27
+
+
+def samples(count):
+    generator = torch.Generator("cpu").manual_seed(0)
+    inputs = torch.randn(count, 3, 32, 32, generator=generator, device="cpu")
+    return inputs, torch.arange(count, device="cpu") % 2
+
+
+# many products, each followed operation by operation
+MANY = pytest.param("hessian-spectrum", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("probe", [MANY, "layer-structure"])
+def test_a_probe_on_resnet20_stays_within_its_budget(probe):
+    """More samples than fit at once, so that something must give."""
+    with LiveBytes(peaks=True) as live:
+        penchant.measure(
+            probe,
+            architecture="resnet20",
+            dataset=(samples(16), samples(4)),
+            executor="serial",
+            memory=BUDGET / 2**30,
+            **CASES[probe],
+        )
+    assert 0.1 * BUDGET < live.peak <= BUDGET
+
+
+@pytest.mark.parametrize("kind", [GaussNewton, Hessian])
+def test_batches_and_what_is_kept_follow_from_the_budget(kind):
+    from penchant_architectures.architectures.resnet20 import build
+    from penchant_architectures.declarations.convolutional import ResNet20
+
+    network = build(ResNet20(), (3, 32, 32), 2).eval()
+    data = samples(16)
+    sizes = {}
+    for limit in (2**25, 2**27):
+        with memory.budget(limit), LiveBytes(peaks=True) as live:
+            operator = kind(network, data, check=False)
+            operator @ torch.ones(operator.size, device="cpu")
+        assert live.peak <= limit
+        assert operator.kept_bytes <= limit / 4
+        sizes[limit] = operator.batch
+    assert 1 <= sizes[2**25] < sizes[2**27]
+
+
+def test_traces_of_samples_hold_one_column_and_one_layer_at_a_time():
+    """31.7 MB a sample where all layers and classes were held."""
+    from penchant_architectures.architectures.resnet20 import build
+    from penchant_architectures.declarations.convolutional import ResNet20
+    from penchant_numerics.linearisation import Outputs
+    from penchant_numerics.sample_bytes import pass_bytes
+    from penchant_numerics.sample_traces import _Passes
+
+    network = build(ResNet20(), (3, 32, 32), 10).eval()
+    inputs, _ = samples(4)
+    passes = _Passes(Outputs(network), inputs[:2], "cross-entropy")
+    assert pass_bytes(passes.traces, inputs).a_sample < 4e6
+    with memory.budget(2**25), LiveBytes(peaks=True) as live:
+        sample_traces(network, inputs)
+    assert live.peak <= 2**25
