@@ -218,7 +218,7 @@ def _matched(
     for key, entries in first.items():
         if key in second:
             pairs.append((_named(key, entries), entries, second[key]))
-    lacking = []
+    lacking: list[Any] = []
     for probe in dict.fromkeys(key[0] for key in (*first, *second)):
         left = _only_in(first, second, probe)
         right = _only_in(second, first, probe)

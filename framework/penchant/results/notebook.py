@@ -86,7 +86,7 @@ def _pooled_rows(results: Sequence[tuple[Mapping[str, Any], Any]]) -> list[tuple
         labels = {axis: label for axis, label in job["labels"].items() if axis != "seed"}
         for name, quantity in result.quantities.items():
             found.setdefault((_labelled(labels), name), []).append(quantity)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for (group, name), quantities in found.items():
         together = pooled(quantities)
         rows.append((group, name, *_columns(together.quantity), str(len(quantities))))
