@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 GALLERY = ROOT / "docs/gallery"
 GENERATED = "<!-- Written by docs/make/gallery.py from what was measured: do not edit. -->"
 MARKS = ("<!-- gallery -->", "<!-- /gallery -->")
-SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "⏳", "…")))
+SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "○", "…")))
 UNSEEN = (NEEDS_A_GPU, NOT_MEASURED)
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
@@ -194,7 +194,9 @@ def _section(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     by_eye = not entry["outcomes"] and entry["verdict"] not in UNSEEN
     how = " (judged by eye)" if by_eye else ""
     sign = SIGNS[entry["verdict"]]
-    lines += [f"**{sign} {entry['verdict'].capitalize()}**{how}: {entry['why']}", ""]
+    # Not `capitalize`, which writes "Gpu".
+    title = entry["verdict"][0].upper() + entry["verdict"][1:]
+    lines += [f"**{sign} {title}**{how}: {entry['why']}", ""]
     if entry["verdict"] not in UNSEEN:
         lines += _ours(entry, measured)
         lines += _pictures(entry, measured)

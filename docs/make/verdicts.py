@@ -111,8 +111,7 @@ def _alone(value: Quantity) -> str:
 def _distance(apart: Difference) -> str:
     if not apart.error or not math.isfinite(apart.value):
         return f"{apart.value:+.3g}"
-    errors = apart.value / apart.error
-    return f"{errors:+.1f} errors" if abs(errors) < 100 else f"{errors:+.0e} errors"
+    return f"{apart.value / apart.error:+.3g} errors"
 
 
 def runs_of(entry: dict[str, Any]) -> list[str]:
