@@ -25,7 +25,8 @@ def test_directions_have_a_number_of_networks_and_an_old_name_for_it():
 
 def test_directions_can_still_be_built_under_their_old_name():
     eye = torch.eye(2, device="cpu")
-    found = moments.Directions(eye[0], eye, trace=1.0, trace_stderr=0.1, samples=5)
+    with pytest.deprecated_call(match="answers.Directions"):
+        found = moments.Directions(eye[0], eye, trace=1.0, trace_stderr=0.1, samples=5)
     assert isinstance(found, answers.Directions)
     assert found.networks == 5 and found.matrix is None
 

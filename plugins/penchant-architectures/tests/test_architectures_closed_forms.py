@@ -16,7 +16,7 @@ def _fixed_points():
     """The points at which gradients are taken, and the networks, are the same in every run."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield
     torch.set_num_threads(threads)

@@ -50,7 +50,7 @@ def target_of(component):
 
 def build(name, shape, seed=0, **options):
     component = COMPONENTS[name]
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return target_of(component)(component.bind(options), shape, 1).eval().double()
 

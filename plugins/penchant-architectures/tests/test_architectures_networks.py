@@ -49,7 +49,7 @@ def target_of(component):
 
 def build(name, shape=(1, 32, 32), outputs=1, seed=0, **options):
     component = COMPONENTS[name]
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return target_of(component)(component.bind(options), shape, outputs).eval()
 

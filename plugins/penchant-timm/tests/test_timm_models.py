@@ -58,7 +58,7 @@ def _one_thread():
 
 def build(model, side=32, outputs=1, seed=0, channels=1, **options):
     component = Timm.bind({"model": model, **options})
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_timm(component, (channels, side, side), outputs)
 
