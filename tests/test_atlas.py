@@ -76,6 +76,8 @@ def test_findings_follow_from_the_numbers(atlas, measured):
     assert after[1:] == before[1:]
 
 
+# Told where torchvision is of another build than torch.
+@pytest.mark.filterwarnings("ignore:torchvision's compiled operators")
 def test_a_regnet_is_blind_because_its_branches_are_silent():
     network = testing.architecture("timm:model=regnetx_002", shape=(1, 32, 32))(0).eval()
     assert seen(network) == 4
