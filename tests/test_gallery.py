@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import penchant
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,6 +108,11 @@ def test_verdicts_are_what_tests_make(made, measured):
         "to come": "not measured",
         "by eye": "partly",
     }
+
+
+def test_zeros_are_kept(made):
+    quantity = penchant.Quantity(0.0, stderr=0.0, null=0.0)
+    assert made["gather"].known_parts(quantity) == {"value": 0.0, "stderr": 0.0, "null": 0.0}
 
 
 def test_readme_is_written_between_its_marks_only(made):

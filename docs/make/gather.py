@@ -82,8 +82,8 @@ def _names(labels: list[dict[str, Any]]) -> list[str]:
 def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
     quantities = {}
     for quantity, value in result.quantities.items():
-        known = attrs.asdict(value).items()
-        quantities[quantity] = {key: part for key, part in known if part not in (None, "", False)}
+        if not value.missing:
+            quantities[quantity] = known_parts(value)
     return {
         "name": name,
         "probe": result.record["probe"]["name"],
@@ -91,6 +91,15 @@ def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
         "places": _places(result, wanted),
         "warnings": list(result.warnings),
     }
+
+
+def known_parts(quantity: penchant.Quantity) -> dict[str, Any]:
+    """What is known of a quantity; a zero is known."""
+    found = {}
+    for part, value in attrs.asdict(quantity).items():
+        if value is not None and value is not False and value != "":
+            found[part] = value
+    return found
 
 
 def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]]:
