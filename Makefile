@@ -55,6 +55,7 @@ docs: $(VENV)/.docs  ## the site, warnings are errors: build/site/index.html ope
 	$(BIN)/python docs/make/search_check.py
 
 pages: $(VENV)/.installed  ## generated pages again: catalogue, gallery, atlas, tables of README
+	$(BIN)/python docs/make/gallery.py
 	$(BIN)/python docs/make/atlas.py
 	$(BIN)/python docs/make/examples.py
 	$(BIN)/python docs/make/catalogue.py

@@ -51,7 +51,6 @@ def collect(folder: Path) -> dict[str, Any]:
     families = families_of(EXPERIMENT.read_text())
     architectures: dict[str, Any] = {label: {"family": families[label]} for label in families}
     versions: dict[str, str] = {}
-    seconds = 0.0
     for job in run.jobs:
         label, probe = job["labels"]["architecture"], job["labels"]["probe"]
         if job["status"] not in ("done", "failed"):
@@ -59,12 +58,10 @@ def collect(folder: Path) -> dict[str, Any]:
             continue
         result = run.result(job["id"])
         versions.update(result.record["versions"])
-        seconds += result.cost["seconds"]
         architectures[label][probe] = _kept(result, ARRAYS[probe])
         if probe == "nad" and result.status == "done":
             architectures[label]["seen"] = seen_pixels(result)
     return {
-        "seconds": round(seconds),
         "versions": dict(sorted(versions.items())),
         "architectures": architectures,
     }
@@ -92,7 +89,7 @@ def _kept(result: penchant.Result, arrays: tuple[str, ...]) -> dict[str, Any]:
         if name in result.arrays:
             # Four digits are more than their errors leave.
             spectra[name] = [float(f"{value:.4g}") for value in result.arrays[name]]
-    return {"quantities": quantities, "spectra": spectra, "seconds": result.cost["seconds"]}
+    return {"quantities": quantities, "spectra": spectra}
 
 
 def seen_pixels(result: penchant.Result) -> int:
@@ -117,10 +114,15 @@ def with_cards(measured: dict[str, Any]) -> dict[str, Any]:
 def is_rounding(entry: dict[str, Any]) -> bool:
     """Is the tangent kernel nothing but rounding? Then its eigenvalues have both signs.
 
-    The ten largest then have more than the whole trace, which no kernel has.
+    The ten largest then have more than the whole trace, or its trace is negative: no kernel's is.
     """
     quantities = entry["tangent-kernel"].get("quantities", {})
-    return bool(quantities) and quantities["trace-ratio-10"]["value"] > 1
+    return bool(quantities) and not 0 <= quantities["trace-ratio-10"]["value"] <= 1
+
+
+def has_kernel(entry: dict[str, Any]) -> bool:
+    """Is there a tangent kernel, and is it more than rounding?"""
+    return "error" not in entry["tangent-kernel"] and not is_rounding(entry)
 
 
 # ---- pages
@@ -143,11 +145,11 @@ def _index(measured: dict[str, Any], whole: dict[str, Any]) -> str:
     filled = {
         "count": len(whole),
         "with_geometry": len(shares),
+        "with_kernel": sum(has_kernel(entry) for entry in whole.values()),
         "findings": "\n".join(f"{number}. {sentence}" for number, sentence in numbered),
         "table": "\n".join(_table(whole)),
         "low": f"{next(iter(shares.values()))['null']:.3f}",
         "refused": "\n".join(_refused(measured["architectures"])),
-        "minutes": round(measured["seconds"] / 60),
         "torch": measured["versions"]["torch"],
         "timm": measured["versions"]["timm"],
     }
