@@ -132,7 +132,7 @@ class CurvatureProxies(penchant.Probe):
     warning says so), CFAC's norm is too large and its error may exceed KFAC's; the alignment, which
     no factor changes, tells.
 
-    Quick: `-a mlp:widths=[64,64,64],normalization=batch -d digits`.
+    Quick: `-a mlp:widths=[64,64,64] -d digits`.
 
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 11 and 12. How many samples these used is not said there: 80 a class, as many as
