@@ -149,7 +149,7 @@ class Trained(penchant.Probe):
     steps: tuple[int, ...] = penchant.option((), "where to look")
 
 def run(options, context):
-    seen = [(step, float(sum(p.square().sum() for p in network.parameters()))) for step, network in context.trained(options.steps or None)]
+    seen = [(step, float(sum(p.detach().square().sum() for p in network.parameters()))) for step, network in context.trained(options.steps or None)]
     steps, norms = zip(*seen)
     return penchant.Result({"last": penchant.Quantity(steps[-1])}, {"steps": steps, "norms": norms})
 
@@ -213,7 +213,7 @@ def test_weights_replace_training_and_a_mismatch_lists_names(tmp_path, install):
     torch.save(network.state_dict(), tmp_path / "good.pt")
     good = trained(tmp_path / "good", own={"weights": str(tmp_path / "good.pt")}).results()[0]
     assert good.arrays["norms"][0] == pytest.approx(
-        float(sum(p.square().sum() for p in network.parameters()))
+        float(sum(p.detach().square().sum() for p in network.parameters()))
     )
     state = network.state_dict()
     state["other.weight"] = state.pop("1.weight")

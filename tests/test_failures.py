@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from penchant import cli
 
 UNLUCKY = """
-import math, os, resource, shutil, signal, time
+import math, os, pathlib, resource, shutil, signal, time
 import attrs
 import numpy as np
 import penchant
@@ -42,7 +42,8 @@ def raises():
 
 def memory():
     import torch
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    used = pages * resource.getpagesize()
     before = resource.prlimit(0, resource.RLIMIT_AS)
     resource.prlimit(0, resource.RLIMIT_AS, (used + 2**28, before[1]))
     try:

@@ -10,6 +10,7 @@ import pytest
 # in a process of its own, whose memory nothing else changes
 MEASURE = """
 import ctypes, gc, json, sys
+from pathlib import Path
 import torch
 from torch import nn
 from penchant_numerics.gauss_newton import GaussNewton
@@ -29,7 +30,7 @@ cases = {
 def resident():
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
-    pages = int(open("/proc/self/statm").read().split()[1])
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
     return 4096 * pages
 
 

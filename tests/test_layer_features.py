@@ -28,7 +28,10 @@ class TokensFirst(nn.Module):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0)
-        self.encoder, self.last = nn.TransformerEncoder(layer, 1), nn.Linear(6, 2)
+        self.encoder, self.last = (
+            nn.TransformerEncoder(layer, 1, enable_nested_tensor=False),
+            nn.Linear(6, 2),
+        )
 
     def forward(self, x):
         tokens = x.reshape(len(x), 2, 6).transpose(0, 1)

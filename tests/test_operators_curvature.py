@@ -450,6 +450,7 @@ def test_products_equal_curvlinops():
             close(operator @ v, expected.detach(), 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of backpack's own hooks
 def test_diagonal_equals_backpack():
     import backpack
     from backpack.extensions import DiagGGNExact

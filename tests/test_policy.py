@@ -95,6 +95,7 @@ def test_other_precision_or_memory_is_another_job(tmp_path, install):
     assert len(places) == 4
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_what_is_said_of_memory_and_determinism_reaches_the_result(tmp_path, install, executor):
     install("flagged", FLAGGED)

@@ -18,7 +18,7 @@ def samples(count=50):
 
 
 def network(dropout=0.0):
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(4, 8), nn.Dropout(dropout), nn.Tanh(), nn.Linear(8, 2))
 
@@ -159,7 +159,7 @@ def test_a_training_leaves_the_global_random_numbers_alone():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_the_generator_of_the_device_is_seeded_as_by_the_global_seed():
     device = torch.device("cuda")
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         expected = torch.rand(4, device=device)
         seed_device(device, 3)

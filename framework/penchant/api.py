@@ -130,9 +130,7 @@ def measure(
 
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
-    if "seeds" in options:
-        cure = "measure with each, or give penchant.run an experiment with seeds"
-        raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {cure}")
+    _check_one_seed(options)
     plugins = discovery.load().with_listener("display", Display(lines=False))
     given = probe
     if not isinstance(probe, str):
@@ -158,11 +156,21 @@ def measure(
         # Nobody sees figures in a folder that is deleted.
         raw["figures"] = False
     result = _measured(raw, plugins, probe, out, fresh=fresh)
-    # A class in a script may draw with a function that has no name to be kept under.
-    target = getattr(given, "figures", "")
+    _keep_drawing(result, given)
+    return result
+
+
+def _check_one_seed(options: Mapping[str, Any]) -> None:
+    if "seeds" in options:
+        cure = "measure with each, or give penchant.run an experiment with seeds"
+        raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {cure}")
+
+
+def _keep_drawing(result: Result, probe: str | type[Probe]) -> None:
+    """A class in a script may draw with a function that has no name to be kept under."""
+    target = getattr(probe, "figures", "")
     if callable(target):
         result.record["figures"] = target
-    return result
 
 
 def _measured(

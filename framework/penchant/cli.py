@@ -265,13 +265,24 @@ def probe(
         preset=preset,
         estimators=_estimators(estimators),
     )
-    if seeds:
-        raw["seeds"] = list(seeds)
-    if shape:
-        raw["shape"] = parse_options(f"shape=[{shape}]")["shape"]
-    if outputs is not None:
-        raw["outputs"] = outputs
+    raw.update(_typed_settings(seeds, shape, outputs))
     _execute(raw, TYPED, _folder_of(raw, options["sets"]), without, **options)
+
+
+def _typed_settings(
+    seeds: tuple[int, ...], shape: str | None, outputs: int | None
+) -> dict[str, Any]:
+    """Settings of the experiment that were typed, and no others."""
+    from penchant.experiments.typed_text import parse_options
+
+    found: dict[str, Any] = {}
+    if seeds:
+        found["seeds"] = list(seeds)
+    if shape:
+        found |= parse_options(f"shape=[{shape}]")
+    if outputs is not None:
+        found["outputs"] = outputs
+    return found
 
 
 def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:

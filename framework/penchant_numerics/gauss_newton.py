@@ -449,6 +449,9 @@ class GaussNewton(Operator):
             rows: The vectors v (k, size).
             number: Which batch it is.
             inputs: Its inputs.
+
+        Returns:
+            The entries, in the order of the batch.
         """
         line = self._line(number, inputs, several=len(rows) > 1)
         if line is None:

@@ -155,6 +155,9 @@ def heard_at_positions(
         module: The layer.
         inputs: What it was given, use by use.
         errors: Its errors, use by use; None where a use reaches no output.
+
+    Returns:
+        The errors, zero where a use reaches no output.
     """
     heard = []
     for given, error in zip(inputs, errors):

@@ -306,6 +306,9 @@ def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> Sequence[
         data: Inputs and labels, or what `stream` takes.
         device: Where streamed samples go.
         dtype: In which precision.
+
+    Returns:
+        Inputs and labels.
     """
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     if is_pair and hasattr(data[0], "shape"):

@@ -38,6 +38,9 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
         inputs: All inputs of a part.
         conventions: Told what was done with them.
         warnings: Told what looks like a mistake.
+
+    Returns:
+        The inputs.
     """
     import torch
 

@@ -164,7 +164,21 @@ def keep_result(
     extra: dict[str, Any] | None = None,
     killed: bool = False,
 ) -> Result:
-    """Write a result with everything that says what was measured on what."""
+    """Write a result with everything that says what was measured on what.
+
+    Args:
+        job: What was to be measured.
+        folder: The run folder.
+        found: What the probe gave.
+        error: Why it failed, if it did.
+        details: The traceback of that.
+        seconds: How long it took.
+        extra: What else the record holds.
+        killed: Did it end its worker?
+
+    Returns:
+        The result as it was written.
+    """
     place_of_job = folder / "jobs" / job.id
     record = {
         "status": "failed" if error else "done",

@@ -58,9 +58,8 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
     data = context.data
-    given = getattr(data, options.part)
     classes = classes_looked_at(options, context)
-    samples = chosen(given, options.per_class, classes)
+    samples = chosen(getattr(data, options.part), options.per_class, classes)
     _refuse_many_classes(classes, context)
 
     # panels along the training are named by its steps, and by samples a class
@@ -73,14 +72,8 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
         network = of_classes(measured(trained, options, context), options, context)
         if options.fractions:
-            structure = _structure(network, samples, options, context)
-            panels.append(
-                {
-                    "sizes": smallest,
-                    "steps": step,
-                    **_panel(structure, context),
-                }
-            )
+            panel = _panel(_structure(network, samples, options, context), context)
+            panels.append({"sizes": smallest, "steps": step, **panel})
     assert network is not None
     structure = _structure(network, samples, options, context)
     quantities, arrays = _whole(structure, options, context)

@@ -41,18 +41,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     # What an architecture without preferred directions would show.
     null = _null(found, context, options)
     spectra = left_out(found)
-    # Errors come from parts of the networks.
-    arrays = {}
-    if found.parts is not None:
-        arrays["geometry"] = found.matrix
-        arrays["geometry-stderr"] = _entry_stderr(found.parts)
-    arrays["eigenvalues"] = found.eigenvalues
-    arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
-    arrays["directions"] = found.vectors[: options.keep]
-    if null is not None:
-        arrays["null-edges"] = torch.stack([null.min(), null.max()])
-        arrays["null-eigenvalues"] = null.mean(0)
-        arrays["null-eigenvalues-spread"] = null.std(0)
+    arrays = _arrays(found, spectra, null, options.keep)
     quantities = _quantities(found, spectra, null)
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
@@ -68,6 +57,24 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         gib = 8 * size**2 / 2**30
         conventions["geometry stored"] = f"no: {size} x {size} numbers are {gib:.3g} GiB"
     return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
+
+
+def _arrays(
+    found: Directions, spectra: Tensor, null: Tensor | None, keep: int | None
+) -> dict[str, Tensor]:
+    """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
+    arrays = {}
+    if found.parts is not None:
+        arrays["geometry"] = found.matrix
+        arrays["geometry-stderr"] = _entry_stderr(found.parts)
+    arrays["eigenvalues"] = found.eigenvalues
+    arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
+    arrays["directions"] = found.vectors[:keep]
+    if null is not None:
+        arrays["null-edges"] = torch.stack([null.min(), null.max()])
+        arrays["null-eigenvalues"] = null.mean(0)
+        arrays["null-eigenvalues-spread"] = null.std(0)
+    return arrays
 
 
 def _answer(context: penchant.Context, networks: int) -> Directions:
