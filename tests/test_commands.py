@@ -124,7 +124,8 @@ def test_lists_have_headings_and_fit_a_terminal(kind):
     assert any(line.endswith("…") for line in lines)
 
 
-def test_lists_that_nobody_looks_at_have_whole_lines(command):
+def test_lists_that_nobody_looks_at_have_whole_lines(command, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert "…" not in command("list", "probes").stdout
 
 

@@ -152,7 +152,8 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: numpy leaves a file open whose head is damaged.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = file.files if only is None else [only]
             return {name: file[name] for name in names}
     except MemoryError:
