@@ -1,6 +1,7 @@
 """The probe `tangent-kernel` against dense derivatives and closed forms."""
 
 import numpy as np
+import penchant
 import pytest
 import torch
 from penchant import testing
@@ -125,3 +126,25 @@ def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
 def test_more_groups_than_pairs_of_samples_are_refused():
     with pytest.raises(Exception, match="at most 4 groups, found 5"):
         testing.context("tangent-kernel", samples=8, groups=5)
+
+
+def nearly_alike(samples=24):
+    """Samples that single precision can hardly tell apart, next to their common part."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = 1 + 1e-6 * torch.randn(samples, 50, generator=generator, dtype=torch.float64)
+    return inputs, torch.arange(samples) % 2
+
+
+@pytest.mark.parametrize(("dtype", "warned"), [("float32", True), ("float64", False)])
+def test_a_spectrum_that_is_rounding_is_called_so(dtype, warned):
+    found = penchant.measure(
+        "tangent-kernel",
+        architecture="mlp:widths=[16]",
+        dataset=nearly_alike(),
+        training={"steps": 0},
+        samples=16,
+        groups=4,
+        dtype=dtype,
+        executor="serial",
+    )
+    assert any("which is rounding" in text for text in found.warnings) is warned

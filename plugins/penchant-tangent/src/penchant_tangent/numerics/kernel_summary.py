@@ -57,6 +57,17 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
     return Summary(eigenvalues, numbers)
 
 
+def negative_share(eigenvalues: Tensor) -> float:
+    """How much of a kernel's spectrum is negative: a Gram matrix has that from rounding only.
+
+    >>> negative_share(torch.tensor([3.0, -1.0], device="cpu"))
+    0.25
+    """
+    size = eigenvalues.abs().sum()
+    negative = -eigenvalues.clamp(max=0).sum()
+    return float(negative / size) if size > 0 else 0.0
+
+
 def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator[Tensor]:
     """The samples that stay where one of `groups` groups is left out, for each of them."""
     places = torch.arange(count, device=device)

@@ -15,6 +15,7 @@ from torch import Tensor
 from penchant_tangent.declarations.kernels import TangentKernel
 from penchant_tangent.numerics.kernel_summary import (
     Summary,
+    negative_share,
     summarise,
     summarise_layers,
     summary_stderr,
@@ -26,6 +27,8 @@ from penchant_tangent.numerics.label_alignment import (
     permuted,
 )
 from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
+
+ROUNDING = 0.01  # of a spectrum that may be negative before it says nothing
 
 
 def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
@@ -41,6 +44,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     orders = permuted(wanted, generator=context.generator("null"), draws=options.permutations)
     summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
     quantities = _quantities(K, wanted, orders, summary, options)
+    _warn_of_rounding(summary, context)
     arrays: dict[str, Any] = {
         "eigenvalues": summary.eigenvalues,
         "trace-ratios": trace_ratios(summary.eigenvalues),
@@ -56,6 +60,16 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
         conventions=kernel_conventions(options.centring, len(wanted)),
         labels={"layers": tuple(kernels)},
     )
+
+
+def _warn_of_rounding(summary: Summary, context: penchant.Context) -> None:
+    """Where all samples have nearly the same features, centring leaves what rounding made."""
+    share = negative_share(summary.eigenvalues)
+    if share > ROUNDING:
+        context.warn(
+            f"{share:.0%} of the centred kernel's spectrum is negative, which is rounding: its "
+            'eigenvalues, rank and shares mean nothing; dtype = "float64" may help'
+        )
 
 
 def _quantities(
