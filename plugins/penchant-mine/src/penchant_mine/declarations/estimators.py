@@ -6,6 +6,8 @@ import attrs
 import penchant
 
 ACTIVATIONS = ("relu", "elu", "leaky-relu", "tanh", "gelu")
+# Where every estimator can be compared with the truth.
+EXAMPLE = "penchant probe mutual-information -d correlated-gaussians -e mutual-information"
 
 
 @attrs.frozen
@@ -129,6 +131,7 @@ class Mine(Neural):
 
     name = "mine"
     target = "penchant_mine.estimators.mine:estimate"
+    example = f"{EXAMPLE}=mine"
 
     ema: float = penchant.option(
         0.01,
@@ -150,6 +153,7 @@ class MineF(Neural):
 
     name = "mine-f"
     target = "penchant_mine.estimators.mine_f:estimate"
+    example = f"{EXAMPLE}=mine-f"
 
 
 @attrs.frozen
@@ -164,6 +168,7 @@ class Nwj(Neural):
 
     name = "nwj"
     target = "penchant_mine.estimators.nwj:estimate"
+    example = f"{EXAMPLE}=nwj"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
     shifts: int = penchant.option(
@@ -183,6 +188,7 @@ class InfoNceEstimator(Neural):
 
     name = "info-nce"
     target = "penchant_mine.estimators.info_nce:estimate"
+    example = f"{EXAMPLE}=info-nce"
 
     batch: int = penchant.option(64, "pairs a step", at_least=2)
     shifts: int = penchant.option(31, "contrasts of a pair in training", at_least=1)
@@ -204,6 +210,7 @@ class SmileEstimator(Neural):
 
     name = "smile"
     target = "penchant_mine.estimators.smile:estimate"
+    example = f"{EXAMPLE}=smile"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
     shifts: int = penchant.option(
@@ -227,6 +234,7 @@ class Ksg(penchant.Estimator):
     name = "ksg"
     role = "mutual-information"
     target = "penchant_mine.estimators.ksg:estimate"
+    example = f"{EXAMPLE}=ksg"
 
     # The k of the k-th neighbour, whose distance sets the scale of each sample.
     neighbours: int = penchant.option(
@@ -249,6 +257,7 @@ class GaussianInformation(penchant.Estimator):
     name = "gaussian"
     role = "mutual-information"
     target = "penchant_mine.estimators.gaussian:estimate"
+    example = f"{EXAMPLE}=gaussian"
 
     shuffles: int = penchant.option(10, "shuffles of the pairs for the null", at_least=0)
 
@@ -263,6 +272,7 @@ class Binned(penchant.Estimator):
     name = "binned"
     role = "mutual-information"
     target = "penchant_mine.estimators.binned:estimate"
+    example = f"{EXAMPLE}=binned"
 
     bins: int | None = penchant.option(
         None, "bins of equal frequency a column; none: the cube root of the samples", at_least=2
