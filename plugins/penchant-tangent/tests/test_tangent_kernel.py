@@ -148,3 +148,6 @@ def test_a_spectrum_that_is_rounding_is_called_so(dtype, warned):
         executor="serial",
     )
     assert any("which is rounding" in text for text in found.warnings) is warned
+    # 16 samples of two classes have 32 eigenvalues: 40 of them are all there are.
+    assert found.quantities["trace-ratio-40"].value == 1
+    assert found.quantities["trace-ratio-40"].exact

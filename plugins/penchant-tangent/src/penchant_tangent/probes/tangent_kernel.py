@@ -84,8 +84,13 @@ def _quantities(
         groups=options.groups,
     )
     nulls = _nulls(K.double(), orders, options.centring)
+    # All eigenvalues together are the trace, whatever the kernel.
+    trivial = {f"trace-ratio-{k}" for k in options.ratios if k >= len(summary.eigenvalues)}
     found = {}
     for name, value in summary.numbers.items():
+        if name in trivial:
+            found[name] = penchant.Quantity(1.0, exact=True)
+            continue
         found[name] = penchant.Quantity(
             value,
             stderr=errors[name],
