@@ -55,9 +55,7 @@ def measure(command: str, out: Path) -> dict[str, str | float]:
         "command": command,
         "exit": done.returncode,
         "seconds": round(_used() - before, 1),
-        "message": said[-1].replace(str(out.resolve()), out.name)
-        if said
-        else "",  # no machine's path
+        "message": said[-1].replace(str(out.resolve()), out.name) if said else "",
         "date": time.strftime("%Y-%m-%d"),
     }
 
