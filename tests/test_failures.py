@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -127,6 +128,15 @@ def test_a_worker_that_is_killed_takes_only_its_own_job_along(unlucky, tmp_path)
     assert reason in told
 
 
+@pytest.fixture
+def listens_to_ctrl_c():
+    """A background shell lets its children ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens_to_ctrl_c")
 @pytest.mark.parametrize(
     ("fate", "code", "why"),
     [("terminated", 143, "terminated"), ("interrupted", 130, "interrupted")],
