@@ -14,8 +14,6 @@ from penchant.errors import Error, printable
 from penchant.plugins import discovery
 
 LONGEST_FOLDER = 60  # signs of a run folder's name that say what was measured
-# In the order in which they are listed: what one measures, with what, and how.
-_KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
 
 
 class _Commands(click.Group):
@@ -100,8 +98,9 @@ def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
 
 def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
     from penchant.plugins.completion import beginning
+    from penchant.plugins.listing import KINDS
 
-    return beginning([f"{kind}s" for kind in (*_KINDS, "role")], begun)
+    return beginning([f"{kind}s" for kind in (*KINDS, "role")], begun)
 
 
 @click.group(cls=_Commands)
@@ -415,63 +414,17 @@ def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> 
 @click.pass_obj
 def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     """Components by kind, a line each: KIND is probes, architectures, ... or roles."""
-    # Both "probe" and "probes" are typed; nothing means every kind.
-    single = kind.removesuffix("s") if kind else None
-    if single not in (None, "role", *_KINDS):
-        listed = ", ".join((*_KINDS, "role"))
-        raise Error(f"kind must be one of {listed}, found {kind!r}")
+    from penchant.plugins import listing
+
     plugins = discovery.load(without)
-    rows = _roles(plugins) if single == "role" else _components(plugins, single)
+    rows = listing.rows(plugins, kind)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    _say("\n".join(_listed(rows)))
-    _mention_set_aside(plugins)
-
-
-def _components(plugins: discovery.Plugins, kind: str | None) -> list[dict[str, str]]:
-    rows = []
-    for each in _KINDS if kind is None else (kind,):
-        for offer in plugins.offers(each):
-            row = {
-                "kind": each,
-                "name": plugins.address(offer),
-                "summary": offer.component.summary(),
-                "plugin": offer.distribution,
-                "version": offer.version,
-            }
-            rows.append(row)
-    return rows
-
-
-def _roles(plugins: discovery.Plugins) -> list[dict[str, str]]:
-    from penchant.plugins.explain import roles
-
-    rows = []
-    for role, estimators in roles(plugins).items():
-        summary, _, _ = (role.__doc__ or "").partition("\n")
-        names = ", ".join(plugins.address(offer) for offer in estimators)
-        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
-        rows.append(row)
-    return rows
-
-
-def _listed(rows: list[dict[str, str]]) -> list[str]:
-    """A heading for every kind, a line for every component, none wider than the terminal."""
     # Where there is no terminal, whoever reads it wants whole lines.
     width = shutil.get_terminal_size((0, 0)).columns or sys.maxsize
-    by_kind: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        by_kind.setdefault(row["kind"], []).append(row)
-    lines: list[str] = []
-    for kind, same in by_kind.items():
-        gap = [""] if lines else []
-        lines += [*gap, f"{kind}s"]
-        names = max(len(row["name"]) for row in same)
-        for row in same:
-            line = f"  {row['name']:{names}}  {row['summary']}"
-            lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
-    return lines
+    _say("\n".join(listing.lines(rows, width)))
+    _mention_set_aside(plugins)
 
 
 def _mention_set_aside(plugins: discovery.Plugins) -> None:
