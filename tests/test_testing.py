@@ -64,6 +64,27 @@ def test_a_quantity_without_an_error_is_noticed():
     checks.check_errors(result({"found": ONE}))
 
 
+def test_a_quantity_with_neither_a_null_nor_a_reason_is_noticed():
+    beside = penchant.Quantity(1.0, exact=True, null=0.0)
+    alone = result({"trace-a": ONE, "trace-b": ONE, "found": beside})
+    with pytest.raises(AssertionError, match=r"gives \['trace-a', 'trace-b'\] without a null and"):
+        checks.check_nulls(Found, [alone], {})
+    checks.check_nulls(Found, [alone], {"trace-*": "a trace has no value by chance"})
+    # One run with a null is enough: others may have nothing to compare with.
+    checks.check_nulls(Found, [result({"found": ONE}), result({"found": beside})], {})
+
+
+def test_a_reason_for_nothing_is_noticed():
+    one = result({"found": ONE})
+    with pytest.raises(AssertionError, match="gives no quantity 'fuond', expected one of"):
+        checks.check_nulls(Found, [one], {"found": "a count", "fuond": "a count"})
+    with pytest.raises(AssertionError, match="does not say why 'found' has no null"):
+        checks.check_nulls(Found, [one], {"found": ""})
+    known = result({"found": penchant.Quantity(1.0, exact=True, null=0.0)})
+    with pytest.raises(AssertionError, match=r"has a null of \['found'\] and a reason why"):
+        checks.check_nulls(Found, [known], {"f*": "a count"})
+
+
 def test_a_standard_error_of_another_shape_is_noticed():
     arrays = {"values": np.ones(3), "values-stderr": np.ones(2)}
     with pytest.raises(AssertionError, match="values-stderr has shapes"):

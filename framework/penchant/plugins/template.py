@@ -23,7 +23,9 @@ def packed(folder: Path) -> str:
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder).as_posix()
         ours = path.suffix in _ENDINGS or path.name in ("LICENSE", "py.typed")
-        if path.is_file() and ours and ".egg-info" not in place:
+        # What building a wheel leaves behind is no part of the plugin.
+        made = place.startswith("build/") or ".egg-info" in place
+        if path.is_file() and ours and not made:
             text = path.read_text(encoding="utf-8")
             parts.append(f"{_MARK}{place}\n{text}")
     return "".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,32 @@ def check_errors(result: Result) -> None:
         if array_name.endswith("-stderr") and base is not None:
             shapes = f"{array.shape} and {base.shape}"
             assert array.shape == base.shape, f"{name}: {array_name} has shapes {shapes}"
+
+
+def check_nulls(cls: type[Probe], results: Sequence[Result], reasons: Mapping[str, str]) -> None:
+    """Every quantity has a null in one of the runs, or there is a reason why it has none.
+
+    Args:
+        cls: The probe.
+        results: Small runs of it.
+        reasons: Quantity, or a pattern such as `trace-*`, to the reason why no null exists.
+    """
+    found: set[str] = set()
+    compared: set[str] = set()
+    for result in results:
+        found |= result.quantities.keys()
+        compared |= {name for name, each in result.quantities.items() if each.null is not None}
+    explained: set[str] = set()
+    for pattern, reason in reasons.items():
+        assert reason, f"{cls.name} does not say why {pattern!r} has no null"
+        meant = {name for name in found if fnmatchcase(name, pattern)}
+        # A reason for what is not there would hide a misspelt name.
+        assert meant, f"{cls.name} gives no quantity {pattern!r}, expected one of {sorted(found)}"
+        both = sorted(meant & compared)
+        assert not both, f"{cls.name} has a null of {both} and a reason why there is none"
+        explained |= meant
+    lacking = sorted(found - compared - explained)
+    assert not lacking, f"{cls.name} gives {lacking} without a null and without a reason"
 
 
 def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:

@@ -74,6 +74,7 @@ def conformance(
     conditional: Mapping[str, Sequence[str]] | None = None,
     claims: Mapping[str, Mapping[str, Any]] | None = None,
     unclaimed: Mapping[str, Mapping[str, str]] | None = None,
+    without_null: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -87,14 +88,21 @@ def conformance(
             what they are over must be drawn again with the seed, and no value may be at a bound.
             Without them it is the first of its small runs.
         unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
+        without_null: Probe to quantities, or patterns such as `trace-*`, that have no null, each
+            with its reason.
 
     Returns:
         A test function for pytest.
     """
     import pytest
 
-    compared = _Compared(dict(claims or {}), dict(unclaimed or {}))
-    properties = _properties(distribution, dict(small or {}), dict(conditional or {}), compared)
+    exceptions = _Exceptions(
+        conditional=dict(conditional or {}),
+        claims=dict(claims or {}),
+        unclaimed=dict(unclaimed or {}),
+        without_null=dict(without_null or {}),
+    )
+    properties = _properties(distribution, dict(small or {}), exceptions)
     cases = []
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
@@ -111,29 +119,29 @@ def conformance(
     return test_conforms
 
 
-@attrs.frozen(eq=False)
-class _Compared:
-    """What standard errors are compared with: parts by probe, and quantities that cannot be."""
+@attrs.frozen(eq=False, kw_only=True)
+class _Exceptions:
+    """What a distribution says of its probes where the kit's rules do not fit, by probe."""
 
-    parts: dict[str, Mapping[str, Any]]
+    conditional: dict[str, Sequence[str]]
+    claims: dict[str, Mapping[str, Any]]
     unclaimed: dict[str, Mapping[str, str]]
+    without_null: dict[str, Mapping[str, str]]
 
     @property
     def names(self) -> set[str]:
-        return self.parts.keys() | self.unclaimed.keys()
+        """The probes that any of them is about."""
+        return set().union(self.conditional, self.claims, self.unclaimed, self.without_null)
 
 
 def _properties(
-    distribution: str,
-    small: dict[str, Any],
-    conditional: dict[str, Sequence[str]],
-    compared: _Compared,
+    distribution: str, small: dict[str, Any], exceptions: _Exceptions
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
     found = offers(distribution)
     names = {offer.component.name for offer in found}
     # A misspelt name would leave its component untested.
-    unknown = (small.keys() | conditional.keys() | compared.names) - names
+    unknown = (small.keys() | exceptions.names) - names
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = found[0].package
     yield Property("light", _anywhere(check_light, package))
@@ -148,8 +156,8 @@ def _properties(
         if offer.component.kind == "probe":
             runs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
             probes[name] = runs
-            yield from _of_a_probe(offer, runs, conditional.get(name, ()))
-            yield _of_claims(offer, compared.parts.get(name, runs[0]), compared)
+            yield from _of_a_probe(offer, runs, exceptions)
+            yield _of_claims(offer, exceptions.claims.get(name, runs[0]), exceptions)
         elif name in small or offer.component.kind == "dataset":
             yield from _of_an_axis(offer, parts)
     # One pool for all of them: starting workers takes longer than most probes.
@@ -183,14 +191,15 @@ def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
 
 
 def _of_a_probe(
-    offer: Offer, runs: list[Mapping[str, Any]], conditional: Sequence[str]
+    offer: Offer, runs: list[Mapping[str, Any]], exceptions: _Exceptions
 ) -> Iterator[Property]:
     """The properties that a probe shows when it runs small."""
     of = label(offer)
-    small = _SmallProbe(offer, runs, conditional)
+    small = _SmallProbe(offer, runs, exceptions)
     yield Property(f"{of}-presets", small.presets)
     yield Property(f"{of}-names", small.names)
     yield Property(f"{of}-errors", small.errors)
+    yield Property(f"{of}-nulls", small.nulls)
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
@@ -198,10 +207,10 @@ def _of_a_probe(
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
 
 
-def _of_claims(offer: Offer, parts: Mapping[str, Any], compared: _Compared) -> Property:
+def _of_claims(offer: Offer, parts: Mapping[str, Any], exceptions: _Exceptions) -> Property:
     """A probe's standard errors say what they claim."""
     name = offer.component.name
-    reasons = compared.unclaimed.get(name)
+    reasons = exceptions.unclaimed.get(name)
 
     def check(folder: Path) -> None:
         check_claims(name, folder, parts, reasons)
@@ -215,7 +224,7 @@ class _SmallProbe:
 
     offer: Offer
     runs: list[Mapping[str, Any]]
-    conditional: Sequence[str]
+    exceptions: _Exceptions
 
     @property
     def cls(self) -> Any:
@@ -231,11 +240,16 @@ class _SmallProbe:
         checks.check_presets(self.offer)
 
     def names(self, folder: Path) -> None:
-        checks.check_declared(self.cls, self.results(), self.conditional)
+        conditional = self.exceptions.conditional.get(self.cls.name, ())
+        checks.check_declared(self.cls, self.results(), conditional)
 
     def errors(self, folder: Path) -> None:
         for result in self.results():
             checks.check_errors(result)
+
+    def nulls(self, folder: Path) -> None:
+        reasons = self.exceptions.without_null.get(self.cls.name, {})
+        checks.check_nulls(self.cls, self.results(), reasons)
 
     def same_twice(self, folder: Path) -> None:
         parts = {**self.runs[0], "figures": False}

@@ -8,8 +8,11 @@ from penchant_class_structure.numerics import influence
 from penchant_class_structure.numerics.decomposition import Decomposition, WithoutPart
 from penchant_class_structure.numerics.sample_space import sample_space
 from penchant_class_structure.probes.component_quantities import Components
+from penchant_class_structure.probes.measured_network import loss_on
+from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import exact_pairs
 from penchant_numerics.statistics import jackknife
+from penchant_numerics.trainer import loss_function
 from torch import nn
 
 C, EACH = 3, 25
@@ -98,3 +101,23 @@ def test_a_selection_is_the_space_of_fewer_samples(network):
     alone = sample_space(network, inputs[kept], exact_limit=10**6)
     torch.testing.assert_close(some.matrix, alone.matrix)
     torch.testing.assert_close(some.traces, alone.traces)
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_null_of_a_loss_is_the_best_constant(loss, outputs):
+    """Found by descent, for classes that differ in size."""
+    labels = torch.tensor([0, 0, 0, 1, 1] if outputs == 1 else [0, 0, 0, 0, 1, 1, 2])
+    samples = Samples(torch.zeros(len(labels), 2), labels)
+    quantity = loss_on(nn.Linear(2, outputs), samples, loss)
+    constant = torch.zeros(outputs, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([constant], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        value = loss_function(loss)(constant.expand(len(labels), outputs), labels)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    assert quantity.null == pytest.approx(float(closure().detach()), rel=1e-6)

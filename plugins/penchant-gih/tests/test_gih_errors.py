@@ -11,6 +11,7 @@ from penchant_gih.numerics.advantage import advantage
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.numerics.geometry import Geometry
 from penchant_gih.numerics.projected import Projected
+from penchant_gih.numerics.velocities import velocities
 from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
 from penchant_gih.probes.input_curvature import second_share
 from penchant_numerics import statistics
@@ -160,3 +161,25 @@ def test_directions_are_drawn_in_the_shape_of_the_input():
     assert isinstance(figure, Figure)
     shown = [panel.images[0].get_array().shape for panel in figure.axes if panel.images]
     assert set(shown) == {(2, 5, 3)}
+
+
+def to_and_fro(seed, looks=8, networks=14):
+    """Gradients (looks, networks, 1, 6) of networks between two geometries."""
+    scale = torch.linspace(1.0, 0.2, 6, **CPU)
+    here = normal(networks, 1, 6, seed=seed) * scale
+    there = normal(networks, 1, 6, seed=1000 + seed) * scale.flip(0)
+    return torch.stack([here, there] * (looks // 2))
+
+
+def test_the_error_of_a_path_is_that_of_all_its_velocities_together():
+    """Each way back repeats the way there: their errors add up, their squares do not."""
+    values, errors, squares = [], [], []
+    for seed in range(60):
+        found = velocities(to_and_fro(seed))
+        assert found.path.value == pytest.approx(sum(found.values), abs=1e-9)
+        values.append(found.path.value)
+        errors.append(found.path.stderr)
+        squares.append(np.square(found.errors).sum())
+    spread = np.std(values, ddof=1)
+    assert 0.5 < np.sqrt(np.mean(np.square(errors))) / spread < 2
+    assert np.sqrt(np.mean(squares)) / spread < 0.5

@@ -391,3 +391,20 @@ def test_paths_are_classified_as_claimed():
         result.arrays["connected"].mean()
     ) and shares.null == pytest.approx(result.arrays["straight"].mean())
     np.testing.assert_array_less(1 - 1e-5, result.arrays["length-ratios"])
+
+
+def test_nulls_of_frequency_learning_are_the_best_constant_and_dealt_samples():
+    options = {**WAVES, "amplitudes": (0.1, 0.3, 0.5, 0.7, 0.9, 1.1), "shuffled_trainings": 3}
+    found = penchant.measure(
+        "frequency-learning",
+        architecture="mlp:widths=[8]",
+        training=SGD,
+        executor="serial",
+        **options,
+    )
+    variance = found.arrays["target"].astype(np.float64).var()
+    assert found.quantities["final-loss"].null == pytest.approx(variance, rel=1e-5)
+    shares = found.arrays["shuffled-learnt-share"]
+    learnt = found.quantities["learnt-frequencies"]
+    # forty small steps teach nobody anything
+    assert shares.max() < 0.8 and learnt.null == 0 and learnt.null_spread == 0

@@ -22,6 +22,7 @@ def one_network():
     return {"name": "import", "factory": TINY, "weights": str(path)}
 
 
+BOUND = "a bound, not a measurement"
 FEW = {"steps": 6, "batch": 16, "learning_rate": 0.1}
 
 test_conforms = testing.conformance(
@@ -100,6 +101,18 @@ test_conforms = testing.conformance(
             "training_sets": 12,
             "signs": 40,
             "scalings": [0.0, 0.1, 0.5, 0.99],
+        },
+    },
+    without_null={
+        "tangent-kernel": {"trace": "a trace has no value by chance"},
+        "parameter-directions": {
+            "random-change": "is the null of leading-change",
+            "random-change-expected": "is the null of random-change-train",
+        },
+        "capacity": {
+            "bound-l2": BOUND,
+            "bound-optimal": BOUND,
+            "tightness-*": "how near a bound is to equality, not a chance",
         },
     },
 )

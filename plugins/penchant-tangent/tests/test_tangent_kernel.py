@@ -8,6 +8,7 @@ from penchant import testing
 from penchant_numerics.kernel_alignment import centre, cka
 from penchant_tangent.numerics.kernel_summary import (
     among,
+    even_spectrum,
     summarise,
     summarise_layers,
     summary_stderr,
@@ -151,3 +152,15 @@ def test_a_spectrum_that_is_rounding_is_called_so(dtype, warned):
     # 16 samples of two classes have 32 eigenvalues: 40 of them are all there are.
     assert found.quantities["trace-ratio-40"].value == 1
     assert found.quantities["trace-ratio-40"].exact
+
+
+@pytest.mark.parametrize("centring", ["outputs", "all", "none"])
+def test_an_even_spectrum_is_that_of_features_without_preference(centring):
+    samples, outputs, ratios = 6, 2, [3, 20]
+    generator = torch.Generator().manual_seed(0)
+    wanted = torch.randn(samples, outputs, generator=generator, dtype=torch.float64)
+    K = torch.eye(samples * outputs)
+    expected = summarise(K, wanted, centring=centring, ratios=ratios).numbers
+    found = even_spectrum(samples, outputs, centring=centring, ratios=ratios)
+    for name, value in found.items():
+        assert value == pytest.approx(expected[name], rel=1e-6)

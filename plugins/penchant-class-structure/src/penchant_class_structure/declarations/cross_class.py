@@ -67,7 +67,7 @@ class CrossClass(penchant.Probe):
         "largest-gauss-newton": "largest eigenvalue of G",
         "largest-without-class": "largest eigenvalue without G_class; null: without the means of "
         "permuted classes",
-        "loss": "mean loss on these samples",
+        "loss": "mean loss on these samples; null: the best constant outputs",
         "{part}-accuracy": "accuracy of the network on the samples that are looked at",
     }
     arrays = {

@@ -31,7 +31,7 @@ _QUANTITIES = {
     "tail-exponent": "slope of log density against log |eigenvalue| of these samples' E; null: a "
     "semicircle of the same range",
     "tail-fit": "R squared of that line",
-    "loss": "mean loss",
+    "loss": "mean loss; null: the best constant outputs",
 }
 _ARRAYS = {
     "density-grid": "eigenvalues at which densities are given",

@@ -48,7 +48,7 @@ class LayerStructure(penchant.Probe):
         "separated-layers-errors": "the same of backpropagated errors",
         "stationarity": "largest relative difference of W and -(1 / weight decay) Ave delta h^T "
         "over layers, on these samples; 0 at a stationary point",
-        "loss": "mean loss on these samples",
+        "loss": "mean loss on these samples; null: the best constant outputs",
     }
     arrays = {
         "features": "eigenvalues of Ave h h^T, a row a layer, descending, filled up with zeros",

@@ -36,7 +36,7 @@ class LogisticTheory(penchant.Probe):
         "samples; null: guessing",
         "test-error": "of the trained classifier; null: guessing",
         "trained-difference": "largest relative difference of the trained classifier to theory "
-        "with its own a",
+        "with its own a; null: 0",
         "outliers-to-bulk": "of the trained classifier; null: classes in one place",
     }
     arrays = {

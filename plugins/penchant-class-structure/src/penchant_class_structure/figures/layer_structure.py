@@ -131,22 +131,19 @@ def _before_and_after(axes: Axes, before: np.ndarray, after: np.ndarray, count: 
 
 
 def scree(result: penchant.Result, name: str) -> Figure:
-    """Eigenvalues over their median, with those of the class part."""
+    """Eigenvalues, with those of the class part."""
     figure, axes, names = _panels(result)
     for number, (panel, layer) in enumerate(zip(axes, names)):
         total = result.arrays[name][number]
         part = result.arrays[f"{name}-class"][number]
-
-        # as in the paper: relative to an ordinary eigenvalue
-        median = np.median(total[total > _SMALLEST * total[0]])
-        _points(panel, total / median, BLUE, ".", 4, "all")
+        _points(panel, total, BLUE, ".", 4, "all")
         if name == "errors":
             means = result.arrays["errors-means"][number]
-            _points(panel, means / median, GREY, "x", 3, "class and cross-class means")
-        _points(panel, part / median, ORANGE, "o", 4, "class means")
+            _points(panel, means, GREY, "x", 3, "class and cross-class means")
+        _points(panel, part, ORANGE, "o", 4, "class means")
 
         # the whisker: how equal the eigenvalues of the class part are
-        positive = part[part > _SMALLEST * part[0]] / median
+        positive = part[part > _SMALLEST * part[0]]
         if len(positive) > 1:
             panel.vlines(
                 0.6,
@@ -162,7 +159,7 @@ def scree(result: penchant.Result, name: str) -> Figure:
         log_ticks(panel)
         panel.set_title(f"layer {layer}", fontsize=8)
         panel.tick_params(labelsize=7)
-    axes[0].set_ylabel("eigenvalue / median", fontsize=8)
+    axes[0].set_ylabel("eigenvalue", fontsize=8)
     axes[0].set_xlabel("rank", fontsize=8)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(

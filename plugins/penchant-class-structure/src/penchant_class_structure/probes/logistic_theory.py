@@ -178,7 +178,7 @@ def _quantities(
             null=guessing,
         ),
         "trained-difference": penchant.Quantity(
-            abs(difference[worst]), stderr=relative[worst], **samples
+            abs(difference[worst]), stderr=relative[worst], null=0.0, **samples
         ),
         "outliers-to-bulk": penchant.Quantity(
             own["ratio"], stderr=own["ratio-stderr"], null=1.0, **samples

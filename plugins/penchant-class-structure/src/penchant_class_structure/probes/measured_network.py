@@ -128,7 +128,7 @@ def check_cross_entropy(options: Options, context: penchant.Context) -> None:
 
 
 def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantity:
-    """The mean loss with its standard error over samples."""
+    """The mean loss with its standard error over samples; null: the best constant outputs."""
     value, _ = evaluate(network, samples, loss=loss)
     given = outputs(network, samples.inputs)
 
@@ -142,7 +142,19 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
         stderr=stderr_of(each, samples.labels),
         over="samples",
         count=count,
+        null=_constant_loss(samples.labels, loss, given.shape[1]),
     )
+
+
+def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float:
+    """The loss of the best outputs that do not look at the input."""
+    shares = labels.cpu().bincount().double() / len(labels)
+    if loss == "cross-entropy":
+        # their entropy; a class without samples costs nothing
+        return float(torch.special.entr(shares).sum())
+    away = 1 - float(shares.square().sum())
+    # unit vectors are half as far apart as -1 and 1, squared
+    return away if outputs == 1 else away / 2
 
 
 def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:

@@ -60,7 +60,7 @@ class GanModes(penchant.Probe):
         "kl-mine": "the same with the term for information",
         "quality-gan": "share of samples near a mode, for points; null: of test data",
         "quality-mine": "the same with the term for information",
-        "information-mine": "I(sample; code) at the end of training, on training batches",
+        "information-mine": "I(sample; code) at the end of training, on training batches; null: 0",
     }
     arrays = {
         "samples-data": "test data",
@@ -182,10 +182,12 @@ class InformationBottleneck(penchant.Probe):
     quantities = {
         "error-{rows}": "misclassified share of test samples; null: always the commonest class",
         "information-{rows}": (
-            "upper bound of I(X; Z), from the density of a Gaussian encoder: KL to one normal"
+            "upper bound of I(X; Z), from the density of a Gaussian encoder: KL to one normal; "
+            "null: 0"
         ),
         "information-density-{rows}": (
-            "I(X; Z) over the test inputs alone, from the density; at most the log of their number"
+            "I(X; Z) over the test inputs alone, from the density; at most the log of their "
+            "number; null: 0"
         ),
         "information-lower-{rows}": (
             "lower bound of I(X; Z) by the chosen estimator, of noisy encoders; null: shuffled"

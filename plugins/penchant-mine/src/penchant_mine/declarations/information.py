@@ -38,9 +38,11 @@ class MutualInformation(penchant.Probe):
         "{mutual-information}": (
             "held-out mutual information at the last step; null: shuffled pairs"
         ),
-        "{mutual-information}-train": ("the same on the samples that the estimator was trained on"),
+        "{mutual-information}-train": (
+            "the same on the samples that the estimator was trained on; null: shuffled pairs"
+        ),
         "{mutual-information}-bias": (
-            "with calibrate: its error for normal pairs of as many samples and dimensions"
+            "with calibrate: its error for normal pairs of as many samples and dimensions; null: 0"
         ),
     }
     arrays = {
@@ -101,7 +103,8 @@ class InformationBenchmark(penchant.Probe):
     quantities = {
         "bias-{mutual-information}": "estimate minus truth, mean over the grid; null: 0",
         "spread-{mutual-information}": (
-            "standard deviation of estimates over independent samples, mean over the grid"
+            "standard deviation of estimates over independent samples, mean over the grid; null: "
+            "their standard errors"
         ),
         "coverage-{mutual-information}": (
             "how often two standard errors cover the truth; null: 0.954 for normal errors"

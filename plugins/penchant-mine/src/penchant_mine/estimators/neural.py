@@ -143,6 +143,7 @@ def _report(
     own = slice(0, options.trainings)
     # Networks for the null come last.
     nulls = trained.held_out[options.trainings :]
+    training_nulls = trained.training[options.trainings :]
     value = float(trained.held_out[own].mean())
     training = float(trained.training[own].mean())
     null = null_of(nulls) if len(nulls) else {}
@@ -167,6 +168,7 @@ def _report(
             "curve": trained.curve[:, own],
             "values": trained.held_out[own],
             "training_stderr": of_training,
+            "training_null": null_of(training_nulls) if len(training_nulls) else {},
         },
         conventions={"mutual information": CONVENTION, **pairs.conventions},
     )

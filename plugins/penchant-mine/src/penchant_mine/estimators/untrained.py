@@ -62,5 +62,5 @@ def answer(
         warnings=tuple(doubts),
         over=over,
         count=count,
-        details={"training_stderr": stderr},
+        details={"training_stderr": stderr, "training_null": null},
     )

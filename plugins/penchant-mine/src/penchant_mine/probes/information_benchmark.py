@@ -195,10 +195,13 @@ def _quantities(
     # One draw has no spread.
     if repeats > 1:
         spread = error.std(1, ddof=1).mean()
+        # Errors that say what they claim are as large.
+        stated = np.sqrt((rows["stderr"] ** 2).mean(1)).mean()
         stderr = spread / math.sqrt(2 * cells * (repeats - 1))
         quantities[f"spread-{label}"] = penchant.Quantity(
             spread,
             stderr=stderr,
+            null=stated,
             unit="nats",
             **over,
         )

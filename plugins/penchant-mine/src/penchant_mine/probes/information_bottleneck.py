@@ -163,7 +163,8 @@ def _quantities(
         if key not in rows[0]:
             continue
         value, stderr = _with_error(rows, key)
-        null = None
+        # A code that knows nothing of its input; what an estimator finds then is measured.
+        null: float | None = 0.0
         if key == "lower" and rows[0]["null"] is not None:
             null = float(np.mean([row["null"] for row in rows]))
         quantities[f"{label}-{name}"] = penchant.Quantity(

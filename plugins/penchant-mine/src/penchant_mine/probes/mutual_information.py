@@ -15,6 +15,7 @@ from penchant_mine.probes.calibration import calibrated_bias
 from penchant_mine.probes.layers import activations
 
 LAYER = "layer:"
+NULL = ("null", "null_spread", "null_stderr")
 
 
 def run(options: MutualInformation, context: penchant.Context) -> penchant.Result:
@@ -90,6 +91,8 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         "null_spread": estimate.null_spread,
         "null_stderr": estimate.null_stderr,
     }
+    of_training = estimate.details.get("training_null", {})
+    found |= {f"training-{name}": of_training.get(name) for name in NULL}
     if options.calibrate:
         found |= calibrated_bias(context, item["estimator"], x, z, estimate.value, estimate.stderr)
     return found
@@ -154,7 +157,8 @@ def _result(table: dict[str, list[dict[str, Any]]], steps: list[int | None]) -> 
 def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:
     about = {"over": row["over"], "count": row["count"], "unit": "nats"}
     # Unknown parts of the null are None.
-    null = {name: row[name] for name in ("null", "null_spread", "null_stderr")}
+    null = {name: row[name] for name in NULL}
+    training_null = {name: row[f"training-{name}"] for name in NULL}
     quantities = {
         label: penchant.Quantity(
             row["value"],
@@ -165,6 +169,7 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
         f"{label}-train": penchant.Quantity(
             row["training"],
             stderr=row["training-stderr"],
+            **training_null,
             **about,
         ),
     }
@@ -172,6 +177,7 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
         quantities[f"{label}-bias"] = penchant.Quantity(
             row["bias"],
             stderr=row["bias-stderr"],
+            null=0.0,
             **about,
         )
     return quantities

@@ -66,8 +66,9 @@ class FrequencyLearning(_OnCurve):
         "first-fit-rank-correlation": "of the first step at which a frequency is learnt with the "
         "frequency, mean over trainings; never comes last",
         "shuffled-rank-correlation": "rank-correlation where samples are dealt at random: about 0",
-        "learnt-frequencies": "frequencies that were ever learnt, mean over trainings",
-        "final-loss": "mean squared error at the end",
+        "learnt-frequencies": "frequencies that were ever learnt, mean over trainings; null: where "
+        "samples are dealt at random",
+        "final-loss": "mean squared error at the end; null: the variance of the target",
         "petal-loss-gain": "final loss with fewest petals minus that with most, on the same waves",
     }
     arrays = {
@@ -161,7 +162,8 @@ class FrequencyRobustness(_OnCurve):
         "at the middle perturbation",
         "rank-correlation": "of minus the relative amplitude, averaged over perturbations, with "
         "the frequency, mean over trainings",
-        "final-loss": "mean squared error of the unperturbed networks",
+        "final-loss": "mean squared error of the unperturbed networks; null: the variance of the "
+        "target",
     }
     arrays = {
         "frequencies": "of the target",

@@ -116,7 +116,7 @@ class KernelSpectrum(penchant.Probe):
         "noise-at-dip": "share of the noise that is learnt at that step",
         "noise-at-end": "share of the noise that is learnt at the end",
         "effective-rank": "of the kernel matrix; close to the number of samples where the kernel "
-        "is too narrow",
+        "is too narrow, which is the null",
     }
     arrays = {
         "steps": "at which the network was looked at",
@@ -202,8 +202,8 @@ class NoiseOnManifold(penchant.Probe):
         "manifold-loss": "final loss on the images' manifold; null: the variance of the targets",
         "plane-loss": "final loss on the plane; null: the variance of the targets",
         "unscaled-plane-loss": "final loss on the plane as the paper has it; null as above",
-        "norm-ratio": "length of the images over that of inputs on the unscaled plane",
-        "reconstruction-error": "mean squared error of the autoencoder",
+        "norm-ratio": "length of the images over that of inputs on the unscaled plane; null: 1",
+        "reconstruction-error": "mean squared error of the autoencoder; null: the images' variance",
     }
     arrays = {
         "steps": "at which the network was looked at",

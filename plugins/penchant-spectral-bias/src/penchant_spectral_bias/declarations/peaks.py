@@ -32,7 +32,7 @@ class PeakAblation(penchant.Probe):
     uses = ("peak",)
     quantities = {
         "reach": "share of all frequencies with at least half of the peak's amplitude at the end, "
-        "at the loosest clip",
+        "at the loosest clip; null: before training",
         "clip-gain": "reach at the loosest clip minus that at the tightest",
         "lipschitz": "largest slope along the line at the end, at the loosest clip",
     }

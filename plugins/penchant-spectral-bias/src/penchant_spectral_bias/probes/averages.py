@@ -55,7 +55,7 @@ def order(values: Tensor, places: Tensor, *, generator: Generator) -> penchant.Q
     found = rank_order(values, places, generator=generator)
     if found is None:
         nothing = float("nan")
-        return penchant.Quantity(nothing)
+        return penchant.Quantity(nothing, null=0.0)
     fields = found._asdict()
     return penchant.Quantity(**fields)
 

@@ -9,6 +9,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.side_by_side import groups, recorded_steps
+from penchant_numerics.statistics import null_of
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
@@ -21,7 +22,13 @@ from penchant_spectral_bias.numerics.learnt_share import (
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
 from penchant_spectral_bias.probes.averages import averages, joined, missing, order
 from penchant_spectral_bias.probes.regression import check_loss
-from penchant_spectral_bias.probes.waves import learners, spectra, target_amplitudes, wave
+from penchant_spectral_bias.probes.waves import (
+    learners,
+    spectra,
+    target_amplitudes,
+    target_variance,
+    wave,
+)
 
 ROWS = ("amplitude", "learnt-share", "loss", "spectral-norms")
 
@@ -207,8 +214,12 @@ def _quantities(
             frequencies,
             generator=context.generator("permutations", "fit"),
         ),
-        "learnt-frequencies": _learnt_frequencies(first),
-        "final-loss": penchant.Quantity.of(rows["loss"][:, -1], over="trainings"),
+        "learnt-frequencies": _learnt_frequencies(options, steps, shares, control),
+        "final-loss": penchant.Quantity.of(
+            rows["loss"][:, -1],
+            over="trainings",
+            null=target_variance(options),
+        ),
     }
     if control is not None:
         found["shuffled-rank-correlation"] = order(
@@ -219,15 +230,24 @@ def _quantities(
     return found
 
 
-def _learnt_frequencies(first: Tensor) -> penchant.Quantity:
+def _learnt_frequencies(
+    options: FrequencyLearning, steps: Tensor, shares: Tensor, control: Tensor | None
+) -> penchant.Quantity:
     """How many frequencies each training reached; a count is known to one."""
-    counts = first.isfinite().sum(1)
+
+    def counts_of(learnt: Tensor) -> Tensor:
+        first = first_fit(learnt, steps, options.learnt_at)
+        return first.isfinite().sum(1)
+
+    counts = counts_of(shares)
     mean, stderr = resolution.mean_and_stderr(counts, 1.0)
+    null = {} if control is None else null_of(counts_of(control))
     return penchant.Quantity(
         mean,
         stderr=stderr,
         over="trainings",
         count=len(counts),
+        **null,
     )
 
 

@@ -13,7 +13,13 @@ from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.probes.averages import averages, joined, missing, order
 from penchant_spectral_bias.probes.regression import check_loss
-from penchant_spectral_bias.probes.waves import learners, spectra, target_amplitudes, wave
+from penchant_spectral_bias.probes.waves import (
+    learners,
+    spectra,
+    target_amplitudes,
+    target_variance,
+    wave,
+)
 
 RELATIVE = ("relative-amplitude", "single-amplitude", "noise-floor")
 LEARNT = 0.8  # of its amplitude: what a frequency should have before anything is moved
@@ -36,7 +42,9 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     }
     _warn_where_not_learnt(options, context, rows["amplitude"].mean(0))
     quantities = _quantities(options, context, rows["relative-amplitude"])
-    quantities["final-loss"] = penchant.Quantity.of(losses, over="trainings")
+    quantities["final-loss"] = penchant.Quantity.of(
+        losses, over="trainings", null=target_variance(options)
+    )
     return penchant.Result(
         quantities,
         arrays,

@@ -180,7 +180,9 @@ def _quantities(
         over="trainings",
         count=options.trainings,
     )
-    found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples")
+    # where all samples are equally far apart
+    identity = rows["eigenvalues"].shape[1]
+    found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples", null=identity)
 
     # the order in which bins of eigenvectors are learnt
     places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)

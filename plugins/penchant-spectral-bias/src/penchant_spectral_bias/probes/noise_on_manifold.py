@@ -29,15 +29,19 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     shards = list(context.map(noise_training, list(range(options.trainings))))
     # (trainings, steps) each; the autoencoder has a number a training
     losses = stacked(shards, names)
-    of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio"])
+    of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio", "image-variance"])
     arrays = {
         "steps": torch.tensor(_steps(context), device="cpu"),
         "reconstruction-error": of_encoder["reconstruction-error"],
         **averages(losses),
     }
     quantities = _quantities(losses)
-    for name, values in of_encoder.items():
-        quantities[name] = penchant.Quantity.of(values, over="trainings")
+    nulls = {
+        "reconstruction-error": float(of_encoder["image-variance"].mean()),
+        "norm-ratio": 1.0,
+    }
+    for name, null in nulls.items():
+        quantities[name] = penchant.Quantity.of(of_encoder[name], over="trainings", null=null)
     return penchant.Result(
         quantities,
         arrays,
@@ -73,7 +77,8 @@ def _steps(context: penchant.Context) -> list[int]:
 
 def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     """Losses on every manifold over one training, with the same targets and the same network."""
-    images, error = _images(context, training)
+    chosen = _chosen(context, training)
+    images, error = _images(context, training, chosen)
     plane = _plane(context, training)
     ratio = _length(images) / _length(plane)
     inputs = {
@@ -86,7 +91,11 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     generator = context.generator("targets", training)
     drawn = torch.rand(context.options.samples, generator=generator, device="cpu")
     targets = drawn.to(context.device, context.dtype)
-    found: dict[str, Any] = {"reconstruction-error": error, "norm-ratio": ratio}
+    found: dict[str, Any] = {
+        "reconstruction-error": error,
+        "norm-ratio": ratio,
+        "image-variance": chosen.double().var(0, correction=0).mean(),
+    }
     for name in MANIFOLDS:
         found[f"{name}-loss"] = _losses(context, training, Samples(inputs[name], targets))
     return found
@@ -104,12 +113,17 @@ def _losses(context: penchant.Context, training: int, samples: Samples) -> Tenso
     return torch.stack(losses)
 
 
-def _images(context: penchant.Context, training: int) -> tuple[Tensor, float]:
-    """Reconstructions of some training samples, and their error."""
-    options, inputs = context.options, context.data.train.inputs
+def _chosen(context: penchant.Context, training: int) -> Tensor:
+    """Some training samples."""
+    inputs = context.data.train.inputs
     generator = context.generator("samples", training)
     order = torch.randperm(len(inputs), generator=generator, device="cpu")
-    chosen = inputs[order[: options.samples].to(context.device)]
+    return inputs[order[: context.options.samples].to(context.device)]
+
+
+def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[Tensor, float]:
+    """Reconstructions of samples, and their error."""
+    options = context.options
     return reconstructions(
         chosen,
         features=options.features,

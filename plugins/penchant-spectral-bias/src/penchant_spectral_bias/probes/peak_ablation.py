@@ -126,11 +126,11 @@ def _slopes(
     }
 
 
-def _reach(options: PeakAblation, amplitude: Tensor) -> Tensor:
-    """Share of frequencies with at least half of the peak's amplitude at the end."""
-    final = amplitude[:, :, -1]
+def _reach(options: PeakAblation, amplitude: Tensor, look: int = -1) -> Tensor:
+    """Share of frequencies with at least half of the peak's amplitude, at the end or before."""
+    found = amplitude[:, :, look]
     half = 0.5 / options.samples
-    enough = final >= half
+    enough = found >= half
     return enough.double().mean(-1)  # (trainings, clips)
 
 
@@ -140,10 +140,12 @@ def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, pen
     loosest = looseness.index(max(looseness))
     tightest = looseness.index(min(looseness))
     reach = rows["reach"][:, loosest]
+    # the first look is before the first step
+    untrained = _reach(options, rows["amplitude"], look=0)[:, loosest]
     slopes = rows["lipschitz"][:, loosest]
     step = 1 / rows["amplitude"].shape[-1]  # one frequency more or less
     found = {
-        "reach": _share(reach, step),
+        "reach": _share(reach, step, null=float(untrained.mean())),
         "lipschitz": penchant.Quantity.of(slopes, over="trainings"),
     }
     if loosest != tightest:

@@ -82,3 +82,9 @@ def target_amplitudes(options: Any) -> Tensor:
     if values is None:
         values = (1.0,) * len(options.frequencies)
     return torch.tensor(values, device="cpu", dtype=torch.float64)
+
+
+def target_variance(options: Any) -> float:
+    """The variance of the target, the loss of the best constant: frequencies are orthogonal."""
+    amplitudes = target_amplitudes(options)
+    return float(amplitudes.square().sum() / 2)

@@ -51,7 +51,8 @@ class TangentEigenfunctions(penchant.Probe):
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
     needs = ("architecture", "dataset", "training", "scalar-output")
     quantities = {
-        "decay-{at_steps}": "eigenvalue number `leading` over the first, at step {at_steps}",
+        "decay-{at_steps}": "eigenvalue number `leading` over the first, at step {at_steps}; null: "
+        "all equal",
         "label-share-{at_steps}": "share of the labels in the leading functions, step {at_steps}",
         "speed-error": "relative error of the first-order change of outputs in a small step",
         "frequency-correlation": "rank correlation of index and frequency, first look, on a line",

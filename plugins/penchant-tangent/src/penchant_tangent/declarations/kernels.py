@@ -37,11 +37,13 @@ class TangentKernel(penchant.Probe):
     needs = ("architecture", "dataset", "training")
     one_network = True
     quantities = {
-        "effective-rank": "exponential of the entropy of the kernel's normalised eigenvalues",
+        "effective-rank": "exponential of the entropy of the kernel's normalised eigenvalues; "
+        "null: all equal",
         "cka": "alignment of the centred kernel with the labels",
         "cka-uncentred": "alignment of the kernel with the labels, neither centred",
         "trace": "trace of the kernel, the sum over samples and outputs",
-        "trace-ratio-{ratios}": "share of the {ratios} largest eigenvalues in the trace",
+        "trace-ratio-{ratios}": "share of the {ratios} largest eigenvalues in the trace; null: all "
+        "equal",
     }
     arrays = {
         "eigenvalues": "eigenvalues of the kernel, descending",
@@ -100,10 +102,12 @@ class ParameterDirections(penchant.Probe):
     needs = ("architecture", "dataset", "training")
     one_network = True
     quantities = {
-        "leading-change": "change of test outputs along the first singular vector",
+        "leading-change": "change of test outputs along the first singular vector; null: along "
+        "random directions",
         "random-change": "change of test outputs along random directions, on average",
         "leading-ratio": "change along the first singular vector over that of random directions",
-        "random-change-train": "change along random directions on the Jacobian's samples",
+        "random-change-train": "change along random directions on the Jacobian's samples; null: to "
+        "first order",
         "random-change-expected": "the same to first order, epsilon sqrt(tr K / (n P))",
         "first-order-error": "relative difference of change and first order on these samples",
     }

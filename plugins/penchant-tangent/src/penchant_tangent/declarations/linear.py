@@ -36,11 +36,13 @@ class SuperNat(penchant.Probe):
     figures = "penchant_tangent.figures.supernat:draw"
     accepts = ("architecture", "dataset")
     quantities = {
-        "final-error-gradient-descent": "test error of gradient descent after the last step",
-        "final-error-supernat": "test error of SuperNat after the last step",
+        "final-error-gradient-descent": "test error of gradient descent after the last step; null: "
+        "of zero",
+        "final-error-supernat": "test error of SuperNat after the last step; null: of zero",
         "final-difference": "SuperNat minus gradient descent, after the last step, paired",
-        "lowest-error-gradient-descent": "lowest test error of gradient descent on its way",
-        "lowest-error-supernat": "lowest test error of SuperNat on its way",
+        "lowest-error-gradient-descent": "lowest test error of gradient descent on its way; null: "
+        "of zero",
+        "lowest-error-supernat": "lowest test error of SuperNat on its way; null: of zero",
         "lowest-difference": "SuperNat minus gradient descent, each at its best, paired",
         "wins": "share of trainings in which SuperNat ends with the lower error",
     }

@@ -41,9 +41,12 @@ class TangentTraining(penchant.Probe):
     needs = ("architecture", "dataset", "training", "classes")
     uses = ("{difficult_data}",)
     quantities = {
-        "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn",
-        "effective-rank-lowest-{noise_shares}": "lowest of all looks; chance makes it lower still",
-        "effective-rank-final-{noise_shares}": "effective rank on training samples, in the end",
+        "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn; "
+        "null: all eigenvalues equal",
+        "effective-rank-lowest-{noise_shares}": "lowest of all looks; chance makes it lower still; "
+        "null: all eigenvalues equal",
+        "effective-rank-final-{noise_shares}": "effective rank on training samples, in the end; "
+        "null: all eigenvalues equal",
         "effective-rank-change-{noise_shares}": "final minus initial effective rank",
         "cka-final-{noise_shares}": "alignment with the labels on training samples, in the end",
         "cka-change-{noise_shares}": "final minus initial alignment on training samples",

@@ -14,6 +14,8 @@ from penchant_numerics.pictures import (
     palette,
 )
 
+from penchant_tangent.figures.legends import legend_beside
+
 NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 
 
@@ -86,6 +88,6 @@ def _solutions(result: penchant.Result) -> Figure:
     panel.set_yscale("symlog", linthresh=1)
     panel.set_xlabel("along eigenvector 1")
     panel.set_ylabel("along eigenvector 10")
-    panel.legend(fontsize=6)
+    legend_beside(panel, fontsize=6)
     caption = "The more features differ in scale, the more solutions scatter in weak directions."
     return captioned(figure, caption, title="Interpolators of many training sets, centred")

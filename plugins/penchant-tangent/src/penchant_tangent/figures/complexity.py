@@ -73,7 +73,7 @@ def _along(result: penchant.Result, axis: str, label: str) -> Figure:
     panel.set_ylabel("measure over its largest value")
     if axis == "widths":
         panel.set_xscale("log", base=2)
-    panel.legend(fontsize=7)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     caption = f"Measures and the gap along the {label}; which of them have its shape?"
     return captioned(figure, caption, title=f"Measures of complexity by {label}")
 

@@ -7,6 +7,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, log_ticks, palette
 
+from penchant_tangent.figures.legends import legend_beside
+
 SHOWN = (0, 1, 2, 3, 5, 10, 15, 19)  # eigenfunctions in the plane
 ON_A_LINE = (0, 5, 20)
 
@@ -63,7 +65,7 @@ def _line(result: penchant.Result) -> Figure:
         right.plot(inputs, functions[place], color=colour, label=f"j = {place}")
     right.set_xlabel("input")
     right.set_ylabel("eigenvector")
-    right.legend()
+    legend_beside(right)
     found = result.quantities["frequency-correlation"]
     caption = f"Later eigenvectors vary faster; rank correlation of index and frequency {found}."
     return captioned(figure, caption, title="Eigenvectors of the tangent kernel on a line")

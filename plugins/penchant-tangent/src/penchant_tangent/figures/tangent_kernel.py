@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, spectrum
 
+from penchant_tangent.figures.legends import legend_beside
+
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """The spectrum with its trace ratios, and the alignment of every layer."""
@@ -41,7 +43,7 @@ def _layers(result: penchant.Result) -> Figure:
     """Alignment and trace of every layer's part, from the input to the output."""
     names = result.labels["layers"]
     places = np.arange(len(names))
-    figure = Figure(figsize=(max(7.0, 0.35 * len(names) + 3), 4), layout="constrained")
+    figure = Figure(figsize=(max(8.5, 0.35 * len(names) + 3), 4), layout="constrained")
     left, right = figure.subplots(1, 2)
 
     # alignment, with that of labels in random order
@@ -59,7 +61,7 @@ def _layers(result: penchant.Result) -> Figure:
     left.axhline(whole.value, color=FAINT, linestyle=":", label="of the whole kernel")
     left.set_ylabel("alignment with the labels (CKA)")
     left.set_ylim(bottom=0)
-    left.legend()
+    legend_beside(left, fontsize=7)
 
     # how much of the kernel a layer is
     right.bar(

@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, VIOLET, captioned, palette
 
+from penchant_tangent.figures.legends import legend_beside
+
 STYLES = {"train": "-", "test": "--"}
 EIGENVALUES = {"largest": RED, "mean": BLUE, "median": GREEN}
 
@@ -23,7 +25,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     """A column of panels for each share of random labels."""
     shares = result.options["noise_shares"]
-    figure = Figure(figsize=(3.4 * len(shares) + 1.2, 2.1 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(3.4 * len(shares) + 2.2, 2.1 * rows + 0.6), layout="constrained")
     grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
     for share, panel in zip(shares, grid[0]):
         panel.set_title(f"{100 * share:g} % random labels", fontsize=9)
@@ -73,9 +75,9 @@ def _spectrum(result: penchant.Result) -> Figure:
 
     # what is shown
     names = ("accuracy", "eigenvalue", "effective rank", "trace ratio")
-    for name, panel in zip(names, grid[:, 0]):
-        panel.set_ylabel(name)
-        panel.legend(fontsize=6)
+    for name, row in zip(names, grid):
+        row[0].set_ylabel(name)
+        legend_beside(row[-1], fontsize=6)
     share = result.options["noise_shares"][0]
     change = result.quantities[f"effective-rank-change-{share:g}"]
     caption = (
@@ -114,8 +116,8 @@ def _alignment(result: penchant.Result) -> Figure:
     labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
     for label, panel in zip(labels, grid[:, 0]):
         panel.set_ylabel(label)
-    grid[0, 0].legend(fontsize=6)
-    grid[1, 0].legend(fontsize=6, ncols=2, title="layer", title_fontsize=6)
+    legend_beside(grid[0, -1], fontsize=6)
+    legend_beside(grid[1, -1], fontsize=6, title="layer", title_fontsize=6)
     share = result.options["noise_shares"][0]
     change = result.quantities[f"cka-change-{share:g}"]
     caption = (
@@ -173,7 +175,7 @@ def _difficult(result: penchant.Result) -> Figure:
             cka.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{label}, null")
     grid[0, 0].set_ylabel("CKA")
     grid[1, 0].set_ylabel("accuracy on training labels")
-    grid[0, 0].legend(fontsize=7)
+    legend_beside(grid[0, -1], fontsize=7)
     share = result.options["noise_shares"][0]
     lead = result.quantities[f"easy-lead-{share:g}"]
     caption = f"Easy samples align before difficult ones do; mean lead {lead}."

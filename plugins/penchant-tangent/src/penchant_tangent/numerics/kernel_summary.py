@@ -57,6 +57,32 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
     return Summary(eigenvalues, numbers)
 
 
+def even_spectrum(
+    samples: int, outputs: int, *, centring: str, ratios: Sequence[int]
+) -> dict[str, float]:
+    """What a kernel that prefers no direction gives: equal eigenvalues, but for centring.
+
+    Args:
+        samples: n.
+        outputs: C.
+        centring: As in `kernel_alignment.centre`.
+        ratios: The k of trace ratios.
+
+    Returns:
+        `effective-rank` and `trace-ratio-k` by name.
+
+    >>> even_spectrum(5, 2, centring="outputs", ratios=[2, 8])
+    {'effective-rank': 8.0, 'trace-ratio-2': 0.25, 'trace-ratio-8': 1.0}
+    """
+    # each mean that is taken away takes a direction with it
+    means = {"outputs": outputs, "all": 1, "none": 0}[centring]
+    left = samples * outputs - means
+    found = {"effective-rank": float(left)}
+    for k in ratios:
+        found[f"trace-ratio-{k}"] = min(1.0, k / left)
+    return found
+
+
 def negative_share(eigenvalues: Tensor) -> float:
     """How much of a kernel's spectrum is negative: a Gram matrix has that from rounding only.
 

@@ -8,6 +8,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.statistics import null_of
 from penchant_numerics.tangent_kernels import tangent_kernel
 from torch import Tensor
 
@@ -121,7 +122,12 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
     predicted = arrays["expected-changes"]
     away = np.abs(arrays["singular-changes-train"] / predicted - 1)
     return {
-        "leading-change": penchant.Quantity(first, stderr=error, over="test samples"),
+        "leading-change": penchant.Quantity(
+            first,
+            stderr=error,
+            over="test samples",
+            **null_of(arrays["random-changes"]),
+        ),
         "random-change": mean,
         "leading-ratio": penchant.Quantity(
             ratio,
@@ -132,6 +138,7 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
         "random-change-train": penchant.Quantity.of(
             arrays["random-changes-train"],
             over="random directions",
+            null=expected,
         ),
         "random-change-expected": penchant.Quantity(expected, exact=True),
         "first-order-error": penchant.Quantity.of(away, over="directions", null=0.0),

@@ -147,9 +147,13 @@ def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
         "lowest": (descent.min(1), supernat.min(1)),
     }
     found = {}
+    # both begin at zero, which knows nothing of the labels
+    nothing = float(descent[:, 0].mean())
     for name, (first, second) in ends.items():
         for method, errors in zip(METHODS, (first, second)):
-            found[f"{name}-error-{method}"] = penchant.Quantity.of(errors, over="trainings")
+            found[f"{name}-error-{method}"] = penchant.Quantity.of(
+                errors, over="trainings", null=nothing
+            )
         difference = penchant.Quantity.of(second - first, over="trainings", null=0.0)
         found[f"{name}-difference"] = difference
 

@@ -185,7 +185,7 @@ def _quantities(
     for place, step in enumerate(steps):
         own = values[:, place]
         ratios = own[:, -1] / own[:, 0]
-        found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings")
+        found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
         found[f"label-share-{step}"] = penchant.Quantity.of(
             shares[:, place],
             over="trainings",

@@ -15,6 +15,7 @@ from torch import Tensor
 from penchant_tangent.declarations.kernels import TangentKernel
 from penchant_tangent.numerics.kernel_summary import (
     Summary,
+    even_spectrum,
     negative_share,
     summarise,
     summarise_layers,
@@ -75,7 +76,7 @@ def _warn_of_rounding(summary: Summary, context: penchant.Context) -> None:
 def _quantities(
     K: Tensor, wanted: Tensor, orders: Tensor, summary: Summary, options: TangentKernel
 ) -> dict[str, penchant.Quantity]:
-    """Numbers of the whole kernel with errors over samples, alignments with their nulls."""
+    """Numbers of the whole kernel with errors over samples, and their nulls."""
     errors = summary_stderr(
         K,
         wanted,
@@ -84,12 +85,14 @@ def _quantities(
         groups=options.groups,
     )
     nulls = _nulls(K.double(), orders, options.centring)
+    even = even_spectrum(*wanted.shape, centring=options.centring, ratios=options.ratios)
+    nulls |= {name: {"null": value} for name, value in even.items()}
     # All eigenvalues together are the trace, whatever the kernel.
     trivial = {f"trace-ratio-{k}" for k in options.ratios if k >= len(summary.eigenvalues)}
     found = {}
     for name, value in summary.numbers.items():
         if name in trivial:
-            found[name] = penchant.Quantity(1.0, exact=True)
+            found[name] = penchant.Quantity(1.0, exact=True, null=1.0)
             continue
         found[name] = penchant.Quantity(
             value,

@@ -15,7 +15,7 @@ from penchant_numerics.trainer import evaluate
 from torch import nn
 
 from penchant_tangent.declarations.training import TangentTraining
-from penchant_tangent.numerics.kernel_summary import aligned, summarise
+from penchant_tangent.numerics.kernel_summary import aligned, even_spectrum, summarise
 from penchant_tangent.numerics.label_alignment import centred_targets, expected_alignment
 from penchant_tangent.numerics.log_steps import log_steps
 from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
@@ -212,10 +212,11 @@ def _of_a_share(
     """Quantities of the trainings (trainings, looks) with one share of random labels."""
     rank = own["train-effective-rank"]
     first, last = rank[:, 0], rank[:, -1]
+    even = _even_rank(context)
     found = {
-        "effective-rank-initial": _mean(first),
-        "effective-rank-lowest": _mean(rank.min(1)),
-        "effective-rank-final": _mean(last),
+        "effective-rank-initial": _mean(first, null=even),
+        "effective-rank-lowest": _mean(rank.min(1), null=even),
+        "effective-rank-final": _mean(last, null=even),
         "effective-rank-change": _mean(last - first, null=0.0),
         "train-accuracy": _train_accuracy(own["train-accuracy"][:, -1], context),
         "test-accuracy": _test_accuracy(own["test-accuracy"][:, -1], context),
@@ -231,6 +232,16 @@ def _of_a_share(
     if "difficult-cka" in own:
         found |= _easy_first(own["train-cka"], own["difficult-cka"])
     return found
+
+
+def _even_rank(context: penchant.Context) -> float:
+    """The effective rank of kernels that prefer no direction."""
+    options = context.options
+    easy = mixture(options, context, 0.0, 0).easy
+    samples = min(options.samples, len(easy.labels))
+    outputs = context.architecture.outputs
+    found = even_spectrum(samples, outputs, centring=options.centring, ratios=())
+    return found["effective-rank"]
 
 
 def _mean(values: np.ndarray, null: float | None = None) -> penchant.Quantity:
@@ -261,6 +272,7 @@ def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Q
         stderr=stderr,
         over="trainings",
         count=len(values),
+        null=1 / context.data.classes,
     )
 
 

@@ -1,0 +1,57 @@
+"""How fast a sampled geometry changes, and how far it goes: 1 - Corr of consecutive looks.
+
+All looks are at the same networks, so that the errors of consecutive velocities go together: the
+error of their sum is the jackknife's over networks, not the root of their squares.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penchant_numerics.correlation import (
+    Corr,
+    corr_of_sampled,
+    cosine,
+    distinct_mean,
+    jackknifed,
+)
+from torch import Tensor
+
+from penchant_gih.numerics.sampled_products import squared_products
+
+
+class Velocities(NamedTuple):
+    """Velocities of a geometry between looks, and their sum, with errors over networks."""
+
+    values: list[float]
+    errors: list[float]
+    path: Corr
+
+
+def velocities(gradients: Tensor) -> Velocities:
+    """Velocities along looks, of different networks only.
+
+    Args:
+        gradients: (looks, networks, inputs, D).
+    """
+    # norms at each look, products between neighbours
+    tables = [squared_products(look, look).cpu() for look in gradients]
+    pairs = []
+    for before in range(len(gradients) - 1):
+        after = before + 1
+        cross = squared_products(gradients[after], gradients[before]).cpu()
+        pairs.append((cross, tables[after], tables[before]))
+
+    def path(keep: list[int]) -> float:
+        total = 0.0
+        for products in pairs:
+            means = [distinct_mean(table, keep) for table in products]
+            total += 1 - cosine(*means)
+        return total
+
+    corrs = [corr_of_sampled(*products) for products in pairs]
+    return Velocities(
+        [1 - corr.value for corr in corrs],
+        [corr.stderr for corr in corrs],
+        jackknifed(path, gradients.shape[1]),
+    )
