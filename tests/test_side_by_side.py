@@ -4,9 +4,17 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from penchant import testing
+from penchant_numerics import precision, rehearsal
 from penchant_numerics import side_by_side as side
 from penchant_numerics.data import Samples
+from penchant_numerics.stacked_training import step_bytes
+from penchant_numerics.streamed import stream
 from torch import nn
+
+# Autograd counts devices at its first backward pass: the emulated one must be there before.
+with testing.emulated_device():
+    pass
 
 COUNT, SAMPLES = 3, 14
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -175,3 +183,112 @@ def test_divergence_names_the_networks():
     training = side.Stacked(networks, samples, recipe, seeds=[0, 1, 2])
     with pytest.raises(FloatingPointError, match=r"diverged before step 3, networks \[1\]"):
         training.run()
+
+
+def told_losses(kind, recipe):
+    """What a training tells of its losses, by network and step."""
+    networks, samples = build(mlp)
+    training = kind(networks, samples, recipe, seeds=[5, 6, 7])
+    found = {}
+
+    def keep(number, step, loss):
+        assert (number, step) not in found
+        found[number, step] = loss
+
+    training.run(7, losses=keep)
+    training.run(losses=keep)
+    return training, found
+
+
+@pytest.mark.parametrize("until_loss", [None, 0.75])
+def test_the_loss_of_every_step_is_told(until_loss):
+    recipe = Recipe(steps=120, momentum=0.9, until_loss=until_loss, learning_rate=0.02)
+    single, expected = told_losses(side.OneByOne, recipe)
+    stacked, found = told_losses(side.Stacked, recipe)
+    assert single.steps == stacked.steps and len(found) == sum(stacked.steps)
+    assert found == pytest.approx(expected, rel=1e-9)
+    by_hand = [(number, step) for number in range(COUNT) for step in range(1, 8)]
+    assert set(by_hand) <= found.keys()
+
+
+def counted(kind, steps, *, networks=COUNT, **named):
+    """Waits, copies to the device and launches of a run on the emulated device."""
+    with testing.emulated_device() as counts:
+        _, samples = build(mlp)
+        places = [number % COUNT for number in range(networks)]
+        placed = [build(mlp)[0][place].to("emulated") for place in places]
+        data = [samples[place].to("emulated", torch.float64) for place in places]
+        training = kind(placed, data, Recipe(steps=steps), seeds=places)
+        before = counts.waits, counts.by_kind().get("to device", 0), counts.launches
+        training.run(**named)
+        after = counts.waits, counts.by_kind().get("to device", 0), counts.launches
+    return [new - old for new, old in zip(after, before)]
+
+
+def test_a_stack_waits_for_the_device_every_fifty_steps_at_most():
+    told = []
+    waits, sent, _ = counted(side.Stacked, 60)
+    assert waits == 1  # whether all is finite, at the end
+    assert sent == 15 + 1  # the order of an epoch, which has four steps; numbers of networks once
+    waits, _, _ = counted(side.Stacked, 60, losses=lambda *each: told.append(each))
+    assert waits == 1 + 2
+    assert len(told) == 60 * COUNT
+
+
+def test_launches_of_a_stack_do_not_grow_with_its_networks():
+    few, many = (counted(side.Stacked, 4, networks=count)[2] for count in (2, 8))
+    assert few == many
+    few, many = (counted(side.OneByOne, 4, networks=count)[2] for count in (2, 8))
+    assert many == 4 * few
+
+
+def test_a_stack_has_the_precision_of_trainings():
+    def weights(kind):
+        networks, samples = build(mlp)
+        single = [network.float() for network in networks]
+        data = [part.to("cpu", torch.float32) for part in samples]
+        training = kind(single, data, Recipe(steps=5), seeds=[0, 1, 2])
+        training.run()
+        return training.ensemble().state["0.weight"]
+
+    exact = weights(side.OneByOne)
+    with precision.chosen("bfloat16-training"):
+        single, stacked = weights(side.OneByOne), weights(side.Stacked)
+    assert float((single - exact).abs().max()) > 1e-5
+    assert float((stacked - exact).abs().max()) > 1e-5  # eight bits, not twenty-four
+    torch.testing.assert_close(stacked, single, rtol=0, atol=1e-3)
+
+
+def test_a_rehearsal_leaves_out_steps_of_every_network():
+    clock = rehearsal.Clock()
+    networks, samples = build(mlp)
+    told = []
+    with rehearsal.rehearsed(clock):
+        training = side.Stacked(networks, samples, Recipe(steps=100_000), seeds=[0, 1, 2])
+        training.run(losses=lambda number, step, loss: told.append((number, step)))
+    assert training.steps == [100_000] * COUNT
+    assert clock.loops == COUNT and clock.turns == 100_000 * COUNT
+    assert clock.left_out > 0
+    assert len(told) == 100_000 * COUNT
+
+
+def test_streamed_inputs_are_not_stacked():
+    networks, samples = build(mlp)
+    streamed = [stream((part.inputs.float().numpy(), part.labels.numpy())) for part in samples]
+    assert "streamed" in side.stacking_obstacle(networks, streamed, Recipe())
+
+
+def test_bytes_of_a_step_are_those_of_parameters_and_activations():
+    network = nn.Sequential(nn.Linear(100, 200), nn.Tanh(), nn.Linear(200, 3)).double()
+    inputs, labels = torch.randn(64, 100, **HOST), torch.zeros(64, dtype=torch.long, device="cpu")
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    parameters = 8 * sum(parameter.numel() for parameter in network.parameters())
+    taken = step_bytes(network, Samples(inputs, labels), Recipe(batch=32, optimizer="adam"))
+    # values and their copies, gradients, two moments and what Adam makes of them
+    assert 4 * parameters < taken < 9 * parameters
+    larger = step_bytes(network, Samples(inputs, labels), Recipe(batch=0, optimizer="adam"))
+    # of every sample Tanh's outputs are kept, and logarithms of probabilities
+    kept = (larger - taken) / (32 * 8)
+    assert 195 <= kept <= 210
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name])

@@ -58,6 +58,9 @@ class Pace:
 
     The first turn is not timed: it pays for what is made once.
 
+    Args:
+        together: Loops of the computation that share every turn.
+
     >>> pace = Pace()
     >>> done = 0
     >>> while done < 5 and not pace.is_known:
@@ -67,8 +70,9 @@ class Pace:
     5
     """
 
-    def __init__(self) -> None:
+    def __init__(self, together: int = 1) -> None:
         self._clock = _clock.get()
+        self._together = together
         self._began = 0.0
         self._turns = 0
         self._seconds = 0.0
@@ -95,12 +99,12 @@ class Pace:
             return
         now = clock.passed()
         if self._turns == 0:
-            clock.loops += 1
+            clock.loops += self._together
         else:
             self._seconds += now - self._began
         self._began = now
         self._turns += 1
-        clock.turns += 1
+        clock.turns += self._together
 
     def leave_out(self, turns: int) -> None:
         """So many turns are not made: the clock goes on as if they were."""
@@ -108,4 +112,4 @@ class Pace:
             raise RuntimeError("turns are left out in a rehearsal only")
         each = self._seconds / (self._turns - 1)
         self._clock.left_out += turns * each
-        self._clock.turns += turns
+        self._clock.turns += turns * self._together

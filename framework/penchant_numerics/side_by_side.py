@@ -8,6 +8,7 @@ over workers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -15,6 +16,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble
 from penchant_numerics.stacked_training import (
     CHUNK,
+    Losses,
     Stacked,
     clamp,
     clip_each,
@@ -82,15 +84,21 @@ class OneByOne:
         """Steps that each network has made."""
         return [trainer.step for trainer in self.trainers]
 
-    def run(self, until: int | None = None) -> None:
-        """Train every network to this step, or to its end."""
-        for trainer in self.trainers:
+    def run(self, until: int | None = None, *, losses: Losses | None = None) -> None:
+        """Train every network to this step, or to its end.
+
+        Args:
+            until: The last step.
+            losses: Called with a network's number, a step and its mean loss, for every step.
+        """
+        for number, trainer in enumerate(self.trainers):
 
             def clamped(step: int, network: nn.Module = trainer.network) -> None:
                 """After every step."""
                 clamp(network.parameters(), self.limit)
 
-            trainer.run(until=until, after_step=clamped)
+            told = None if losses is None else functools.partial(losses, number)
+            trainer.run(until=until, after_step=clamped, losses=told)
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""

@@ -19,14 +19,28 @@ from typing import Any
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State, state_of
-from penchant_numerics.trainer import Recipe, _mixed, decay, loss_function, make_optimizer
+from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.precision import training_cast
+from penchant_numerics.rehearsal import Pace
+from penchant_numerics.trainer import (
+    LATER,
+    READ_EVERY,
+    Recipe,
+    _mixed,
+    decay,
+    loss_function,
+    make_optimizer,
+)
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 CHUNK = 1024  # inputs a forward pass
+_FEW = 2  # samples of a step that is measured: batch-norm in training needs two
 _TINY = 1e-6  # keeps a gradient of zero from being divided by, as `clip_grad_norm_` does
+
+Losses = Callable[[int, int, float], None]  # told a network's number, a step and its mean loss
 
 
 class Stacked:
@@ -76,7 +90,10 @@ class Stacked:
         self.epoch_length = recipe.steps_per_epoch(self._data.count)
         self.step = 0
         self._last_losses = self._data.inputs.new_zeros(len(networks))
+        self._step_losses = self._last_losses  # of all networks that made the last step
         self._epoch_losses = self._last_losses.double()
+        self._unread: list[tuple[int, list[int], Tensor]] = []  # step, networks, their losses
+        self._pace = Pace(together=len(networks))
 
     def _start_optimizer(self) -> None:
         """Make what is trained a leaf of the graph, and an optimiser of it."""
@@ -90,17 +107,58 @@ class Stacked:
         """What is trained, stacked."""
         return [self._state[name] for name in self._trained]
 
-    def run(self, until: int | None = None) -> None:
-        """Train every network to this step, or to its end."""
+    def run(self, until: int | None = None, *, losses: Losses | None = None) -> None:
+        """Train every network to this step, or to its end.
+
+        Args:
+            until: The last step.
+            losses: Called with a network's number, a step and its mean loss, for every step. They
+                stay on the device and are read every so often, because reading waits for it.
+        """
         if until is None:
             until = self.total
         last = min(until, self.total)
         self.module.train()
-        while self.step < last and self._active:
+        every = READ_EVERY.get(self._data.inputs.device.type, LATER)
+        if self._pace.rehearses:
+            every = 1  # what is timed must have been done
+        self._pace.begin()
+        while self.step < last and self._active and not self._pace.is_known:
+            active = self._active
             self._advance()
+            if losses is not None or self._pace.rehearses:
+                self._unread.append((self.step, active, self._step_losses))
+            if len(self._unread) >= every:
+                self._read(losses)
+            self._pace.turned()
+        self._read(losses)
+        if self.step < last and self._active:
+            self._leave_out(last, losses)
         self.module.eval()
         # once a run, because asking waits for the device
         self._check_finite()
+
+    def _read(self, losses: Losses | None) -> None:
+        """Read the losses that are still on the device, in one go."""
+        steps, self._unread = self._unread, []
+        if not steps:
+            return
+        values = iter(torch.cat([found for _, _, found in steps]).double().tolist())
+        for step, active, _ in steps:
+            # one value a network, step by step
+            for number, loss in zip(active, values):
+                if losses is not None:
+                    losses(number, step, loss)
+
+    def _leave_out(self, until: int, losses: Losses | None) -> None:
+        """In a rehearsal, the steps up to `until`: each is told with the last losses."""
+        self._pace.leave_out(until - self.step)
+        for step in range(self.step + 1, until + 1):
+            self._unread.append((step, self._active, self._last_losses))
+        self._read(losses)
+        self.step = until
+        for number in self._active:
+            self.steps[number] = until
 
     def _advance(self) -> None:
         """One step of every network that has not ended."""
@@ -115,7 +173,7 @@ class Stacked:
         self._optimizer.zero_grad(set_to_none=True)
         losses = self._losses(inputs, labels)
         losses.sum().backward()
-        self._last_losses = losses.detach()
+        self._step_losses = self._last_losses = losses.detach()
         if self.recipe.clip is not None:
             clip_each(self._parameters(), self.recipe.clip)
         self._optimizer.step()
@@ -135,7 +193,8 @@ class Stacked:
             outputs = functional_call(self.module, state, (own_inputs,))
             return self.loss(outputs, own_labels)
 
-        return torch.vmap(loss)(self._state, inputs, labels)
+        with training_cast(inputs.device):
+            return torch.vmap(loss)(self._state, inputs, labels)
 
     def _end_of_step(self, count: int, position: int) -> None:
         """Networks whose mean loss of an epoch is small enough have come to their end."""
@@ -262,10 +321,19 @@ class _Batches:
         self.count = self.inputs.shape[1]
         self._epoch: int | None = None
         self._orders: Tensor | None = None
+        self._active: list[int] = []
+        self._chosen: Tensor | None = None
+
+    def _numbers(self, active: list[int]) -> Tensor:
+        """Numbers of networks on the device, sent once as long as they are the same."""
+        if self._chosen is None or active != self._active:
+            self._active = active
+            self._chosen = torch.tensor(active, device=self.inputs.device)
+        return self._chosen
 
     def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and labels (networks, samples, ...) of a step, for some networks."""
-        chosen = torch.tensor(active, device=self.inputs.device)
+        chosen = self._numbers(active)
         if self.size == 0 and len(active) == len(self.seeds):
             return self.inputs, self.labels
         if self.size == 0:
@@ -307,6 +375,8 @@ def stacking_obstacle(
     counts = sorted({len(part.inputs) for part in samples})
     if len(counts) > 1:
         return f"they have different numbers of samples, {counts[0]} to {counts[-1]}"
+    if any(not isinstance(part.inputs, Tensor) for part in samples):
+        return "their inputs are streamed"
     return layer_obstacle(networks[0])
 
 
@@ -325,6 +395,47 @@ def layer_obstacle(network: nn.Module) -> str | None:
         if isinstance(module, _BatchNorm) and module.momentum is None:
             return f"{layer} counts its batches"
     return None
+
+
+def step_bytes(network: nn.Module, samples: Samples, recipe: Recipe) -> int:
+    """Bytes that one network takes in a step of a stack, beside the samples it is trained on.
+
+    Measured in a step of a stack of one, on a copy of the network, with few samples and with more:
+    what its forward pass keeps grows with the batch, the rest is parameters and their gradients.
+
+    Args:
+        network: The network; it stays as it is.
+        samples: What it is trained on.
+        recipe: How.
+
+    Returns:
+        What a step of a whole batch takes.
+
+    Raises:
+        RuntimeError: Where torch cannot stack what the network does.
+    """
+    count = len(samples.labels)
+    few, peak = _bytes_of_a_step(network, samples, recipe, _FEW)
+    more, _ = _bytes_of_a_step(network, samples, recipe, 2 * _FEW)
+    a_sample = (more - few) // _FEW
+    return peak + a_sample * (min(recipe.batch, count) or count)
+
+
+def _bytes_of_a_step(
+    network: nn.Module, samples: Samples, recipe: Recipe, count: int
+) -> tuple[int, int]:
+    """Bytes that a forward pass of so many samples keeps, and the most alive in a step of them."""
+    places = torch.arange(count, device=samples.labels.device) % len(samples.labels)
+    some = samples.select(places)
+    with LiveBytes(peaks=True) as live:
+        trial = Stacked([network], [some], recipe, seeds=[0])
+        trial.module.train()
+        before = live.alive()
+        losses = trial._losses(some.inputs[None], some.labels[None])
+        kept = live.alive() - before
+        del losses
+        trial._advance()
+    return kept, live.peak
 
 
 def stack_networks(networks: Sequence[nn.Module]) -> Ensemble:

@@ -1,0 +1,301 @@
+"""Many trainings of one measurement: one by one on a CPU, as stacks where the device profits.
+
+On a CPU every item is a shard and a training of its own, so that trainings spread over workers.
+Elsewhere many items are one shard, and its networks are trained side by side in as few stacks as
+the budget of bytes allows. Which networks share a stack follows from options, the device's type and
+the setting `memory`, never from what is free.
+
+A learning rate chosen among several, layers that draw random numbers, inputs that are streamed and
+operations that torch cannot stack are trained one by one everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from penchant_numerics import memory
+from penchant_numerics.data import Samples
+from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, groups, side_by_side
+from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
+from torch import Tensor, nn
+
+# what a stack may take of the budget: a network that takes half of this keeps a device busy alone
+STACK_SHARE = 0.25
+
+Row = dict[str, Any]
+
+
+class Learner(NamedTuple):
+    """A network and what it learns.
+
+    Attributes:
+        network: The network.
+        samples: What it is trained on.
+        keys: Tell its training from others; the order of samples comes from them.
+        test: What a sweep of learning rates is judged on.
+        step: Steps it has made.
+    """
+
+    network: nn.Module
+    samples: Samples
+    keys: tuple[Any, ...]
+    test: Samples | None = None
+    step: int = 0
+
+
+Begin = Callable[[Any], Learner]
+Look = Callable[[Any, Learner], Any]
+Group = list[tuple[Any, Learner]]
+
+
+class Trains(Protocol):
+    """What trains and spreads work over shards; a probe's context does."""
+
+    device: torch.device
+    training: Any
+
+    def generator(self, *keys: Any) -> torch.Generator:
+        """Random numbers of these keys."""
+
+    def train(self, network: Any, samples: Any, *keys: Any, **named: Any) -> Iterator[Any]:
+        """Train a network, and yield (step, network) at some steps."""
+
+    def map(self, function: Callable[..., Any], items: Sequence[Any], **named: Any) -> Iterator:
+        """Yield what a function makes of every item, each a shard."""
+
+
+def map_trainings(
+    context: Trains,
+    function: Callable[[Any, Any], Row],
+    items: Sequence[Any],
+    *,
+    shared: Mapping[str, Any] | None = None,
+) -> list[Row]:
+    """A row for every item, in their order.
+
+    Args:
+        context: Spreads the shards.
+        function: A function of a context and an item, made with `shard_of`; off the CPU it is given
+            lists of items.
+        items: One a training.
+        shared: What all shards are given.
+
+    Returns:
+        What the function found for each item.
+    """
+    if group_size(context.device) == 1:
+        return list(context.map(function, items, shared=shared))
+    shards = []
+    for numbers in groups(len(items), context.device):
+        shards.append([items[number] for number in numbers])
+    rows = []
+    for shard, found in zip(shards, context.map(function, shards, shared=shared), strict=True):
+        for place in range(len(shard)):
+            rows.append({name: values[place] for name, values in found.items()})
+    return rows
+
+
+def shard_of(item: Any, rows: Callable[[list[Any]], list[Row]]) -> Row:
+    """The answer of a shard: the row of its item, or rows stacked where it has a list of items.
+
+    Args:
+        item: The shard's.
+        rows: Makes a row for each of several items.
+
+    Returns:
+        Values by name, stacked along a first axis for a list of items.
+
+    >>> shard_of([2, 3], lambda items: [{"square": item**2} for item in items])
+    {'square': array([4, 9])}
+    """
+    if not isinstance(item, list):
+        return rows([item])[0]
+    found = rows(item)
+    stacked = {}
+    for name in found[0]:
+        stacked[name] = _stacked([row[name] for row in found])
+    return stacked
+
+
+def _stacked(values: list[Any]) -> Any:
+    if isinstance(values[0], Tensor):
+        return torch.stack(values)
+    return np.array(values)
+
+
+def measured(context: Trains, item: Any, begin: Begin, measure: Look) -> Row:
+    """The answer of a shard whose items are trained to the end and then measured.
+
+    Args:
+        context: Trains.
+        item: The shard's: one, or a list of several.
+        begin: Makes the learner of an item.
+        measure: Makes a row of an item and its trained learner.
+
+    Returns:
+        As `shard_of` has it.
+    """
+
+    def rows(items: list[Any]) -> list[Row]:
+        found = looks(context, items, begin, measure)
+        return [by_step[-1] for by_step in found]
+
+    return shard_of(item, rows)
+
+
+def looks(
+    context: Trains,
+    items: Sequence[Any],
+    begin: Begin,
+    look: Look,
+    *,
+    steps: Sequence[int] | None = None,
+) -> list[list[Any]]:
+    """Train a learner for every item, and look at it at some steps.
+
+    Args:
+        context: Trains.
+        items: One a learner.
+        begin: Makes the learner of an item.
+        look: Given an item and its learner as it is then, in evaluation mode.
+        steps: When; by default at the end only.
+
+    Returns:
+        What was seen, by item and step. A training that stopped early stays where it is.
+    """
+    wanted = None if steps is None else sorted(set(steps))
+    found = []
+    for group in stacks(context, items, begin):
+        if len(group) == 1:
+            found.append(_looks_alone(context, *group[0], look, wanted))
+        else:
+            found += _looks_together(context, group, look, wanted)
+    return found
+
+
+def _looks_alone(
+    context: Trains, item: Any, learner: Learner, look: Look, steps: list[int] | None
+) -> list[Any]:
+    """What is seen of one learner, by step."""
+    found = []
+    for step, network in context.train(
+        learner.network,
+        learner.samples,
+        *learner.keys,
+        steps=steps,
+        test=learner.test,
+    ):
+        found.append(look(item, learner._replace(network=network, step=step)))
+    # after an early stop nothing changes
+    missing = 0 if steps is None else len(steps) - len(found)
+    return found + found[-1:] * missing
+
+
+def _looks_together(
+    context: Trains, group: Group, look: Look, steps: list[int] | None
+) -> list[list[Any]]:
+    """What is seen of learners that share a stack, by learner and step."""
+    learners = [learner for _, learner in group]
+    training = train_together(context, learners)
+    found: list[list[Any]] = [[] for _ in group]
+    for until in [training.total] if steps is None else steps:
+        training.run(until)
+        trained = training.networks()
+        for number, (item, learner) in enumerate(group):
+            now = learner._replace(network=trained[number], step=training.steps[number])
+            found[number].append(look(item, now))
+    for network, learner in zip(training.networks(), learners):
+        # no step is left, but the context says so where nothing was learnt
+        for _ in context.train(network, learner.samples, *learner.keys, steps=()):
+            pass
+    return found
+
+
+def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | Stacked:
+    """A training of these learners that has not begun; each has its own order of samples."""
+    seeds = []
+    for learner in learners:
+        generator = context.generator("training", *learner.keys)
+        seeds.append(generator.initial_seed())
+    networks = [learner.network for learner in learners]
+    samples = [learner.samples for learner in learners]
+    return side_by_side(networks, samples, context.training, seeds=seeds)
+
+
+def stacks(context: Trains, items: Sequence[Any], begin: Begin) -> Iterator[Group]:
+    """Items with their learners, as many at a time as are trained together.
+
+    Args:
+        context: Where they are trained, and how.
+        items: One a learner.
+        begin: Makes the learner of an item, which then holds its samples.
+
+    Yields:
+        Neighbours of equally many samples.
+    """
+    limit = None
+    waiting: Group = []
+    for item in items:
+        learner = begin(item)
+        if limit is None:
+            limit = _limit(context, learner)
+        if waiting and not limit.takes([each for _, each in waiting], learner):
+            yield waiting
+            waiting = []
+        waiting.append((item, learner))
+        # at once, so that the next one is not made before its turn
+        if len(waiting) == limit.networks:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+class _Limit(NamedTuple):
+    """How much a stack may be: networks, their bytes in a step, and bytes of everything."""
+
+    networks: int
+    bytes_each: int = 0
+    bytes_allowed: int = 0
+
+    def takes(self, learners: list[Learner], another: Learner) -> bool:
+        """Whether another learner may join these."""
+        if len(another.samples.labels) != len(learners[0].samples.labels):
+            return False
+        samples = [learner.samples for learner in (*learners, another)]
+        needed = len(samples) * self.bytes_each + _copied_bytes(samples)
+        return needed <= self.bytes_allowed
+
+
+def _limit(context: Trains, first: Learner) -> _Limit:
+    """How much may share a stack with this learner."""
+    alone = _Limit(1)
+    recipe = context.training
+    most = group_size(context.device)
+    swept = getattr(recipe, "learning_rates", ())
+    if most == 1 or swept or recipe.total_steps(len(first.samples.labels)) == 0:
+        return alone
+    if stacking_obstacle([first.network], [first.samples], recipe) is not None:
+        return alone
+    # whether a network can be stacked is known for certain when it was
+    try:
+        each = step_bytes(first.network, first.samples, recipe)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        return alone
+    allowed = int(STACK_SHARE * memory.available(context.device))
+    return _Limit(most, each, allowed)
+
+
+def _copied_bytes(samples: Sequence[Samples]) -> int:
+    """Bytes of the samples of a stack: as they are given, and their copies behind each other."""
+    total = 0
+    for tensors in zip(*samples, strict=True):
+        # what all share is not copied
+        if any(tensor is not tensors[0] for tensor in tensors):
+            total += 2 * sum(tensor.nbytes for tensor in tensors)
+    return total
