@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.many_trainings import (
+    Learner,
+    map_trainings,
+    shard_of,
+    stacks,
+    train_together,
+)
 from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
-from penchant_numerics.trainer import Trainer, evaluate
+from penchant_numerics.trainer import evaluate
 from torch import Tensor
 
 from penchant_nad.declarations.learning import DirectionalAccuracy
@@ -24,13 +32,13 @@ Rows = list[dict[str, Any]]
 
 
 def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Result:
-    """Train fresh networks for each direction (and number of samples), each a shard of its own."""
+    """Train fresh networks for each direction (and number of samples)."""
     # What cannot be is refused before networks are drawn.
     check_indices(options, context, networks=options.networks)
     basis = named_basis(options, context, networks=options.networks)
     indices = chosen_indices(options, basis)
 
-    # One training a shard; directions go to workers once, items name their place.
+    # Directions go to workers once, items name their place.
     sizes = _sizes(options)
     items = []
     for size in sizes:
@@ -44,7 +52,7 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
                 }
                 items.append(item)
     shared = {"directions": basis.vectors[indices]}
-    rows = list(context.map(train_along, items, shared=shared))
+    rows = map_trainings(context, train_along, items, shared=shared)
 
     # The trainings with `train` samples come first, those with other numbers after them.
     first = rows[: len(indices) * options.trainings]
@@ -82,8 +90,21 @@ def _conventions(options: DirectionalAccuracy) -> dict[str, str]:
     }
 
 
-def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
-    """Accuracies and losses of one network trained on the data of one direction."""
+def train_along(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Accuracies and losses of networks trained on the data of one direction each."""
+    return shard_of(item, functools.partial(_trained, context))
+
+
+def _trained(context: penchant.Context, items: list[dict[str, int]]) -> Rows:
+    """Accuracies and losses of every training."""
+    rows = []
+    for group in stacks(context, items, functools.partial(_learner, context)):
+        rows += _trained_together(context, [learner for _, learner in group])
+    return rows
+
+
+def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
+    """A fresh network, and the data of one direction."""
     options: DirectionalAccuracy = context.options
     loaded = context.dataset(
         "linearly-separable",
@@ -98,30 +119,32 @@ def train_along(context: penchant.Context, item: dict[str, int]) -> dict[str, An
     # The index, not the place: a direction has the same networks whatever others are chosen.
     number = item["index"] + _FURTHER * item["training"]
     network = context.network(number, outputs=2)
-    seed = context.generator("training", number).initial_seed()
+    return Learner(network, loaded.train, (number,), loaded.test)
 
-    # The loop itself, because the loss of every step is wanted.
-    trainer = Trainer(
-        network,
-        loaded.train,
-        context.training,
-        seed=seed,
-    )
-    losses = np.zeros(trainer.total, np.float32)
 
-    def keep(step: int, loss: float) -> None:
-        losses[step - 1 :] = loss  # after an early stop the last loss stands for the rest
+def _trained_together(context: penchant.Context, learners: list[Learner]) -> Rows:
+    """Train, keeping the loss of every step, and test."""
+    training = train_together(context, learners)
+    losses = np.zeros((len(learners), training.total), np.float32)
 
-    trainer.run(losses=keep)
-    loss, train_accuracy = evaluate(network, loaded.train, loss=context.training.loss)
-    _, test_accuracy = evaluate(network, loaded.test)
-    return {
-        "train-accuracy": train_accuracy,
-        "test-accuracy": test_accuracy,
-        "final-loss": loss,
-        "loss-curves": losses,
-        "steps-to-loss": steps_to_loss(losses, options.loss_target),
-    }
+    def keep(number: int, step: int, loss: float) -> None:
+        # After an early stop the last loss stands for the rest.
+        losses[number, step - 1 :] = loss
+
+    training.run(losses=keep)
+    rows = []
+    for network, learner, own in zip(training.networks(), learners, losses):
+        loss, train_accuracy = evaluate(network, learner.samples, loss=context.training.loss)
+        _, test_accuracy = evaluate(network, learner.test)
+        row = {
+            "train-accuracy": train_accuracy,
+            "test-accuracy": test_accuracy,
+            "final-loss": loss,
+            "loss-curves": own,
+            "steps-to-loss": steps_to_loss(own, context.options.loss_target),
+        }
+        rows.append(row)
+    return rows
 
 
 def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.many_trainings import map_trainings
 
 from penchant_nad.declarations.learning import FlippedAccuracy
 from penchant_nad.numerics.carriers import flip_matrix, flipped, orthonormal
@@ -37,23 +39,23 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
     for variant in VARIANTS:
         for training in range(options.trainings):
             items.append({"variant": variant, "training": training})
-    rows = list(context.map(train_variant, items, shared={"matrix": matrix}))
+    rows = map_trainings(context, train_variant, items, shared={"matrix": matrix})
     return _result(options, context, rows)
 
 
-def train_variant(context: penchant.Context, item: dict[str, Any]) -> dict[str, float]:
-    """One network trained and tested on one representation."""
+def train_variant(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Networks trained and tested on one representation each."""
+    return train_and_test(context, item, functools.partial(_images, context))
+
+
+def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, Samples]:
+    """Training and test images in one representation."""
     train, test = context.data.train, context.data.test
     if item["variant"] == "flipped":
         matrix = context.shared["matrix"]
         train = Samples(flipped(train.inputs, matrix), train.labels)
         test = Samples(flipped(test.inputs, matrix), test.labels)
-    return train_and_test(
-        context,
-        train,
-        test,
-        item["training"],
-    )
+    return train, test
 
 
 def _result(

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import penchant
 from penchant_numerics.data import Samples
+from penchant_numerics.many_trainings import Learner, measured
 from penchant_numerics.trainer import evaluate
 
+Images = Callable[[dict[str, Any]], tuple[Samples, Samples]]
 
-def train_and_test(
-    context: penchant.Context, train: Samples, test: Samples, training: int
-) -> dict[str, float]:
-    """Accuracies of one network; training number `training` begins alike for every variant."""
-    network = context.network(training)
-    # The number of the training is its key: variants of the images share it.
-    for _ in context.train(
-        network,
-        train,
-        training,
-        test=test,
-    ):
-        pass
-    _, train_accuracy = evaluate(network, train)
-    _, test_accuracy = evaluate(network, test)
+
+def train_and_test(context: penchant.Context, item: Any, images: Images) -> dict[str, Any]:
+    """Accuracies of networks trained on variants of the images.
+
+    Args:
+        context: That of a shard.
+        item: One training, or a list of several; `training` is its number.
+        images: Makes training and test images of a variant.
+
+    Returns:
+        Accuracies, one for each of several trainings.
+    """
+
+    def begin(one: dict[str, Any]) -> Learner:
+        # The number of the training is its key: variants begin alike.
+        train, test = images(one)
+        number = one["training"]
+        return Learner(context.network(number), train, (number,), test)
+
+    return measured(context, item, begin, _accuracies)
+
+
+def _accuracies(item: dict[str, Any], learner: Learner) -> dict[str, float]:
+    _, train_accuracy = evaluate(learner.network, learner.samples)
+    _, test_accuracy = evaluate(learner.network, learner.test)
     return {"train-accuracy": train_accuracy, "test-accuracy": test_accuracy}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
+from penchant_numerics.many_trainings import map_trainings
 
 from penchant_nad.declarations.learning import PoisonedAccuracy
 from penchant_nad.numerics.carriers import carriers_needed, poisoned
@@ -39,7 +41,7 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
                 }
             )
     shared = {"directions": basis.vectors[: max(options.carriers) + needed]}
-    rows = list(context.map(train_poisoned, items, shared=shared))
+    rows = map_trainings(context, train_poisoned, items, shared=shared)
     return _result(
         options,
         context,
@@ -69,8 +71,13 @@ def _check_networks(options: PoisonedAccuracy, needed: int, plane: penchant.Cont
         raise penchant.Error(f"the carrier at {last} needs at least {end} networks, {found}")
 
 
-def train_poisoned(context: penchant.Context, item: dict[str, Any]) -> dict[str, float]:
-    """One network trained on poisoned images (or clean ones), tested on clean images."""
+def train_poisoned(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Networks trained on poisoned images (or clean ones), tested on clean images."""
+    return train_and_test(context, item, functools.partial(_images, context))
+
+
+def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, Samples]:
+    """Training images with one carrier, or clean, and clean test images."""
     options: PoisonedAccuracy = context.options
     train, test = context.data.train, context.data.test
     first = item["carrier"]
@@ -83,12 +90,7 @@ def train_poisoned(context: penchant.Context, item: dict[str, Any]) -> dict[str,
             epsilon=options.epsilon,
         )
         train = Samples(images, train.labels)
-    return train_and_test(
-        context,
-        train,
-        test,
-        item["training"],
-    )
+    return train, test
 
 
 def _result(

@@ -1,0 +1,97 @@
+"""Off the CPU many trainings are one stack and one shard; on the CPU each is trained by itself."""
+
+from pathlib import Path
+
+import numpy as np
+import penchant
+import pytest
+from penchant import testing
+from penchant_numerics.stacked_training import Stacked
+
+TINY = {"name": "import", "factory": testing.TINY}
+IMAGES = {"name": "import", "factory": "nad_test_images:images"}
+# In double precision rounding flips no answer, and all numbers agree to ten digits.
+SETTINGS = {"executor": "serial", "figures": False, "dtype": "float64"}
+CLOSE = {"rtol": 1e-8, "atol": 1e-10}
+
+STEPS = {"steps": 6, "batch": 16, "learning_rate": 0.1, "clip": 0.5, "momentum": 0.9}
+WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [40], "trainings": 2}
+CASES = {
+    # Three directions, twice; and again with fewer samples, which share no stack with others.
+    "directional-accuracy": (
+        {"shape": (1, 6, 6), "train": 64, "test": 64, **WAVES},
+        [6, 6],
+    ),
+    "poisoned-accuracy": ({"dataset": IMAGES, "carriers": [0, 30], "trainings": 2}, [6]),
+    "flipped-accuracy": ({"dataset": IMAGES, "trainings": 2}, [4]),
+}
+
+# Autograd counts devices at its first backward pass: the emulated one must be there before.
+with testing.emulated_device():
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _images(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Networks of every stack that is made, where there are several."""
+    found = []
+    begin = Stacked.__init__
+
+    def noted(self, networks, *given, **named):
+        if len(networks) > 1:
+            found.append(len(networks))
+        begin(self, networks, *given, **named)
+
+    monkeypatch.setattr(Stacked, "__init__", noted)
+    return found
+
+
+def run(name, out, **changes):
+    options = {**CASES[name][0], "training": STEPS, **SETTINGS, **changes}
+    if name != "directional-accuracy":
+        options["networks"] = 40
+    return penchant.measure(name, architecture=TINY, out=out, **options)
+
+
+def on_device(name, out, **changes):
+    with testing.emulated_device() as counts:
+        result = run(name, out, device="emulated", **changes)
+    return result, counts
+
+
+def assert_close(found, expected):
+    assert found.arrays.keys() == expected.arrays.keys()
+    for name, values in expected.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], values, err_msg=name, **CLOSE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stacks_give_the_numbers_of_single_trainings(name, made, tmp_path):
+    alone = run(name, tmp_path / "cpu")
+    assert not made
+    together, _ = on_device(name, tmp_path / "device")
+    assert made == CASES[name][1]
+    assert_close(together, alone)
+    assert together.warnings == alone.warnings
+
+
+def test_a_swept_learning_rate_is_searched_for_every_training_by_itself(made, tmp_path):
+    swept = {**STEPS, "learning_rates": [0.01, 0.1]}
+    alone = run("flipped-accuracy", tmp_path / "cpu", training=swept)
+    together, _ = on_device("flipped-accuracy", tmp_path / "device", training=swept)
+    assert not made
+    assert_close(together, alone)
+    assert "learning rate" in together.conventions
+
+
+def test_losses_are_read_every_so_often(tmp_path):
+    steps = {**STEPS, "steps": 40}
+    options = {"train_sizes": None, "trainings": 1, "every": 12}
+    _, few = on_device("directional-accuracy", tmp_path / "few", **options)
+    _, many = on_device("directional-accuracy", tmp_path / "many", training=steps, **options)
+    assert many.waits == few.waits  # 6 steps, or 40
