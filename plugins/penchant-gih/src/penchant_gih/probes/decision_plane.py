@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Data
 from penchant_numerics.derivatives import first_output
+from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.trainer import evaluate, outputs
 from torch import Tensor, nn
 
@@ -38,18 +40,18 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         for training in range(options.trainings):
             items.append({"place": place, "plane": second, "training": training})
     shared = {"first": found.vectors[first], "seconds": found.vectors[seconds]}
-    shards = list(context.map(learnt_boundary, items, shared=shared))
+    rows = map_trainings(context, learnt_boundary, items, shared=shared)
 
     arrays: dict[str, Any] = {
         "seconds": np.array(seconds),
         "eigenvalues": found.eigenvalues[seconds],
         "axis": _axis(options),
-        "planes": _by_plane(shards, "plane", options),
-        "points": _by_plane(shards, "points", options)[:, 0],
-        "labels": _by_plane(shards, "labels", options)[:, 0],
+        "planes": _by_plane(rows, "plane", options),
+        "points": _by_plane(rows, "points", options)[:, 0],
+        "labels": _by_plane(rows, "labels", options)[:, 0],
     }
     for name in ("train", "test"):
-        values = _by_plane(shards, name, options)
+        values = _by_plane(rows, name, options)
         samples = getattr(options, name)
         mean, stderr = statistics.accuracy(values, samples, shared=True)
         arrays[f"{name}-accuracy"] = mean
@@ -67,30 +69,42 @@ def _axis(options: DecisionPlane) -> np.ndarray:
     return np.linspace(-half, half, options.grid_points)
 
 
-def _by_plane(shards: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
-    """What shards found, (planes, trainings, ...)."""
-    values = np.array([shard[name] for shard in shards])
-    # Shards come plane by plane.
+def _by_plane(rows: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
+    """What trainings found, (planes, trainings, ...)."""
+    values = np.array([row[name] for row in rows])
+    # They come plane by plane.
     shape = (-1, options.trainings, *values.shape[1:])
     return values.reshape(shape)
 
 
-def learnt_boundary(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
-    """Accuracies of one trained network, its outputs on a grid, some test samples in the plane."""
-    # Trained on circles in the plane of both directions.
-    rows = torch.stack([context.shared["first"], context.shared["seconds"][item["place"]]])
-    data = _data(context, rows)
+def learnt_boundary(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Accuracies of trained networks, their outputs on a grid, some test samples in the plane."""
+    begin = functools.partial(_learner, context)
+    return measured(context, item, begin, functools.partial(_boundary, context))
+
+
+def _directions(context: penchant.Context, item: dict[str, int]) -> Tensor:
+    """The two directions (2, D) of a plane."""
+    return torch.stack([context.shared["first"], context.shared["seconds"][item["place"]]])
+
+
+def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
+    """A network that is trained on circles in the plane of both directions."""
+    data = _data(context, _directions(context, item))
     network = context.network(item["training"], outputs=OUTPUTS)
     keys = (item["plane"], item["training"])
-    for _ in context.train(network, data.train, *keys, test=data.test):
-        pass
-    directions = rows.to(context.device, context.dtype)
+    return Learner(network, data.train, keys, data.test)
+
+
+def _boundary(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Any]:
+    directions = _directions(context, item).to(context.device, context.dtype)
+    train, test = learner.samples, learner.test
     return {
-        "train": evaluate(network, data.train)[1],
-        "test": evaluate(network, data.test)[1],
-        "plane": _outputs_on_grid(context, network, directions),
-        "points": data.test.inputs[:SHOWN].flatten(1) @ directions.T,
-        "labels": data.test.labels[:SHOWN],
+        "train": evaluate(learner.network, train)[1],
+        "test": evaluate(learner.network, test)[1],
+        "plane": _outputs_on_grid(context, learner.network, directions),
+        "points": test.inputs[:SHOWN].flatten(1) @ directions.T,
+        "labels": test.labels[:SHOWN],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Samples
+from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.trainer import evaluate
 from torch import Tensor
@@ -26,16 +28,16 @@ PUBLISHED_NOISE = {"dataset": 0.2, "isotropic": 0.0}  # while labelling
 
 
 def run(options: DirectionGeneralization, context: penchant.Context) -> penchant.Result:
-    """Train fresh networks a direction, each a shard of its own."""
+    """Train fresh networks a direction."""
     eigenvalues, vectors = _basis(options, context)
     indices = chosen_indices(options.indices, vectors, every=options.every)
-    # A training is a shard; directions are sent once.
+    # Directions are sent once.
     items = []
     for place, index in enumerate(indices):
         for training in range(options.trainings):
             items.append({"place": place, "index": index, "training": training})
     shared = {"directions": vectors[indices]}
-    rows = list(context.map(labelled_accuracy, items, shared=shared))
+    rows = map_trainings(context, labelled_accuracy, items, shared=shared)
     arrays = {
         **_accuracies(rows, options),
         "indices": np.array(indices),
@@ -62,15 +64,23 @@ def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple
     return eigenvalues[:rank], vectors[:rank]
 
 
-def labelled_accuracy(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
-    """Accuracies of one network trained on labels that one direction decides."""
-    # Train on these labels, and see what was generalised.
+def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Accuracies of networks trained on labels that one direction each decides."""
+    begin = functools.partial(_learner, context)
+    return measured(context, item, begin, functools.partial(_tested, context))
+
+
+def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
+    """A network, and the labels it is trained on."""
     direction = context.shared["directions"][item["place"]]
     train, test = labelled_samples(context, direction, item["training"])
     network = context.network(item["training"], outputs=OUTPUTS)
-    keys = (item["index"], item["training"])
-    for _ in context.train(network, train, *keys, test=test):
-        pass
+    return Learner(network, train, (item["index"], item["training"]), test)
+
+
+def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
+    """What was learnt, and what was generalised."""
+    network, train, test = learner.network, learner.samples, learner.test
     loss = context.training.loss
     return {
         "train": evaluate(network, train, loss=loss)[1],

@@ -9,6 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.many_trainings import Learner, looks
 from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor
 
@@ -29,7 +30,7 @@ from penchant_gih.probes.probing import scalar_outputs
 def run(options: FeatureElimination, context: penchant.Context) -> penchant.Result:
     """Train on what is left after taking out more and more directions.
 
-    A shard is one training of one kind of directions.
+    A shard has a training for every number of directions of one kind.
     """
     size = math.prod(context.data.shape)
     removed = _removed(options.removed, size)
@@ -111,21 +112,26 @@ def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor
 
 
 def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
-    """On which test samples one network is right, for each number of directions taken out."""
+    """On which test samples a network is right, for each number of directions taken out."""
     # The directions are sent; random ones are drawn again where they are needed.
     data = context.data
+    training = item["training"]
     rows = context.shared["rows"]
     if item["random"]:
-        rows = _random_basis(context, item["training"], math.prod(data.shape))
-    found = []
-    for count in item["counts"]:
+        rows = _random_basis(context, training, math.prod(data.shape))
+
+    def begin(count: int) -> Learner:
         train = without(data.train, rows[:count])
         test = without(data.test, rows[:count])
-        network = context.network(item["training"])
-        for _ in context.train(network, train, item["training"], test=test):
-            pass
-        found.append(predictions(outputs(network, test.inputs)) == test.labels)
-    return {"right": torch.stack(found)}
+        return Learner(context.network(training), train, (training,), test)
+
+    found = looks(context, item["counts"], begin, _right)
+    return {"right": torch.stack([by_step[-1] for by_step in found])}
+
+
+def _right(count: int, learner: Learner) -> Tensor:
+    """On which test samples a network is right."""
+    return predictions(outputs(learner.network, learner.test.inputs)) == learner.test.labels
 
 
 def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:

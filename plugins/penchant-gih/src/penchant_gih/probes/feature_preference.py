@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import penchant
 from penchant_numerics import statistics
 from penchant_numerics.data import Data
+from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.trainer import evaluate
 from torch import Tensor
 
@@ -42,7 +44,7 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
         "directions": found.vectors[indices],
         "plane": found.vectors[list(options.ring)],
     }
-    rows = list(context.map(accuracy_by_feature, items, shared=shared))
+    rows = map_trainings(context, accuracy_by_feature, items, shared=shared)
     arrays: dict[str, Any] = {
         "indices": np.array(indices),
         "eigenvalues": found.eigenvalues[indices],
@@ -73,19 +75,27 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
     return indices
 
 
-def accuracy_by_feature(context: penchant.Context, item: dict[str, int]) -> dict[str, float]:
-    """Accuracies of one network: on training samples, on both features, on each alone."""
-    # Trained on both features at once.
+def accuracy_by_feature(context: penchant.Context, item: Any) -> dict[str, Any]:
+    """Accuracies of networks: on training samples, on both features, on each alone."""
+    begin = functools.partial(_learner, context)
+    return measured(context, item, begin, functools.partial(_tested, context))
+
+
+def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
+    """A network that is trained on both features at once."""
     data = _data(context, item, "both")
     network = context.network(item["training"], outputs=OUTPUTS)
     keys = (item["index"], item["training"])
-    for _ in context.train(network, data.train, *keys, test=data.test):
-        pass
+    return Learner(network, data.train, keys, data.test)
+
+
+def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
+    network = learner.network
     found = {
-        "train": evaluate(network, data.train)[1],
-        "both": evaluate(network, data.test)[1],
+        "train": evaluate(network, learner.samples)[1],
+        "both": evaluate(network, learner.test)[1],
     }
-    # Then tested where only one of them tells the class.
+    # Where only one of them tells the class.
     for name in FEATURES:
         found[name] = evaluate(network, _data(context, item, name).test)[1]
     return found

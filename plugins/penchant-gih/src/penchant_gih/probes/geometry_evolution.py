@@ -19,7 +19,8 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.data import Samples
-from penchant_numerics.ensembles import Ensemble
+from penchant_numerics.ensembles import Ensemble, State
+from penchant_numerics.many_trainings import Learner, looks
 from penchant_numerics.moments import descending_eigh
 from torch import Tensor
 
@@ -279,22 +280,28 @@ def _calibration(context: penchant.Context) -> Any:
 
 def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     """The networks of these numbers at each step of their trainings."""
-    # One training after another; a state is kept at each step.
     train = _train(context)
     steps = context.options.at_steps
-    states: list[list[Any]] = [[] for _ in steps]
-    for index in indices:
-        network = context.network(index)
-        for step, _ in context.train(network, train, index, steps=steps):
-            if step not in steps:
-                break
-            prepared = with_statistics(network, context.options.batch_norm, train.inputs)
-            states[steps.index(step)].append(tensors_of(prepared))
-        if step < steps[-1]:
-            raise penchant.Error(
-                f"the training ended at step {step}, expected to reach step {steps[-1]}"
-            )
-    return [stacked(network, each) for each in states]
+
+    def begin(index: int) -> Learner:
+        return Learner(context.network(index), train, (index,))
+
+    def look(index: int, learner: Learner) -> tuple[int, State]:
+        prepared = with_statistics(learner.network, context.options.batch_norm, train.inputs)
+        return learner.step, tensors_of(prepared)
+
+    columns = looks(context, indices, begin, look, steps=steps)
+    # A training that stopped early has stayed where it was.
+    reached = min(column[-1][0] for column in columns)
+    if reached < steps[-1]:
+        raise penchant.Error(
+            f"the training ended at step {reached}, expected to reach step {steps[-1]}"
+        )
+    module = context.network(indices[0])
+    found = []
+    for by_network in zip(*columns):
+        found.append(stacked(module, [state for _, state in by_network]))
+    return found
 
 
 def _vectors(ensemble: Ensemble, flow: Flow, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,12 +10,13 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.correlation import (
-    corr_of_sampled,
     corr_with_fixed,
     distinct_mean,
     rotated,
 )
 from penchant_numerics.data import Data, Samples
+from penchant_numerics.many_trainings import Learner, looks
+from penchant_numerics.side_by_side import group_size
 from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 
@@ -24,6 +25,7 @@ from penchant_gih.numerics.geometry import flipped, uncentred
 from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
+from penchant_gih.numerics.velocities import velocities
 from penchant_gih.probes.missing import missing_names
 from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
 from penchant_gih.probes.probing import (
@@ -65,11 +67,12 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     data = training_data(narrower, shared)
     steps = _steps(narrower, data)
 
+    a_shard = max(TRAININGS_A_SHARD[options.data], group_size(context.device))
     shards = list(
         narrower.map(
             train_and_probe,
             networks=options.trainings,
-            a_shard=TRAININGS_A_SHARD[options.data],
+            a_shard=a_shard,
             shared=shared,
         )
     )
@@ -77,13 +80,23 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     columns = [torch.as_tensor(shard["gradients"], device=context.device) for shard in shards]
     gradients = torch.cat(columns, 1).to(torch.float64)
     S = uncentred(data.train.inputs).to(context.device)
+    speeds = velocities(gradients)
     arrays = {
         "steps": np.array(steps),
         **_accuracies(shards),
         **_correlations(gradients, S, Projected(geometry.parts, S)),
-        **_velocities(gradients),
+        "velocity": np.array(speeds.values),
+        "velocity-stderr": np.array(speeds.errors),
     }
     quantities = _quantities(arrays, data, options.trainings)
+    # One step alone has no velocity.
+    if speeds.values:
+        quantities["path-length"] = penchant.Quantity(
+            *speeds.path,
+            over="trainings",
+            count=options.trainings,
+            null=0.0,
+        )
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
         quantities,
@@ -140,41 +153,28 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
         probing="gaussian",
         scale=probing_scale(context),
     )
-    columns = []
-    for place, index in enumerate(indices):
-        columns.append(_along_training(context, data, index, points[place]))
+    own_points = dict(zip(indices, points))
+
+    def begin(index: int) -> Learner:
+        return Learner(context.network(index), data.train, (index,), data.test)
+
+    def look(index: int, learner: Learner) -> dict[str, Tensor]:
+        """Gradients (inputs, D), and where the network is right (samples,)."""
+        network = learner.network
+        return {
+            "gradients": _gradients(context, network, data, own_points[index]),
+            "train-accuracy": _right(network, data.train),
+            "test-accuracy": _right(network, data.test),
+        }
+
+    columns = looks(context, indices, begin, look, steps=_steps(context, data))
     together = {}
-    for name in columns[0]:
-        together[name] = torch.stack([column[name] for column in columns], 1)
+    for name in columns[0][0]:
+        by_network = []
+        for column in columns:
+            by_network.append(torch.stack([found[name] for found in column]))
+        together[name] = torch.stack(by_network, 1)
     return together
-
-
-def _along_training(
-    context: penchant.Context, data: Data, index: int, points: Tensor
-) -> dict[str, Tensor]:
-    """Gradients (steps, inputs, D) of one training, and where it is right (steps, samples)."""
-    # At each look: gradients, and how well the network does.
-    steps = _steps(context, data)
-    network = context.network(index)
-    gradients, train, test = [], [], []
-    for _ in context.train(
-        network,
-        data.train,
-        index,
-        steps=steps,
-        test=data.test,
-    ):
-        gradients.append(_gradients(context, network, data, points))
-        train.append(_right(network, data.train))
-        test.append(_right(network, data.test))
-    # A training that stopped early stays where it is.
-    for column in (gradients, train, test):
-        column += column[-1:] * (len(steps) - len(column))
-    return {
-        "gradients": torch.stack(gradients),
-        "train-accuracy": torch.stack(train),
-        "test-accuracy": torch.stack(test),
-    }
 
 
 def _right(network: nn.Module, samples: Samples) -> Tensor:
@@ -230,20 +230,6 @@ def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[st
     return {name: np.array(values) for name, values in found.items()}
 
 
-def _velocities(gradients: Tensor) -> dict[str, np.ndarray]:
-    """1 - Corr of the geometries at consecutive steps, of different networks only."""
-    # Norms at each step, products between neighbours.
-    tables = [squared_products(step, step).cpu() for step in gradients]
-    values, errors = [], []
-    for after in range(1, len(gradients)):
-        before = after - 1
-        cross = squared_products(gradients[after], gradients[before]).cpu()
-        corr = corr_of_sampled(cross, tables[after], tables[before])
-        values.append(1 - corr.value)
-        errors.append(corr.stderr)
-    return {"velocity": np.array(values), "velocity-stderr": np.array(errors)}
-
-
 def _conventions(options: GeometryTraining) -> dict[str, str]:
     return {
         "data": DATA[options.data],
@@ -258,7 +244,6 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 def _quantities(
     arrays: dict[str, np.ndarray], data: Data, trainings: int
 ) -> dict[str, penchant.Quantity]:
-    over = {"over": "trainings", "count": trainings}
     found = {}
     for name in CORRELATIONS:
         found[f"peak-{name}"] = _peak(arrays, name, trainings)
@@ -269,16 +254,6 @@ def _quantities(
             over="trainings and samples",
             count=trainings,
             null=float(part.labels.bincount().max()) / len(part.labels),
-        )
-    # One step alone has no velocity.
-    if len(arrays["velocity"]):
-        total = np.sum(arrays["velocity"])
-        stderr = math.sqrt(np.sum(arrays["velocity-stderr"] ** 2))
-        found["path-length"] = penchant.Quantity(
-            total,
-            stderr=stderr,
-            null=0.0,
-            **over,
         )
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -16,6 +17,8 @@ from penchant_numerics.correlation import (
     jackknifed,
     rotated,
 )
+from penchant_numerics.data import Samples
+from penchant_numerics.many_trainings import Learner, looks, map_trainings, shard_of
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import InputCurvature
@@ -35,11 +38,9 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
     steps = _steps(context)
     _check_size(options, context, len(steps))
-    # A training is a shard: its Hessians are large.
-    items = list(range(options.trainings))
-    shards = list(context.map(curvature_along_training, items))
-    arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(shards, len(steps))}
-    weights = np.array([shard["weight"] for shard in shards])
+    trainings = map_trainings(context, curvature_along_training, list(range(options.trainings)))
+    arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(trainings, len(steps))}
+    weights = np.array([training["weight"] for training in trainings])
     mean, stderr = statistics.mean_and_stderr(weights, axis=0)
     arrays |= {"weight": mean, "weight-stderr": stderr}
     quantities = _quantities(arrays, options)
@@ -67,48 +68,58 @@ def _check_size(options: InputCurvature, context: penchant.Context, steps: int) 
         raise penchant.Error(f"{what} are {need}, expected at most 2^30")
 
 
-def curvature_along_training(context: penchant.Context, index: int) -> dict[str, Tensor]:
-    """Parts of the mean Hessian and of g g^T of one network (steps, D, D); mean l'' (steps,)."""
-    options = context.options
-    train = context.data.train
-    # Each network has samples of its own, the same at every step.
+def curvature_along_training(context: penchant.Context, item: Any) -> dict[str, Tensor]:
+    """Parts of the mean Hessian and of g g^T of networks (steps, D, D); mean l'' (steps,)."""
+    return shard_of(item, functools.partial(_along_trainings, context))
+
+
+def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict[str, Tensor]]:
+    begin = functools.partial(_learner, context)
+    look = functools.partial(_curvature, context)
+    rows = []
+    for found in looks(context, indices, begin, look, steps=_steps(context)):
+        by_step = {}
+        for name in (*PARTS, "weight"):
+            by_step[name] = torch.stack([parts[name] for parts in found])
+        rows.append(by_step)
+    return rows
+
+
+def _learner(context: penchant.Context, index: int) -> Learner:
+    data = context.data
+    return Learner(context.network(index, outputs=1), data.train, (index,), data.test)
+
+
+def _curvature(context: penchant.Context, index: int, learner: Learner) -> dict[str, Tensor]:
+    """Parts of the Hessian of one network as it is now."""
+    some = _samples(context, index, learner.samples)
+    targets = 2 * some.labels.to(context.dtype) - 1
+    policy = context.options.batch_norm
+    prepared = with_statistics(learner.network, policy, learner.samples.inputs)
+    prepared.requires_grad_(False)
+    parts = curvature_parts(prepared, some.inputs, targets, loss=context.training.loss)
+    # In the host's memory: Hessians of many networks and steps are large.
+    return {name: value.cpu() for name, value in parts.items()}
+
+
+def _samples(context: penchant.Context, index: int, train: Samples) -> Samples:
+    """Where the Hessian is taken: each network has samples of its own, the same at every step."""
     stream = context.generator("points", index)
     order = torch.randperm(
         len(train.labels),
         generator=stream,
         device="cpu",
     )
-    some = train.select(order[: options.samples].to(train.labels.device))
-    targets = 2 * some.labels.to(context.dtype) - 1
-    network = context.network(index, outputs=1)
-    loss = context.training.loss
-    steps = _steps(context)
-    found = []
-    for _ in context.train(
-        network,
-        train,
-        index,
-        steps=steps,
-        test=context.data.test,
-    ):
-        prepared = with_statistics(network, options.batch_norm, train.inputs)
-        prepared.requires_grad_(False)
-        found.append(curvature_parts(prepared, some.inputs, targets, loss=loss))
-    # A training that stopped early stays where it is.
-    found += found[-1:] * (len(steps) - len(found))
-    by_step = {}
-    for name in (*PARTS, "weight"):
-        by_step[name] = torch.stack([parts[name] for parts in found])
-    return by_step
+    return train.select(order[: context.options.samples].to(train.labels.device))
 
 
-def _rows(shards: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
+def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
     """Everything by step."""
     found: dict[str, list[float]] = {}
     for number in range(steps):
         parts = {}
         for name in PARTS:
-            matrices = np.stack([shard[name][number] for shard in shards])
+            matrices = np.stack([training[name][number] for training in trainings])
             parts[name] = torch.as_tensor(matrices, **HOST)
         for name, value in _row(parts).items():
             found.setdefault(name, []).append(value)

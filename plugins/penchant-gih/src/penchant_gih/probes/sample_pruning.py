@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.trainer import outputs, predictions
 from torch import Generator, Tensor
 
@@ -31,8 +33,8 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
         for fraction in options.fractions:
             for training in range(options.trainings):
                 items.append({"fraction": fraction, "training": training, "random": random})
-    shared = {"scores": score}
-    right = [shard["right"] for shard in context.map(right_pruned, items, shared=shared)]
+    rows = map_trainings(context, right_pruned, items, shared={"scores": score})
+    right = [row["right"] for row in rows]
     shape = (2, len(options.fractions), options.trainings, -1)
     ours, others = np.array(right).reshape(shape).swapaxes(1, 2)  # (trainings, fractions, samples)
     arrays = {
@@ -101,8 +103,13 @@ def _dropped(count: int, fraction: float) -> int:
     return min(count - 1, round(fraction * count))
 
 
-def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
-    """On which test samples one network is right that was trained on what was kept."""
+def right_pruned(context: penchant.Context, item: Any) -> dict[str, Tensor]:
+    """On which test samples networks are right that were trained on what was kept."""
+    return measured(context, item, functools.partial(_learner, context), _right)
+
+
+def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
+    """A network, and the samples that are kept for it."""
     # Which samples are kept follows from scores, or from the training's number.
     data = context.data
     training = item["training"]
@@ -112,11 +119,13 @@ def right_pruned(context: penchant.Context, item: dict[str, Any]) -> dict[str, T
         kept = keep_random(labels, item["fraction"], stream)
     else:
         kept = keep_highest(context.shared["scores"], labels, item["fraction"])
-    network = context.network(training)
-    for _ in context.train(network, data.train.select(kept), training, test=data.test):
-        pass
-    right = predictions(outputs(network, data.test.inputs)) == data.test.labels
-    return {"right": right}
+    samples = data.train.select(kept)
+    return Learner(context.network(training), samples, (training,), data.test)
+
+
+def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
+    found = predictions(outputs(learner.network, learner.test.inputs))
+    return {"right": found == learner.test.labels}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
