@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 P ?= example
 SHELL := /bin/bash
+# Tests start many processes, which must not compile everything again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-cuda check bench soak test-plugin wheels template docs pages gallery atlas format clean
 

@@ -4,11 +4,12 @@
 
 A grid of jobs runs in two workers, first on a Ray cluster of two nodes on this machine, then in
 processes, and is disturbed: the main process by SIGKILL, SIGTERM and SIGINT, workers by SIGKILL and
-SIGTERM, and on Ray a node is removed and added again. Most disturbances come a moment after the run
-has left something new, so that they hit work; the others at any moment, also while a run starts.
-When a folder is done another one is begun, until all kills are used. At the end of each folder
-every number, array, checkpoint and figure must equal those of one serial run, and no temporary file
-or shard may be left. A run in which nothing happens for minutes is a problem as well.
+SIGTERM, the server that workers are forked from by SIGKILL, and on Ray a node is removed and added
+again. Most disturbances come a moment after the run has left something new, so that they hit work;
+the others at any moment, also while a run starts. When a folder is done another one is begun, until
+all kills are used. At the end of each folder every number, array, checkpoint and figure must equal
+those of one serial run, and no temporary file or shard may be left. A run in which nothing happens
+for minutes is a problem as well.
 """
 
 import argparse
@@ -92,27 +93,35 @@ STOPPED = (1, 130, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
 UNBORN = "workers in a row died before they could work"
 SECONDS_OF_SILENCE = 300.0  # after which a run is taken for hung
 AT_ANY_MOMENT = 0.2  # of the disturbances
+ANYWHERE = (
+    "main SIGKILL",
+    "main SIGTERM",
+    "main SIGINT",
+    "worker SIGKILL",
+    "worker SIGKILL",
+    "worker SIGKILL",
+    "worker SIGTERM",
+)
 
 
 class Processes:
     """Where workers are processes of this machine."""
 
     name = executor = "processes"
-    disturbances = (
-        "main SIGKILL",
-        "main SIGTERM",
-        "main SIGINT",
-        "worker SIGKILL",
-        "worker SIGKILL",
-        "worker SIGKILL",
-        "worker SIGTERM",
-    )
+    disturbances = (*ANYWHERE, "server SIGKILL")
 
     def workers(self, process):
-        """Process ids of the children of a run."""
-        # One of the children is the tracker of resources, which does no work.
+        """Process ids of workers: children of the server that a run starts."""
+        found = []
+        for server in self.servers(process):
+            found += children_of(server)
+        return found
+
+    def servers(self, process):
+        """Process ids of what workers are forked from."""
+        # Another child is the tracker of resources, which does no work.
         found = children_of(process.pid)
-        return [child for child in found if "resource_tracker" not in command_of(child)]
+        return [child for child in found if "forkserver" in command_of(child)]
 
     def close(self):
         """Nothing is left."""
@@ -122,7 +131,7 @@ class RayCluster:
     """Where workers are actors on two nodes, both on this machine."""
 
     name = "ray"
-    disturbances = (*Processes.disturbances, "node removed")
+    disturbances = (*ANYWHERE, "node removed")
 
     def __init__(self):
         from ray.cluster_utils import Cluster
@@ -231,9 +240,9 @@ def disturb(place, process, how):
         if who == "main":
             process.send_signal(number)
             return True
-        workers = place.workers(process)
-        if workers:
-            os.kill(random.choice(workers), number)
+        found = place.servers(process) if who == "server" else place.workers(process)
+        if found:
+            os.kill(random.choice(found), number)
             return True
     return False
 

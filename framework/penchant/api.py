@@ -136,9 +136,7 @@ def measure(
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
-    # Settings of the experiment and options of the probe come in one breath.
-    settings = {name: value for name, value in options.items() if name in _SETTINGS}
-    own = {name: value for name, value in options.items() if name not in _SETTINGS}
+    settings, own = _separated(options)
     _check_names(own, plugins.find("probe", probe, "measure").component)
     parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
     raw = one_probe(
@@ -158,6 +156,13 @@ def measure(
     result = _measured(raw, plugins, probe, out, fresh=fresh)
     _keep_drawing(result, given)
     return result
+
+
+def _separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the experiment and options of the probe, which come in one breath."""
+    settings = {name: value for name, value in options.items() if name in _SETTINGS}
+    own = {name: value for name, value in options.items() if name not in _SETTINGS}
+    return settings, own
 
 
 def _check_one_seed(options: Mapping[str, Any]) -> None:

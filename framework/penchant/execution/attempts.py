@@ -29,6 +29,8 @@ from penchant.results.result import Result, write_result
 
 Notify = Callable[..., None]
 
+WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
+
 
 def run_job(
     job: Job,
@@ -223,13 +225,16 @@ def _measure(job: Job, context: Context) -> Result:
         context.architecture.check(_why_so_many(context))
     _check_needs(type(component).needs, context, what)
     measure = resolve(component.target, what)
+    started = time.perf_counter()
     result = measure(context.options, context)
     if not isinstance(result, Result):
         raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
     result.check()
-    # Advice that only what happened can give: a job with several shards spreads by itself.
+    # Advice that only what happened can give: a job with several shards spreads by itself, and one
+    # that is soon done needs no advice.
     cores = os.cpu_count() or 1
-    if context._counts["shards"] == 1 and cores > job.settings.threads:
+    alone = context._counts["shards"] == 1 and cores > job.settings.threads
+    if alone and time.perf_counter() - started > WORTH_ADVICE:
         context.warn(f"the job has a single shard: --threads {cores} would use more cores")
     for choice in job.choices:
         for name in choice.unidentified:

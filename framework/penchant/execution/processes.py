@@ -1,4 +1,9 @@
-"""Worker processes of this machine."""
+"""Worker processes of this machine.
+
+Where the system can, workers are forked from a server that has loaded torch and computes nothing:
+the two seconds that torch takes to load are paid once, not by every worker. The process that runs
+an experiment is never forked itself, because threads of torch and CUDA do not survive a fork.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +54,18 @@ class ProcessStaff:
         """Nothing besides the workers."""
 
 
+LOADED = ("scipy.linalg", "threadpoolctl", "torch", "penchant.execution.serving")  # by the server
+
+
+def _start_context() -> Any:
+    """How workers are started: forked from a server, or spawned where there is no such thing."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LOADED))
+    return context
+
+
 class ProcessWorker:
     """One process and the pipe to it."""
 
@@ -56,17 +73,19 @@ class ProcessWorker:
 
     def __init__(self, index: int, threads: int, bench: Any) -> None:
         self._shared: bytes | None = None
-        # Spawned, not forked: threads of torch and CUDA do not survive a fork.
-        context = multiprocessing.get_context("spawn")
+        context = _start_context()
         self.connection, child = context.Pipe()
+        # A server keeps the environment that it was started with; a worker has that of today.
+        count = str(threads)
+        environment = {**os.environ, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
         self.process = context.Process(
             target=serve,
-            args=(child, index, threads, bench),
+            args=(child, index, threads, bench, environment),
             name=f"penchant-{index}",
         )
-        # Libraries read their number of threads when they are loaded.
-        count = str(threads)
-        with _plain_main(), _environment(OMP_NUM_THREADS=count, OPENBLAS_NUM_THREADS=count):
+        # Libraries read their number of threads when they are loaded. A server must have no
+        # threads but its own; its workers set theirs.
+        with _plain_main(), _environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"):
             self.process.start()
         child.close()
 
@@ -134,7 +153,9 @@ def _environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def serve(connection: Any, index: int, threads: int, bench: Any) -> None:
+def serve(
+    connection: Any, index: int, threads: int, bench: Any, environment: dict[str, str]
+) -> None:
     """The life of a worker: take an item, answer, until the pipe closes.
 
     Args:
@@ -142,7 +163,10 @@ def serve(connection: Any, index: int, threads: int, bench: Any) -> None:
         index: Number of the worker.
         threads: Threads it may use.
         bench: What does the items.
+        environment: Variables of the parent's environment.
     """
+    os.environ.clear()
+    os.environ.update(environment)
     # Ctrl-C and the end of a cluster's job are the parent's to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

@@ -66,6 +66,8 @@ def distance(quantity: Quantity) -> str:
     away = against_null(Pooled(quantity))
     if away is None or away.errors is None:
         return ""
+    if not away.value:
+        return "0 errors"
     # Beyond a hundred the number says more about the sample than about the effect.
     size = f"{abs(away.errors):.2g}" if abs(away.errors) < 100 else "> 99"
     sign = "−" if away.errors < 0 else "+"

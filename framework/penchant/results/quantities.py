@@ -133,10 +133,14 @@ class Quantity:
         if self.null is None:
             return ""
         # What is known of its error says how many digits mean anything.
-        null = rounded(self.null, self.null_spread or self.null_stderr)
-        if self.null_spread is None:
-            return null
-        return f"{null} ± {short_error(self.null_spread, self.null)}"
+        error = self.null_spread or self.null_stderr
+        if self.null_spread is not None:
+            return f"{rounded(self.null, error)} ± {short_error(self.null_spread, self.null)}"
+        if error is not None:
+            return rounded(self.null, error)
+        # A null that is known exactly needs no more digits than the value beside it.
+        texts = (rounded(self.null), rounded(self.null, self.stderr))
+        return min(texts, key=len)
 
 
 def _flat(values: Any) -> Any:
