@@ -1,12 +1,12 @@
 """What several tests need: an installed plugin made on the fly, and the command line."""
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from forked_command import run_command
 from penchant.plugins import discovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,13 +54,11 @@ def install(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def command(tmp_path):
+def command(tmp_path, tmp_path_factory):
     """Run `penchant ...` as a user would, in an empty folder."""
 
     def run(*arguments, timeout=300, **options):
-        call = [sys.executable, "-m", "penchant", *map(str, arguments)]
-        return subprocess.run(
-            call, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, **options
-        )
+        scratch = tmp_path_factory.mktemp("said")
+        return run_command(arguments, tmp_path, scratch, timeout=timeout, **options)
 
     return run

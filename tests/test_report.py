@@ -1,7 +1,6 @@
 """The report: what it says, how it looks in a browser, and how small it stays."""
 
 import csv
-import importlib.util
 import json
 import re
 import shutil
@@ -9,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import grid_run
 import penchant
 import pytest
 from penchant.results.report import write_report
@@ -20,12 +20,9 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, root):
+def run(tmp_path_factory):
     """Three architectures, four probes, two seeds; one job failed, one has a warning."""
-    spec = importlib.util.spec_from_file_location("grid_run", root / "tests" / "grid_run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.grid(tmp_path_factory.mktemp("report") / "run")
+    return grid_run.grid(tmp_path_factory.mktemp("report") / "run")
 
 
 @pytest.fixture(scope="module")

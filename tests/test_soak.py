@@ -1,14 +1,9 @@
 """The soak, for a minute: `make soak` runs it for ten, on Ray as well."""
 
-import importlib.util
-import sys
+import soak
 
 
-def test_a_minute_of_kills_loses_and_changes_nothing(root, capfd):
-    spec = importlib.util.spec_from_file_location("soak", root / "tests" / "soak.py")
-    soak = importlib.util.module_from_spec(spec)
-    sys.modules["soak"] = soak
-    spec.loader.exec_module(soak)
+def test_a_minute_of_kills_loses_and_changes_nothing(capfd):
     arguments = ["--kills", "3", "--seconds", "60", "--seeds", "3", "--executors", "processes"]
     code = soak.main([*arguments, "--pause", "0", "1"])
     told, _ = capfd.readouterr()
