@@ -3,7 +3,9 @@
 
 import pytest
 import torch
+from penchant_numerics import class_means, memory
 from penchant_numerics.class_means import cross_class_weights, mean_gradients
+from penchant_numerics.linearisation import Outputs
 from torch import nn
 from torch.func import functional_call, jacrev
 
@@ -106,6 +108,57 @@ def test_a_class_costs_one_forward_pass_over_its_samples():
     handle = network[0].register_forward_hook(lambda module, given, made: seen.append(len(made)))
     weights = cross_class_weights(network(x).detach(), y)
     seen.clear()
-    list(mean_gradients(network, x, y, weights=weights))
+    # without a batch, three samples more tell what one takes
+    list(mean_gradients(network, x, y, weights=weights, batch=128))
     handle.remove()
     assert sum(seen) == len(x)
+
+
+def test_a_device_that_runs_out_of_memory_passes_fewer_samples_from_then_on(monkeypatch):
+    network, x, y = problem((9, 5, 7, 8))
+    expected = dict(mean_gradients(network, x, y))
+    passed = []
+    before = class_means.pulled_back
+
+    def limited(*args, batch):
+        passed.append(batch)
+        if batch > 3:
+            raise torch.OutOfMemoryError("no room")
+        before(*args, batch=batch)
+
+    monkeypatch.setattr(class_means, "pulled_back", limited)
+    with pytest.warns(memory.MemoryWarning, match="samples a pass of class means"):
+        found = dict(mean_gradients(network, x, y, batch=128))
+    assert passed == [9, 4, 2, 2, 2, 2], "other classes do not try again"
+    for c, rows in expected.items():
+        torch.testing.assert_close(found[c], rows, rtol=1e-10, atol=1e-12)
+
+
+def test_outputs_are_passed_in_smaller_batches_where_memory_is_short(monkeypatch):
+    network, x, _ = problem()
+    outputs = Outputs(network)
+    expected = class_means.network_outputs(outputs, x)
+    before = Outputs.__call__
+
+    def limited(self, values, inputs):
+        if len(inputs) > 6:
+            raise torch.OutOfMemoryError("no room")
+        return before(self, values, inputs)
+
+    monkeypatch.setattr(Outputs, "__call__", limited)
+    with pytest.warns(memory.MemoryWarning, match="samples a pass of outputs"):
+        found = class_means.network_outputs(outputs, x, batch=23)
+    torch.testing.assert_close(found, expected)
+
+
+def test_passes_follow_the_budget():
+    network, x, y = problem((9, 5, 7, 8))
+    seen = []
+    network.register_forward_hook(lambda module, given, made: seen.append(len(made)))
+    weights = cross_class_weights(network(x).detach(), y)
+    with memory.budget(12_000):
+        seen.clear()
+        found = dict(mean_gradients(network, x, y, weights=weights))
+    assert 1 < max(seen) < 7
+    for c, rows in mean_gradients(network, x, y, batch=128):
+        torch.testing.assert_close(found[c], rows, rtol=1e-10, atol=1e-12)

@@ -1,7 +1,12 @@
 """Live bytes: what a computation holds, and held at most."""
 
 import torch
+from penchant.testing import emulated_device
+from penchant_numerics import memory
+from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.hessian import Hessian
 from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.sample_bytes import pass_bytes
 from torch import nn
 
 
@@ -23,3 +28,24 @@ def test_views_and_older_tensors_are_not_counted():
         older.add_(1)
     assert live.alive() == 0
     assert view.shape == (10, 10)
+
+
+def test_a_device_is_measured_as_the_host_is_and_its_batches_follow_the_budget():
+    """Bytes of a pass, batches and what is kept: on the emulated device the numbers of the CPU."""
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(108, 5)).eval()
+    inputs = torch.ones(12, 1, 8, 8, device="cpu")
+    labels = torch.arange(12, device="cpu") % 5
+    found = {}
+    with emulated_device():
+        for device in ("cpu", "emulated"):
+            moved = network.to(device)
+            given = (inputs.to(device), labels.to(device))
+            own = [pass_bytes(moved, given[0])]
+            with memory.budget(80_000):
+                for kind in (GaussNewton, Hessian):
+                    operator = kind(moved, given, check=False)
+                    own.append((operator.batch, operator.kept, operator.kept_bytes))
+            found[device] = own
+    assert found["emulated"] == found["cpu"]
+    for batch, kept, _ in found["cpu"][1:]:
+        assert 1 < batch < 12 and kept

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from penchant_numerics.gauss_newton import batch_size
+from penchant_numerics import memory
+from penchant_numerics.gauss_newton import PASS_SHARE, batch_size
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
 
 
@@ -102,11 +104,15 @@ def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = Non
     Returns:
         The outputs (n, C).
     """
+
+    def work(samples: int) -> Tensor:
+        found = []
+        for part in inputs.split(samples):
+            found.append(outputs(outputs.values, part))
+        return torch.cat(found)
+
     size = batch or batch_size(inputs.device)
-    found = []
-    for part in inputs.split(size):
-        found.append(outputs(outputs.values, part))
-    return torch.cat(found)
+    return memory.halving(work, size, what="samples a pass of outputs")
 
 
 def mean_gradients(
@@ -129,7 +135,7 @@ def mean_gradients(
         inputs: Samples (n, ...).
         labels: Their classes (n,).
         parameters: Names or patterns of parameters; all by default.
-        batch: Samples a pass; the device decides by default.
+        batch: Samples a pass; by default as many as the device likes and the budget has room for.
         classes: Which classes; all by default.
         weights: The weights, where they are known already.
 
@@ -142,6 +148,7 @@ def mean_gradients(
         weights = cross_class_weights(network_outputs(outputs, inputs, batch=batch), labels)
     within = weights.within()
     count = len(weights.pairs)
+    passes = _Passes(outputs, batch or _fitting_batch(outputs, inputs, count))
     for c in range(count) if classes is None else classes:
         # the samples of the class, and the classes it is told from
         chosen = torch.nonzero(labels == c).flatten()
@@ -155,13 +162,16 @@ def mean_gradients(
         p = weights.probabilities[chosen]
         cotangents = _cotangents(p, within[chosen], others)
         targets = [rows[k] for k in others]
-        pulled_back(outputs, inputs[chosen], cotangents.to(rows.dtype), targets, batch=batch)
-
-        # g_{c,c} from the others: the weighted sum of all is zero
-        rows[c] = 0
-        shares = weights.pairs[c] / _positive(weights.pairs[c, c])
-        rows[c] = -shares.to(rows.dtype) @ rows
+        passes.pull_back(inputs[chosen], cotangents.to(rows.dtype), targets)
+        _write_own_mean(rows, c, weights.pairs[c])
         yield c, rows
+
+
+def _write_own_mean(rows: Tensor, c: int, pairs: Tensor) -> None:
+    """Write g_{c,c} from the others, with weights (C,): the weighted sum of all is zero."""
+    rows[c] = 0
+    shares = pairs / _positive(pairs[c])
+    rows[c] = -shares.to(rows.dtype) @ rows
 
 
 def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
@@ -171,6 +181,39 @@ def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
     errors = p - units[others, None]
     shares = within.T[others]
     return errors * shares[:, :, None]
+
+
+def _fitting_batch(outputs: Outputs, inputs: Tensor, classes: int) -> int:
+    """Samples a pass, by what one of them takes forth and back."""
+    options = {"device": inputs.device, "dtype": outputs.layout.dtype}
+
+    def passed(given: Tensor) -> None:
+        row = torch.empty(outputs.layout.size, **options)
+        cotangents = torch.zeros(1, len(given), classes, **options)
+        pulled_back(outputs, given, cotangents, [row], batch=len(given))
+
+    most = batch_size(inputs.device)
+    return fitting_batch(passed, inputs, largest=most, share=PASS_SHARE)
+
+
+class _Passes:
+    """Passes of so many samples; where the device has less memory, of fewer from then on."""
+
+    def __init__(self, outputs: Outputs, batch: int) -> None:
+        self.outputs = outputs
+        self.batch = batch
+
+    def pull_back(self, inputs: Tensor, cotangents: Tensor, rows: Sequence[Tensor]) -> None:
+        """Write sum_i J_i^T u_i into rows, as `pulled_back` does."""
+        size = min(self.batch, len(inputs))
+
+        def work(samples: int) -> None:
+            # a class that is smaller than a pass says nothing about the others
+            if samples < size:
+                self.batch = samples
+            pulled_back(self.outputs, inputs, cotangents, rows, batch=samples)
+
+        memory.halving(work, size, what="samples a pass of class means")
 
 
 def pulled_back(

@@ -10,7 +10,7 @@ References: Papyan, JMLR 2020; Martens, JMLR 2020.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -311,14 +311,22 @@ class GaussNewton(Operator):
     # ---- products
 
     def _rows(self, rows: Tensor) -> Tensor:
-        def work(batch: int) -> Tensor:
-            self.pass_at_once(batch)
+        def work() -> Tensor:
             total = torch.zeros_like(rows)
             for number, inputs in enumerate(self._batches()):
                 self.add_product(total, rows, number, inputs)
             return self.scaled(total)
 
-        return memory.halving(work, self.batch, what="samples a pass of Gauss-Newton products")
+        return self._in_passes(work)
+
+    def _in_passes(self, work: Callable[[], Tensor]) -> Tensor:
+        """Work pass by pass, with smaller ones as often as the device runs out of memory."""
+
+        def passed(batch: int) -> Tensor:
+            self.pass_at_once(batch)
+            return work()
+
+        return memory.halving(passed, self.batch, what="samples a pass of Gauss-Newton products")
 
     def pass_at_once(self, batch: int) -> None:
         """Pass so many samples from now on; what was kept for others is given back."""
@@ -390,14 +398,17 @@ class GaussNewton(Operator):
 
     def _apply(self, coefficients: Tensor) -> Tensor:
         """V u for rows u (k, samples x outputs)."""
-        self._check_unchanged()
         count = len(coefficients)
-        total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
         by_sample = coefficients.reshape(count, self.samples, -1)
-        parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
-        for number, (inputs, u) in enumerate(parts):
-            self.add_applied(total, u, number, inputs)
-        return total
+
+        def work() -> Tensor:
+            total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+            parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
+            for number, (inputs, u) in enumerate(parts):
+                self.add_applied(total, u, number, inputs)
+            return total
+
+        return self._in_passes(work)
 
     def add_applied(self, total: Tensor, u: Tensor, number: int, inputs: Tensor) -> None:
         """Add the part that one batch has in V u.
@@ -435,11 +446,14 @@ class GaussNewton(Operator):
 
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T v for rows v (k, size)."""
-        self._check_unchanged()
-        found = []
-        for number, inputs in enumerate(self._batches()):
-            found.append(self.adjoint_part(rows, number, inputs))
-        return torch.cat(found, dim=1).flatten(1)
+
+        def work() -> Tensor:
+            found = []
+            for number, inputs in enumerate(self._batches()):
+                found.append(self.adjoint_part(rows, number, inputs))
+            return torch.cat(found, dim=1).flatten(1)
+
+        return self._in_passes(work)
 
     @torch.no_grad()
     def adjoint_part(self, rows: Tensor, number: int, inputs: Tensor) -> Tensor:

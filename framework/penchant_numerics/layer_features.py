@@ -249,18 +249,16 @@ class TangentFeatures:
 
         # by place, (n, C, ...), in the order in which layers were used
         errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])
-        return self._by_sample(seen, errors, len(inputs))
+        return dict(self._by_sample(seen, errors, len(inputs)))
 
     def _by_sample(
         self, seen: Mapping[str, Sequence[Use]], errors: Iterator[Tensor], samples: int
-    ) -> dict[str, Factored]:
+    ) -> Iterator[tuple[str, Factored]]:
         """Layers that see samples one by one, with errors (n, k, ...) use by use."""
-        found = {}
         for name, uses in seen.items():
             pairs = [(use.inputs, next(errors)) for use in uses]
             if all(self._is_by_sample(name, given, samples) for given, _ in pairs):
-                found[name] = self._positions(name, pairs)
-        return found
+                yield name, self._positions(name, pairs)
 
     def _is_by_sample(self, name: str, given: Tensor, samples: int) -> bool:
         """Whether the first axis of what a layer sees is that of the samples."""
@@ -319,9 +317,10 @@ class TangentFeatures:
             columns = torch.autograd.grad(outputs, places, alike, **options)
             slopes = torch.autograd.grad(outputs, leaves, weights, **options)
         errors = iter([each[:, None] for each in columns])
-        features = self._by_sample(seen, errors, len(sample))
         exact = dict(zip(self.outputs.layout.names, slopes))
-        return [name for name, each in features.items() if _agrees(name, each, of_samples, exact)]
+        # layer by layer: positions of a convolution are many times its inputs
+        features = self._by_sample(seen, errors, len(sample))
+        return [name for name, each in features if _agrees(name, each, of_samples, exact)]
 
     def _gradients(self, inputs: Tensor) -> dict[str, Rows]:
         """Gradients of the other parameters, sample by sample, by the module that holds them."""

@@ -43,11 +43,16 @@ def budget(limit: int | None) -> Iterator[None]:
         _given.reset(before)
 
 
+def given() -> int | None:
+    """The budget that was set; None where the device's type decides."""
+    return _given.get()
+
+
 def available(device: torch.device | str) -> int:
     """Bytes that a computation on a device may hold beside its inputs and outputs."""
-    given = _given.get()
-    if given is not None:
-        return given
+    budgeted = given()
+    if budgeted is not None:
+        return budgeted
     kind = torch.device(device).type
     # A device we do not know is an accelerator.
     return DEFAULT_BYTES.get(kind, DEFAULT_BYTES["cuda"])
@@ -77,6 +82,12 @@ def capacity(device: torch.device | str) -> int:
         return 2**63
     pages = os.sysconf("SC_PHYS_PAGES")
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def limit(device: torch.device | str) -> int:
+    """Bytes beyond which nothing is begun: the budget that was set, else all that there are."""
+    budgeted = given()
+    return capacity(device) if budgeted is None else budgeted
 
 
 def require(needed: int, device: torch.device | str, *, what: str, cure: str) -> None:
