@@ -8,6 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant.execution import forecast as forecasts
 from penchant.execution.forecast import Cell, Forecast, forecast, spoken
 from penchant.execution.planning import plan
 from penchant.execution.rehearsing import RehearsingPool, spread
@@ -204,6 +205,18 @@ def test_refused_cells_say_why_and_the_others_go_on(plugins, tmp_path):
     assert "lenet needs" in reasons["lenet"]
     assert reasons["perceptron"] == ""
     assert [cell.name for cell in found.planned] == ["output-spread perceptron two-blobs"]
+
+
+def test_a_rehearsal_that_is_given_up_tells_what_the_probe_said_of_its_cost(
+    plugins, tmp_path, monkeypatch
+):
+    said = "at most 100 products take hours"
+    record = {"status": "failed", "error": "GivenUpError: "}
+    given_up = penchant.Result(warnings=(said,), record=record)
+    monkeypatch.setattr(forecasts, "run_job", lambda *args, **options: given_up)
+    planned = plan(EXPERIMENT, plugins, "test")
+    (cell,) = forecast(planned.experiment, tmp_path, planned.jobs).cells
+    assert cell.unknown == f"the rehearsal was given up after 30 s; {said}"
 
 
 def test_where_nothing_can_run_the_experiment_is_refused(plugins):

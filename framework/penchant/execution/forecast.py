@@ -243,7 +243,9 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
         return Cell(name, 1, refused=problem)
     unknown = f"not rehearsed to its end: {problem}" if problem else ""
     if too_long:
-        unknown = f"the rehearsal was given up after {LONGEST:g} s"
+        # What a probe has said of its cost before is all that is known.
+        given_up = f"the rehearsal was given up after {LONGEST:g} s"
+        unknown = "; ".join([given_up, *result.warnings])
     shared = min(workers, pool.items) or 1
     return Cell(
         name,

@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from penchant_class_structure.numerics import decomposition as decompositions
 from penchant_class_structure.numerics.decomposition import (
     PARTS,
     Decomposition,
@@ -11,7 +12,8 @@ from penchant_class_structure.numerics.decomposition import (
     knockout,
     streamed_pair_products,
 )
-from penchant_class_structure.numerics.sample_space import sample_space
+from penchant_class_structure.numerics.sample_space import matrix_bytes, sample_space
+from penchant_numerics import memory
 from penchant_numerics.class_means import cross_class_weights
 from penchant_numerics.eigenpairs import leading_pairs
 from penchant_numerics.gauss_newton import GaussNewton
@@ -195,3 +197,43 @@ def test_projection_knockout_of_dependent_rows_takes_their_span(problem):
     one, other = (WithoutSpan(decomposition.space.gram, each) for each in (rows, twice))
     assert one.rank == other.rank == C
     torch.testing.assert_close(one.dense(), other.dense())
+
+
+def test_means_that_do_not_fit_are_divided_between_parameters(problem, monkeypatch):
+    """Room for the means of one class in one weight: every weight is by itself, and all add up."""
+    network, x, y = problem
+    decomposition = decomposed(problem, exact=True)
+    expected = decomposition.pair_products()
+    asked = []
+    means = decompositions.mean_gradients
+
+    def noted(*args, parameters, **options):
+        asked.append(tuple(parameters))
+        return means(*args, parameters=parameters, **options)
+
+    monkeypatch.setattr(decompositions, "mean_gradients", noted)
+    found = streamed_pair_products(network, x, decomposition.weights, keep=1)
+    assert set(asked) == {(name,) for name, _ in network.named_parameters()}
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    asked.clear()
+    streamed_pair_products(network, x, decomposition.weights)
+    assert len(asked) == 1, "all together where they fit"
+
+
+def test_inner_products_are_the_same_where_few_vectors_of_all_parameters_fit(problem):
+    decomposition = decomposed(problem, exact=False)
+    rows = decomposition.class_rows()
+    expected = decomposition.space.inner(rows)
+    with memory.budget(2 * 8 * decomposition.space.size):
+        found = decomposition.space.inner(rows)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_budget_that_was_set_decides_whether_there_is_a_matrix(problem):
+    network, x, _ = problem
+    rows = len(x) * C
+    with memory.budget(2 * matrix_bytes(rows)):
+        assert sample_space(network, x, exact_limit=rows).exact
+    with memory.budget(2 * matrix_bytes(rows) - 1):
+        assert not sample_space(network, x, exact_limit=rows).exact
+    assert sample_space(network, x, exact_limit=rows).exact

@@ -12,6 +12,8 @@ from penchant_numerics.sample_traces import sample_traces
 FEW = {"part": "train", "training": {"steps": 0}}
 LANCZOS = {**FEW, "lanczos_steps": 2, "starts": 1, "grid_points": 16}
 CASES = {
+    "cross-class": {**LANCZOS, "permutations": 1},
+    "cross-class by products": {**LANCZOS, "permutations": 0, "exact_limit": 0, "products": 1},
     "hessian-spectrum": {**LANCZOS, "leading": 1, "iterations": 1, "trace_samples": 2},
     "layer-structure": {**FEW, "permutations": 1},
 }
@@ -25,20 +27,23 @@ def samples(count):
 
 
 # many products, each followed operation by operation
-MANY = pytest.param("hessian-spectrum", marks=pytest.mark.slow)
+MANY = [
+    pytest.param("hessian-spectrum", marks=pytest.mark.slow),
+    pytest.param("cross-class by products", marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("probe", [MANY, "layer-structure"])
-def test_a_probe_on_resnet20_stays_within_its_budget(probe):
+@pytest.mark.parametrize("case", ["cross-class", *MANY, "layer-structure"])
+def test_a_probe_on_resnet20_stays_within_its_budget(case):
     """More samples than fit at once, so that something must give."""
     with LiveBytes(peaks=True) as live:
         penchant.measure(
-            probe,
+            case.removesuffix(" by products"),
             architecture="resnet20",
-            dataset=(samples(16), samples(4)),
+            dataset=(samples(8 if case == "cross-class" else 16), samples(4)),
             executor="serial",
             memory=BUDGET / 2**30,
-            **CASES[probe],
+            **CASES[case],
         )
     assert 0.1 * BUDGET < live.peak <= BUDGET
 

@@ -113,30 +113,7 @@ def eigenvalues(result: penchant.Result) -> Figure:
         linewidth=0.8,
         label="G",
     )
-    for name, colour, label in COMPONENTS:
-        values = result.arrays[f"eigenvalues-{name}"]
-        values = values[values > spectrum[0] * 1e-12]
-        places = np.arange(1, len(values) + 1)
-        axes.loglog(
-            places,
-            values,
-            "o",
-            markersize=4,
-            color=colour,
-            label=label,
-        )
-
-    # classes have a bulk each: marks at the right edge
-    within = result.arrays["within-average"]
-    last = np.full(len(within), shown)
-    axes.loglog(
-        last,
-        within,
-        "_",
-        markersize=10,
-        color=RED,
-        label="within-average",
-    )
+    _mark_components(axes, result, smallest=spectrum[0] * 1e-12, last=shown)
     position = result.quantities["outliers"].value
     gap = f"largest gap: {position:.0f} (C = {classes})"
     axes.axvline(
@@ -160,6 +137,33 @@ def eigenvalues(result: penchant.Result) -> Figure:
         f"C = {classes} eigenvalues should stand out, made by class means; "
         f"C (C - 1) = {classes * (classes - 1)} before the next gap, made by cross-class means.",
         title="Eigenvalues of G and of its components",
+    )
+
+
+def _mark_components(axes: Axes, result: penchant.Result, *, smallest: float, last: int) -> None:
+    """Eigenvalues of components above the smallest, and classes' bulks at the last rank."""
+    for name, colour, label in COMPONENTS:
+        values = result.arrays[f"eigenvalues-{name}"]
+        values = values[values > smallest]
+        places = np.arange(1, len(values) + 1)
+        axes.loglog(
+            places,
+            values,
+            "o",
+            markersize=4,
+            color=colour,
+            label=label,
+        )
+
+    # classes have a bulk each: marks at the right edge
+    within = result.arrays["within-average"]
+    axes.loglog(
+        np.full(len(within), last),
+        within,
+        "_",
+        markersize=10,
+        color=RED,
+        label="within-average",
     )
 
 

@@ -13,7 +13,7 @@ Reference: Papyan, JMLR 2020, section 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from penchant_numerics import memory
@@ -179,18 +179,51 @@ def streamed_pair_products(
         inputs: Inputs (n, ...).
         weights: Weights of the labels.
         keep: Bytes of means that are held at once, a share of the budget by default; those of later
-            classes are computed again for each group of classes that fits.
+            classes are computed again for each group of classes that fits, and those of a class
+            that does not fit as a whole, some parameters at a time.
 
     Returns:
         The inner products (C^2, C^2), in double precision.
     """
-    classes = len(weights.pairs)
-    size = sum(p.numel() for p in network.parameters())
-
-    # classes whose means fit in memory together
     if keep is None:
         keep = int(KEPT_SHARE * memory.available(inputs.device))
-    width = max(1, keep // (classes * size * torch.finfo(inputs.dtype).bits // 8))
+    classes = len(weights.pairs)
+    M = None
+    numbers = keep // (classes * inputs.element_size())  # of one mean of a class
+    for names, size in _together(network, numbers // 2):
+        # classes whose means fit in memory together, and one that meets them
+        width = max(1, numbers // size - 1)
+        part = _products_of_means(network, inputs, weights, names, width)
+        M = part if M is None else M + part
+    assert M is not None
+    return M
+
+
+def _together(network: nn.Module, room: int) -> Iterator[tuple[list[str], int]]:
+    """Parameters in their order, as many at a time as have that many numbers, and how many.
+
+    A single one is never divided.
+    """
+    names: list[str] = []
+    size = 0
+    for name, value in network.named_parameters():
+        if names and size + value.numel() > room:
+            yield names, size
+            names, size = [], 0
+        names.append(name)
+        size += value.numel()
+    yield names, size
+
+
+def _products_of_means(
+    network: nn.Module,
+    inputs: Tensor,
+    weights: CrossClassWeights,
+    parameters: Sequence[str],
+    width: int,
+) -> Tensor:
+    """Inner products (C^2, C^2) of the means in some parameters, of `width` classes at a time."""
+    classes = len(weights.pairs)
     M = torch.zeros(
         classes,
         classes,
@@ -201,7 +234,7 @@ def streamed_pair_products(
     )
     for start in range(0, classes, width):
         held: dict[int, Tensor] = {}
-        for c, rows in _columns(network, inputs, weights, range(start, classes)):
+        for c, rows in _columns(network, inputs, weights, range(start, classes), parameters):
             if c < start + width:
                 held[c] = rows
 
@@ -213,7 +246,11 @@ def streamed_pair_products(
 
 
 def _columns(
-    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, classes: range
+    network: nn.Module,
+    inputs: Tensor,
+    weights: CrossClassWeights,
+    classes: range,
+    parameters: Sequence[str],
 ) -> Iterator[tuple[int, Tensor]]:
     """Rows sqrt(w_{c,c'}) g_{c,c'} (C, parameters), class after class."""
     found = mean_gradients(
@@ -222,9 +259,10 @@ def _columns(
         weights.labels,
         weights=weights,
         classes=classes,
+        parameters=parameters,
     )
     for c, means in found:
-        yield c, means * weights.pairs[c].sqrt().to(means)[:, None]
+        yield c, means.mul_(weights.pairs[c].sqrt().to(means)[:, None])
 
 
 class WithoutPart(Operator):

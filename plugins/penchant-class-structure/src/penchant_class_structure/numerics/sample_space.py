@@ -1,6 +1,7 @@
 """The Gauss-Newton matrix G = V V^T seen from sample space: K = V^T V, with n C rows.
 
-K is a matrix where it fits, made layer by layer; else it is applied, by J forth and J^T back.
+K is a matrix where it fits, made layer by layer; else it is applied, by J forth and J^T back. Of a
+memory budget that was set, a matrix, its copies and the features of layers take no more than all.
 Column (i, c') of V is sqrt(w_{i,c,c'}) (e_{c'} - p) pulled back: an extended gradient times the
 root of its weight, but for the sign.
 """
@@ -11,13 +12,19 @@ import copy
 from dataclasses import dataclass, replace
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Factor, Operator
+from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
+
+TABLES = 4  # matrices of the size of K that are held at once, with those of its decomposition
+ROWS_SHARE = 0.5  # of the budget, for vectors of all parameters
+_CHUNK = 1024  # samples a pass that only goes forth
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,15 @@ class SampleSpace:
             return (rows @ self.gram.rows(rows).T).double().cpu()
 
         # V u itself, in parameter space
-        made = self.factor.apply(rows.to(self.gram.dtype))  # (k, parameters)
-        return inner_products(made, made)
+        given = rows.to(self.gram.dtype)
+        width = memory.fitting(self.size * given.element_size(), given.device, share=ROWS_SHARE)
+        if len(given) <= width:
+            made = self.factor.apply(given)  # (k, parameters)
+            return inner_products(made, made)
+
+        # and back, where not all of them fit
+        images = torch.cat([self.gram.rows(part) for part in given.split(width)])
+        return (given.double() @ images.double().T).cpu()
 
     def select(self, kept: Tensor) -> SampleSpace:
         """The same of some samples only, by their numbers (m,); K must be a matrix."""
@@ -86,7 +100,8 @@ def sample_space(
     """
     with torch.no_grad():
         classes = network(inputs[:1]).shape[1]
-    if len(inputs) * classes <= exact_limit:
+    rows = len(inputs) * classes
+    if rows <= exact_limit and matrix_fits(rows):
         wide = accumulation_dtype(inputs.device)
         return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
 
@@ -98,7 +113,7 @@ def sample_space(
     return SampleSpace(
         gram=factor.gram(),
         factor=factor,
-        outputs=outputs(network, inputs, chunk=batch or 1024),
+        outputs=_outputs(network, inputs, batch),
         traces=traces.double().cpu(),
         size=G.size,
         notes={
@@ -108,10 +123,35 @@ def sample_space(
     )
 
 
+def matrix_bytes(rows: int) -> int:
+    """Bytes of K in double precision, and of what is made of it."""
+    return TABLES * 8 * rows**2
+
+
+def matrix_fits(rows: int) -> bool:
+    """Whether K leaves half of a budget to its making; without one that was set, it does."""
+    limit = memory.given()
+    return limit is None or 2 * matrix_bytes(rows) <= limit
+
+
+def _outputs(network: nn.Module, inputs: Tensor, batch: int | None) -> Tensor:
+    """Outputs (n, C) of all samples, as many a pass as fit."""
+
+    def passed(given: Tensor) -> None:
+        outputs(network, given, chunk=_CHUNK)
+
+    chunk = batch or fitting_batch(passed, inputs, largest=_CHUNK)
+    return outputs(network, inputs, chunk=chunk)
+
+
 def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleSpace:
     check_deterministic(network, inputs)
-    K = gauss_newton_gram(network, (inputs, None), batch=batch)
-    given = outputs(network, inputs, chunk=batch or 1024)
+    given = _outputs(network, inputs, batch)
+
+    # features have what the matrix leaves of a budget that was set
+    limit = memory.given()
+    room = None if limit is None else limit - matrix_bytes(given.numel())
+    K = gauss_newton_gram(network, (inputs, None), batch=batch, memory=room)
 
     # a sample's part in the trace of G is on the diagonal
     by_sample = K.diagonal().reshape(given.shape).sum(1)

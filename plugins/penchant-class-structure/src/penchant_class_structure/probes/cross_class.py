@@ -35,7 +35,6 @@ from penchant_class_structure.probes.measured_network import (
     loss_on,
     measured,
     of_classes,
-    parameter_count,
     refuse_what_does_not_fit,
     saying,
 )
@@ -57,24 +56,10 @@ class Structure:
 def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
-    data = context.data
     classes = classes_looked_at(options, context)
-    samples = chosen(getattr(data, options.part), options.per_class, classes)
+    samples = chosen(getattr(context.data, options.part), options.per_class, classes)
     _refuse_many_classes(classes, context)
-
-    # panels along the training are named by its steps, and by samples a class
-    total = context.training.total_steps(len(data.train.inputs))
-    smallest = int(data.train.labels.bincount(minlength=data.classes).min())
-
-    # along the training: little of each step, everything of the end
-    panels: list[dict[str, Any]] = []
-    network = None
-    for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
-        network = of_classes(measured(trained, options, context), options, context)
-        if options.fractions:
-            panel = _panel(_structure(network, samples, options, context), context)
-            panels.append({"sizes": smallest, "steps": step, **panel})
-    assert network is not None
+    network, panels = _along_training(samples, options, context)
     structure = _structure(network, samples, options, context)
     quantities, arrays = _whole(structure, options, context)
 
@@ -90,6 +75,26 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     return penchant.Result(quantities, arrays, conventions=_conventions(structure, options))
 
 
+def _along_training(
+    samples: Samples, options: CrossClass, context: penchant.Context
+) -> tuple[nn.Module, list[dict[str, Any]]]:
+    """The trained network, and a panel for each step that is looked at on the way."""
+    train = context.data.train
+    total = context.training.total_steps(len(train.inputs))
+
+    # panels are named by steps of the training, and by its samples a class
+    smallest = int(train.labels.bincount(minlength=context.data.classes).min())
+    panels: list[dict[str, Any]] = []
+    network = None
+    for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
+        network = of_classes(measured(trained, options, context), options, context)
+        if options.fractions:
+            panel = _panel(_structure(network, samples, options, context), context)
+            panels.append({"sizes": smallest, "steps": step, **panel})
+    assert network is not None
+    return network, panels
+
+
 def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     """Products of all pairs of C x C means, and the means of a class: refuse them at once."""
     cure = "look at fewer classes, such as classes = 20"
@@ -99,10 +104,11 @@ def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
         cure=cure,
         device=torch.device("cpu"),
     )
-    size = parameter_count(context)
+    # means are divided between parameters, which are not divided themselves
+    largest = max(each.numel() for each in context.network().parameters())
     refuse_what_does_not_fit(
-        2 * classes * size * torch.finfo(context.dtype).bits // 8,
-        what=f"the {classes} means of a class, of {size:,} parameters each,",
+        2 * classes * largest * torch.finfo(context.dtype).bits // 8,
+        what=f"the {classes} means of a class in a weight of {largest:,} numbers",
         cure=cure,
         device=context.device,
     )

@@ -45,6 +45,11 @@ from penchant_class_structure.probes.measured_network import (
     saying,
 )
 from penchant_class_structure.probes.residual_tail import residual_tail
+from penchant_class_structure.probes.work_ahead import (
+    forward_operations,
+    say_if_long,
+    work_ahead,
+)
 
 SUFFIXES = {
     "hessian": "",
@@ -79,25 +84,50 @@ class Spectrum(NamedTuple):
 def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
     _refuse_many_vectors(options, context)
-    *_, (_, network) = context.trained()
-    network = of_classes(measured(network, options, context), options, context)
-    loss = measured_loss(options, context)
     # names of test samples have a prefix where there are both
     parts = {"": options.part}
     if options.part == "both":
         parts = {"": "train", "test-": "test"}
+    chosen_of = {part: _samples(part, options, context) for part in parts.values()}
+    _say_what_it_takes(list(chosen_of.values()), options, context)
+    *_, (_, network) = context.trained()
+    network = of_classes(measured(network, options, context), options, context)
+    loss = measured_loss(options, context)
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
     for prefix, part in parts.items():
-        given = getattr(context.data, part)
-        samples = chosen(given, options.per_class, classes_looked_at(options, context))
-        numbers, pictures = _measure(Measured(network, samples, loss, part), options, context)
+        given = Measured(network, chosen_of[part], loss, part)
+        numbers, pictures = _measure(given, options, context)
         for name, value in numbers.items():
             quantities[f"{prefix}{name}"] = value
         for name, array in pictures.items():
             arrays[f"{prefix}{name}"] = array
     return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
+
+
+def _samples(part: str, options: HessianSpectrum, context: penchant.Context) -> Samples:
+    """The samples of a part that are looked at."""
+    given = getattr(context.data, part)
+    return chosen(given, options.per_class, classes_looked_at(options, context))
+
+
+def _say_what_it_takes(
+    parts: list[Samples], options: HessianSpectrum, context: penchant.Context
+) -> None:
+    """Warn before the training where products would take hours; small networks have none."""
+    network = context.network()
+    if sum(each.numel() for each in network.parameters()) <= options.exact_limit:
+        return
+    counts = [len(samples.labels) for samples in parts]
+    work = work_ahead(
+        options,
+        leading=_leading_count(options, context),
+        outputs=classes_looked_at(options, context),
+        samples=counts,
+        forward=forward_operations(network, parts[0].inputs),
+    )
+    say_if_long(work, sum(counts), context)
 
 
 def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) -> None:

@@ -1,0 +1,110 @@
+"""What spectra of the Hessian cost, counted before they are computed.
+
+A product with the Hessian of a sample takes as many operations as nine forward passes, one with G
+as five, a column of the trace of G as four. Searches for leading eigenvalues may end earlier.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import penchant
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
+
+PASSES = {"hessian": 9, "gauss-newton": 5}  # forward passes that a product takes as long as
+COLUMN_PASSES = 4  # and one column of the trace of G
+RATES = {"cpu": 5e10}  # operations a second, of one core
+ACCELERATOR = 1e13
+LONG = 3600  # seconds that are worth a warning
+
+
+class Work(NamedTuple):
+    """Products at most, and operations of all of them."""
+
+    hessian: int
+    gauss_newton: int
+    operations: float
+
+    def seconds(self, device: torch.device) -> float:
+        """About how long it takes, by the type of the device."""
+        return self.operations / RATES.get(device.type, ACCELERATOR)
+
+
+def products_asked_for(options: HessianSpectrum, leading: int) -> dict[str, int]:
+    """Products with the Hessian and with G at most, on one set of samples.
+
+    Args:
+        options: What is measured.
+        leading: Eigenvalues that are searched for one by one.
+    """
+    density = options.lanczos_steps * options.starts
+    search = 10 * options.iterations
+    if options.method == "subspace":
+        search = options.iterations * (leading + 2)
+    if not options.deflate:
+        search = 0
+    found = {}
+    for name in PASSES:
+        own = (density + search) if name in options.matrices else 0
+        # E is the difference of both
+        found[name] = own + (density if "residual" in options.matrices else 0)
+
+    # the trace of the Hessian: by G and E where both are there
+    if "hessian" in options.matrices:
+        found["hessian"] += options.trace_samples
+        found["hessian"] += density if options.undeflated and options.deflate else 0
+        if {"gauss-newton", "residual"} <= set(options.matrices):
+            found["gauss-newton"] += options.trace_samples
+    return found
+
+
+def forward_operations(network: nn.Module, sample: Tensor) -> float:
+    """Floating-point operations of one sample's forward pass, as far as torch counts them."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(sample[:1])
+    return float(counter.get_total_flops())
+
+
+def work_ahead(
+    options: HessianSpectrum, *, leading: int, outputs: int, samples: list[int], forward: float
+) -> Work:
+    """What is asked for.
+
+    Args:
+        options: What is measured.
+        leading: Eigenvalues that are searched for one by one.
+        outputs: Of the network.
+        samples: How many there are in each part.
+        forward: Operations of one forward pass of one sample.
+    """
+    found = products_asked_for(options, leading)
+    passes = sum(PASSES[name] * count for name, count in found.items())
+    if "gauss-newton" in options.matrices:
+        passes += COLUMN_PASSES * outputs
+    parts = len(samples)
+    return Work(
+        parts * found["hessian"],
+        parts * found["gauss-newton"],
+        forward * passes * sum(samples),
+    )
+
+
+def say_if_long(work: Work, samples: int, context: penchant.Context) -> None:
+    """Warn at once, and in the result, of what takes more than an hour; nothing is stopped."""
+    seconds = work.seconds(context.device)
+    if seconds < LONG:
+        return
+    where = "one CPU core" if context.device.type == "cpu" else "an accelerator"
+    text = (
+        f"at most {work.hessian:,} products with the Hessian and {work.gauss_newton:,} with G, of "
+        f"{samples:,} samples, take {work.operations:.1e} operations, about {seconds / 3600:,.0f} "
+        f"hours of {where}: ask for less with `classes`, `per_class`, `part`, `matrices`, "
+        "`leading`, `iterations`, `lanczos_steps` or `starts`"
+    )
+    context.warn(text)
+    warnings.warn(text, stacklevel=2)
