@@ -148,10 +148,11 @@ class CurvatureProxies(penchant.Probe):
     roles = {"curvature": ("ggn", "kfac", "cfac", "empirical-fisher")}
     quantities = {
         "last-error-{curvature}": "relative error of the proxy in the last layer, on these "
-        "samples; null: classes permuted",
+        "samples; null: classes permuted, or zeros",
         "mean-error-{curvature}": "mean of the relative error over layers, on these samples; null: "
-        "classes permuted",
-        "cfac-better": "share of layers in which CFAC's error, on these samples, is below KFAC's",
+        "classes permuted, or zeros",
+        "cfac-better": "share of layers in which CFAC's error, on these samples, is below KFAC's; "
+        "null: half",
         "cosine-class": "cos(g_c, h_c x delta_c) of these samples over all layers, mean over "
         "classes; null: features of another class",
         "cosine-cross": "cos(g_cc', h_c x delta_cc') of these samples over all layers, mean over "

@@ -40,11 +40,13 @@ MARKERS = "o^x+sd"
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """All figures the result has arrays for."""
     drawn = {
-        "errors": errors(result),
         "spectra-last": spectra(result, last=True),
         "spectra": spectra(result),
         "leading": leading(result),
     }
+    # there are no errors where the exact matrix was too large
+    if np.isfinite(result.arrays["layer-trace-exact"]).any():
+        drawn = {"errors": errors(result), **drawn}
     if "cosine-class" in result.arrays:
         drawn["cosines"] = cosines(result)
     return drawn
@@ -123,8 +125,11 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
     smallest = 1 / result.arrays["layer-parameters"][layer]
     floor = 0.01 * smallest
     for each in ("exact", name):
+        found = result.arrays[f"spectrum-{each}"][layer]
+        if np.isnan(found).all():
+            continue
         colour = _colour(result, each)
-        density = np.maximum(result.arrays[f"spectrum-{each}"][layer], floor)
+        density = np.maximum(found, floor)
         panel.semilogy(
             grid,
             density,
@@ -143,7 +148,7 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
 
     # panels of a row have one scale
     every = ("exact", *_proxies(result))
-    highest = max(result.arrays[f"spectrum-{each}"][layer].max() for each in every)
+    highest = np.nanmax([result.arrays[f"spectrum-{each}"][layer] for each in every])
     # a single eigenvalue, a decade wide, would be at `smallest`
     panel.set_ylim(0.1 * smallest, 30 * highest)
     panel.tick_params(labelsize=8)
@@ -249,13 +254,16 @@ def leading(result: penchant.Result) -> Figure:
     for panel, layer in zip(axes, shown):
         _ranked(panel, result, layer)
         count = result.arrays["layer-outliers-exact"][layer]
-        panel.axvline(
-            count + 0.5,
-            color=FAINT,
-            linewidth=0.8,
-            linestyle=":",
-        )
-        panel.set_title(f"layer {layers[layer]}: gap after {count:.0f}", fontsize=9)
+        title = f"layer {layers[layer]}"
+        if np.isfinite(count):
+            panel.axvline(
+                count + 0.5,
+                color=FAINT,
+                linewidth=0.8,
+                linestyle=":",
+            )
+            title += f": gap after {count:.0f}"
+        panel.set_title(title, fontsize=9)
         panel.set_xlabel("rank")
         log_ticks(panel)
     axes[0].set_ylabel("eigenvalue")
@@ -270,6 +278,8 @@ def leading(result: penchant.Result) -> Figure:
 def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
     for name, marker in zip(("exact", *_proxies(result)), MARKERS):
         values = result.arrays[f"leading-{name}"][layer]
+        if np.isnan(values).all():
+            continue
 
         # zeros have no place on a logarithmic axis
         kept = values > 1e-14 * values.max()

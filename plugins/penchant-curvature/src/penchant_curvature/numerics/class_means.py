@@ -15,9 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import memory
 from torch import Tensor, nn
 
+from penchant_curvature.numerics.column_bytes import ColumnSizes, refuse_too_large
 from penchant_curvature.numerics.layer_samples import LayerSamples
+
+_TABLES = 4  # of the size of all mean gradients of a class that are held at once
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,19 @@ def mean_products(
         layer: The layer's name.
         classes: C.
         bias: Whether the layer's bias is there.
-        batch: Samples a pass; None: by device.
+        batch: Samples a pass; None: by device and budget.
+
+    Raises:
+        TooLargeError: Where C gradients of the layer do not fit.
     """
     inputs, labels = data
+    sizes = ColumnSizes(network, inputs, columns=classes, bias=bias)
+    _, k, o, d = sizes.shape(layer)
+    there = memory.limit(inputs.device)
+    refuse_too_large(_TABLES * 8 * k * o * d, there, f"{k} mean gradients of {layer}")
+    if batch is None:
+        # all samples decide, so that classes have the same
+        batch = LayerSamples(network, data, layer, bias=bias).batch
     features, alongs, squares = [], [], []
     for number in range(classes):
         inside = labels == number
@@ -123,6 +137,16 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _sums(samples: LayerSamples) -> list[Tensor]:
     """Weights (C,), features (d,), gradients (C, o, d) and errors (C, o), over samples."""
+
+    def work(batch: int) -> list[Tensor]:
+        samples.batch = batch
+        return _added_up(samples)
+
+    return memory.halving(work, samples.batch, what="samples a pass of class means")
+
+
+def _added_up(samples: LayerSamples) -> list[Tensor]:
+    """The sums, pass by pass."""
     total: list[Tensor | float] = [0.0, 0.0, 0.0, 0.0]
     for batch in samples:
         # scaled errors carry the other root of the weight

@@ -9,22 +9,26 @@ operator <V V^T, B> = sum_j v_j^T B v_j, which asks for products only.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.eigenpairs import Eigenpairs
 from penchant_numerics.layer_features import Factored
 from penchant_numerics.operators import Factor
 from torch import Tensor
 
+from penchant_curvature.numerics.column_bytes import ColumnShape
 from penchant_curvature.numerics.curvature_operator import DENSE, Curvature, direct_pairs
 from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Layer
 
 LARGEST = 8192  # columns up to which a Gram matrix is formed: half a gigabyte
-_CHUNK_BYTES = 2**27  # gradients that exist at once
+_CHUNK_BYTES = 2**27  # gradients that exist at once, or what a share of the budget allows
+_CHUNK_SHARE = 8  # an eighth
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,21 @@ def between_positions(
 
 def store(samples: LayerSamples) -> tuple[Layer, Stored]:
     """All columns of a layer in the smaller of the two forms."""
+
+    def work(batch: int) -> tuple[Layer, Stored]:
+        samples.batch = batch
+        return _stored(samples)
+
+    return memory.halving(work, samples.batch, what="samples a pass of a layer's gradients")
+
+
+def _stored(samples: LayerSamples) -> tuple[Layer, Stored]:
+    """The columns, pass by pass."""
     inputs, errors, columns = [], [], []
     for batch in samples:
         _, t, d = batch.inputs.shape
         _, k, _, o = batch.errors.shape
-
-        # numbers of positions, against numbers of gradients
-        if t == 1 or t * (o + d / k) <= o * d:
+        if ColumnShape(t, k, o, d).by_positions:
             inputs.append(batch.inputs)
             errors.append(batch.errors)
         else:
@@ -203,24 +215,33 @@ class Columns(Curvature):
 
     def _inner_by_products(self, other: Any) -> float:
         """sum_j v_j^T B v_j, some columns at a time: asks B for products only."""
-        # as many columns at once as fit in a chunk
-        width = max(1, _CHUNK_BYTES // (self.size * torch.finfo(self.dtype).bits // 8))
-        total = 0.0
-        for start in range(0, self.count, width):
-            chosen = torch.arange(start, min(start + width, self.count), device=self.device)
-            units = torch.zeros(
-                len(chosen),
-                self.count,
-                device=self.device,
-                dtype=self.dtype,
-            )
-            units[torch.arange(len(chosen), device=self.device), chosen] = 1
 
-            # columns of V, and what the other makes of them
-            rows = self._apply(units)
-            images = other.rows(rows.to(other.dtype))
-            total += float((rows * images.to(rows)).sum())
-        return total
+        def work(width: int) -> float:
+            total = 0.0
+            for start in range(0, self.count, width):
+                total += self._inner_of_some(other, start, min(start + width, self.count))
+            return total
+
+        # as many columns at once as fit in a chunk
+        a_column = self.size * torch.finfo(self.dtype).bits // 8
+        width = max(1, chunk_bytes(self.device) // a_column)
+        return memory.halving(work, width, what="columns a product")
+
+    def _inner_of_some(self, other: Any, start: int, end: int) -> float:
+        """sum_j v_j^T B v_j over columns from `start` to `end`."""
+        chosen = torch.arange(start, end, device=self.device)
+        units = torch.zeros(
+            len(chosen),
+            self.count,
+            device=self.device,
+            dtype=self.dtype,
+        )
+        units[torch.arange(len(chosen), device=self.device), chosen] = 1
+
+        # columns of V, and what the other makes of them
+        rows = self._apply(units)
+        images = other.rows(rows.to(other.dtype))
+        return float((rows * images.to(rows)).sum())
 
     def exact_spectrum(self) -> Tensor | None:
         """Eigenvalues of the Gram matrix, or of the matrix itself where that is smaller."""
@@ -268,16 +289,37 @@ def _gram(mine: Stored, theirs: Stored) -> Tensor:
         )
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
-    found = [mine.products(each.flatten(0, 1)).flatten(1) for _, each in chunks(theirs)]
-    return torch.cat(found).T
+
+    def products(part: slice, each: Tensor) -> Tensor:
+        return mine.products(each.flatten(0, 1)).flatten(1)
+
+    return torch.cat(over_chunks(theirs, products)).T
 
 
-def chunks(stored: Stored) -> Iterator[tuple[slice, Tensor]]:
-    """Gradient matrices (m, k, o, d) of some samples at a time."""
-    one = stored.matrices(slice(0, 1))
-    bytes_of_one = one.numel() * one.element_size()
-    step = max(1, _CHUNK_BYTES // bytes_of_one)
+def chunk_bytes(device: torch.device) -> int:
+    """Bytes of gradients that are formed at once."""
+    return min(_CHUNK_BYTES, memory.available(device) // _CHUNK_SHARE)
+
+
+def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list[Answer]:
+    """What `work` makes of gradient matrices (m, k, o, d) of some samples at a time.
+
+    Args:
+        stored: The columns.
+        work: Takes the samples and their matrices.
+
+    Returns:
+        What it gave, in the order of the samples.
+    """
     samples = stored.shape[0]
-    for start in range(0, samples, step):
-        part = slice(start, start + step)
-        yield part, stored.matrices(part)
+
+    def chunks(step: int) -> list[Answer]:
+        found = []
+        for start in range(0, samples, step):
+            part = slice(start, start + step)
+            found.append(work(part, stored.matrices(part)))
+        return found
+
+    one = stored.matrices(slice(0, 1))
+    step = max(1, chunk_bytes(one.device) // (one.numel() * one.element_size()))
+    return memory.halving(chunks, min(step, samples), what="samples whose gradients are formed")

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.eigenpairs import Eigenpairs
 from penchant_numerics.operators import Factor
 from torch import Tensor
@@ -33,7 +34,7 @@ from penchant_curvature.numerics.columns import (
     Gradients,
     Stored,
     between_positions,
-    chunks,
+    over_chunks,
 )
 from penchant_curvature.numerics.curvature_operator import Curvature, dense_inner, direct_pairs
 from penchant_curvature.numerics.kronecker_moments import Moments
@@ -87,6 +88,14 @@ class KroneckerSum(Curvature):
         return H / len(inside), mine.T @ theirs
 
     def _rows(self, rows: Tensor) -> Tensor:
+        def work(together: int) -> Tensor:
+            found = [self._product(part) for part in rows.split(together)]
+            return found[0] if len(found) == 1 else torch.cat(found)
+
+        return memory.halving(work, len(rows), what="vectors a product of factors")
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """The product with rows (k, size), all at once."""
         given = self.matrices(rows)
         found = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
 
@@ -322,8 +331,8 @@ def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
         return float(between_positions(left, right, H, Delta).sum())
 
     # some samples at a time, because gradients are large
-    total = 0.0
-    for part, mine in chunks(left):
+    def of_some(part: slice, mine: Tensor) -> Tensor:
         theirs = Delta @ right.matrices(part) @ H.T
-        total = total + (mine * theirs).sum()
-    return float(total)
+        return (mine * theirs).sum()
+
+    return float(sum(over_chunks(left, of_some)))

@@ -28,6 +28,7 @@ from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
 
+from penchant_curvature.numerics.column_bytes import refuse_too_large
 from penchant_curvature.numerics.linear_layers import Layer
 
 POSITIONS = ("expand", "reduce")
@@ -302,7 +303,12 @@ class MomentPasses:
         return found
 
     def run(self, names: Sequence[str]) -> dict[str, tuple[Layer, Moments]]:
-        """Factors of some of the layers, by one pass over all samples."""
+        """Factors of some of the layers, by one pass over all samples, where they fit."""
+        sizes = self.factor_bytes()
+        needed = sum(sizes[name] for name in names)
+        # what is asked for is not part of a budget, but it must fit somewhere
+        there = memory.capacity(self.inputs.device)
+        refuse_too_large(needed, there, f"factors of {', '.join(names)}")
         size = self._batch or self._fitting(names)
 
         def work(samples: int) -> dict[str, tuple[Layer, Moments]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from penchant_numerics import memory
 from torch import Tensor, nn
 
+from penchant_curvature.numerics.column_bytes import ColumnSizes
 from penchant_curvature.numerics.columns import Columns, Stored, store
 from penchant_curvature.numerics.curvature_operator import Curvature
 from penchant_curvature.numerics.kronecker import KroneckerSum
@@ -100,13 +102,21 @@ def column_operators(
         loss: `cross-entropy` or `squared-error`.
         blocks: `layers`, or `all` for one operator over all.
         bias: Whether biases of linear layers are there.
-        batch: Samples a pass; None: by device.
+        batch: Samples a pass; None: by device and budget.
+
+    Returns:
+        The operators; one that does not fit raises `TooLargeError` when it is read.
     """
     modules: dict[str, Sequence[str] | None] = dict.fromkeys(covered.layers)
 
     # parameters beside a linear layer in one module have a name of their own
     for name, names in covered.others.items():
         modules[name if name not in modules else f"{name} (other)"] = names
+
+    @functools.cache
+    def sizes() -> ColumnSizes:
+        one = 1 if columns == "empirical" else None
+        return ColumnSizes(network, data[0], columns=one, bias=bias)
 
     def stored(name: str) -> tuple[Layer, Stored]:
         samples = LayerSamples(
@@ -123,7 +133,9 @@ def column_operators(
 
     def make(names: Sequence[str]) -> dict[str, Curvature]:
         if blocks == "layers":
+            sizes().check({name: modules[name] for name in names})
             return {name: Columns(*zip(stored(name))) for name in names}
+        sizes().check(modules)
 
         # over all layers a column has a part in each
         pairs = [stored(each) for each in modules]

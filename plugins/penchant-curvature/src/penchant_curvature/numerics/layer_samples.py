@@ -22,6 +22,7 @@ import torch
 from penchant_numerics.gauss_newton import batch_size
 from penchant_numerics.layer_features import Factored, TangentFeatures
 from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -59,7 +60,7 @@ class LayerSamples:
         loss: `cross-entropy` or `squared-error`.
         columns: `gauss-newton` or `empirical`.
         bias: Whether the bias is there.
-        batch: Samples a pass; None: by device.
+        batch: Samples a pass; None: by device and budget.
     """
 
     def __init__(
@@ -91,9 +92,24 @@ class LayerSamples:
         self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
         self.factored = layer in self.features.layers
         self.has_bias = self.factored and names[1] in chosen
-        self.batch = batch or batch_size(self.inputs.device)
         if columns == "empirical" and self.labels is None:
             raise ValueError("the empirical Fisher needs labels, found none")
+        self.batch = batch or self._fitting_batch()
+
+    def _fitting_batch(self) -> int:
+        """Samples a pass, by what one takes."""
+
+        def passed(inputs: Tensor) -> None:
+            labels = self.labels
+            if labels is not None:
+                # any labels will do
+                labels = labels[:1].expand(len(inputs), *labels.shape[1:])
+            self._batch(0, inputs, labels)
+
+        most = batch_size(self.inputs.device)
+        if len(self.inputs) == 1 or self.inputs.device.type == "meta":
+            return most
+        return fitting_batch(passed, self.inputs, largest=most)
 
     def __len__(self) -> int:
         return len(self.inputs)

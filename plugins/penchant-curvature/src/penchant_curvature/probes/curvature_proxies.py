@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from penchant_curvature.estimators.measured_curvature import loss_of
 from penchant_curvature.numerics import class_means
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.probes.layer_comparison import (
+    ABSENT,
     EXACT,
     MEANS,
     chosen_samples,
@@ -49,10 +51,12 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     share = coverage(network, data.inputs).share
     quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
 
-    # a layer without curvature has no relative error
+    # a layer without curvature has no relative error, and what does not fit has no numbers
     missing = [name for name, value in arrays.items() if not torch.isfinite(value).all()]
+    missing += [name for name, value in quantities.items() if value.missing]
     for name in proxies:
         _say_how(context, name, layers, shards)
+    _say_what_is_absent(context, layers, shards)
     return penchant.Result(
         quantities,
         arrays,
@@ -97,7 +101,7 @@ def _effective_samples(
     """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
     if loss_of(exact.options, context) == "squared-error":
-        return penchant.Quantity(len(data.labels), exact=True)
+        return penchant.Quantity(len(data.labels), exact=True, null=len(data.labels))
 
     # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
@@ -113,7 +117,7 @@ def _effective_samples(
             f"{count:.1f} of {len(weights)} samples carry the curvature, less than {FEW} a class: "
             "errors of proxies depend on these few"
         )
-    return penchant.Quantity(count, exact=True)
+    return penchant.Quantity(count, exact=True, null=len(weights))
 
 
 def _rows(shards: Shards, name: str) -> Tensor:
@@ -184,9 +188,15 @@ def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
     """Errors with labels permuted (layers, permutations), of proxies that use labels."""
     found = {}
     for name in proxies:
-        nulls = _rows(shards, f"error-{name}-nulls")
-        if nulls.shape[1]:
-            found[name] = nulls
+        key = f"error-{name}-nulls"
+        most = max(len(shard[key]) for shard in shards)
+        rows = []
+        for shard in shards:
+            # a layer in which the proxy is left out has none
+            there = len(shard[key]) == most
+            rows.append(shard[key] if there else np.full(most, np.nan))
+        if most:
+            found[name] = _stacked(rows)
     return found
 
 
@@ -244,18 +254,27 @@ def _quantities(
     found = {"covered": penchant.Quantity(share, exact=True)}
     for name in proxies:
         errors = arrays[f"layer-error-{name}"]
-        last, mean = {}, {}
-        if name in nulls:
+        # the error of zeros; where classes enter, that of permuted ones
+        last = mean = {"null": 1.0}
+        if name in nulls and bool(torch.isfinite(nulls[name]).all()):
             last = null_of(nulls[name][-1])
             mean = null_of(nulls[name].mean(0))
-        found[f"last-error-{name}"] = penchant.Quantity(errors[-1], exact=True, **last)
-        found[f"mean-error-{name}"] = penchant.Quantity(errors.mean(), exact=True, **mean)
+        found[f"last-error-{name}"] = _of_samples(errors[-1], last)
+        found[f"mean-error-{name}"] = _of_samples(errors.mean(), mean)
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
-        better = arrays["layer-error-cfac"] < arrays["layer-error-kfac"]
-        found["cfac-better"] = penchant.Quantity(better.double().mean(), exact=True)
+        by_how_much = arrays["layer-error-kfac"] - arrays["layer-error-cfac"]
+        better = torch.where(by_how_much.isnan(), by_how_much, (by_how_much > 0).double())
+        found["cfac-better"] = _of_samples(better.mean(), {"null": 0.5})
     return found | _cosine_quantities(arrays)
+
+
+def _of_samples(value: Tensor, null: dict[str, float | None]) -> penchant.Quantity:
+    """A number of these samples beside its null; one that is missing has none."""
+    if not torch.isfinite(value):
+        return penchant.Quantity(math.nan, exact=True)
+    return penchant.Quantity(value, exact=True, **null)
 
 
 def _cosine_quantities(arrays: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
@@ -296,6 +315,23 @@ def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Sh
         context.warn(f"leading eigenvalues of {name} did not converge in {', '.join(unsure)}")
 
 
+def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Shards) -> None:
+    """Which curvatures did not fit in memory, in which layers, and what that leaves out."""
+    where: dict[str, list[str]] = {}
+    reasons: dict[str, str] = {}
+    for layer, shard in zip(layers, shards):
+        for key in shard:
+            if key.startswith(ABSENT):
+                name = key.removeprefix(ABSENT)
+                where.setdefault(name, []).append(layer or "the network")
+                reasons.setdefault(name, str(shard[key]))
+    for name, those in where.items():
+        what = "the exact Gauss-Newton matrix and comparisons with it" if name == "exact" else name
+        text = f"{what} in layers {', '.join(those)}: {reasons[name]}"
+        context.conventions[f"{name}: left out"] = text
+        context.warn(f"without {text}")
+
+
 def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict[str, str]:
     counts = torch.bincount(data.labels, minlength=classes).tolist()
     return {
@@ -305,6 +341,6 @@ def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict
         "batch-norm": "running statistics (evaluation mode)",
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",
         "convolutions": "expanded over positions",
-        "null of errors": "labels permuted",
+        "null of errors": "labels permuted; of proxies without labels 1, the error of zeros",
         "null of cosines": "features of another class, mean over these",
     }

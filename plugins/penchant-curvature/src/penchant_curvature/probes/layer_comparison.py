@@ -1,13 +1,16 @@
 """One layer: the exact curvature beside every proxy of it.
 
 Proxies are anybody's: what is asked of them is `penchant_numerics.answers.LayerCurvature`. An
-operator that knows products only takes part, too, where it is small enough for its matrix.
+operator that knows products only takes part, too, where it is small enough for its matrix. One that
+does not fit in memory is left out, be it the exact one: what is said of others stays.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.answers import LayerCurvature
@@ -21,10 +24,12 @@ from torch import Tensor, nn
 from penchant_curvature.declarations import CurvatureProxies, GaussNewton
 from penchant_curvature.estimators.measured_curvature import loss_of
 from penchant_curvature.numerics.class_means import mean_products
+from penchant_curvature.numerics.column_bytes import TooLargeError
 from penchant_curvature.numerics.columns import LARGEST
 from penchant_curvature.numerics.layer_operators import ALL
 
 EXACT = "ggn"  # the estimator that the others are compared with; its numbers are called exact
+ABSENT = "absent-"  # begins the names of reasons why something is not there
 MEANS = ("inner", "gradients", "errors", "features")
 
 
@@ -40,22 +45,18 @@ def chosen_samples(context: penchant.Context) -> Samples:
     samples = getattr(context.data, options.part)
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
-
-    # Gram matrices have a row for every sample and class
-    rows = len(samples.inputs) * max(context.data.outputs, 2)
-    if rows > LARGEST:
-        raise penchant.Error(
-            f"samples x classes must be at most {LARGEST} for exact spectra, found {rows}; use a "
-            "smaller per_class"
-        )
     return samples
 
 
 def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
-    """Everything about one layer."""
-    compared = _compared(context, layer)
-    exact = compared["exact"]
-    found: dict[str, Any] = {"size": exact.operator.size}
+    """Everything about one layer that fits in memory; `absent-...` says why something does not."""
+    compared, absent = _compared(context, layer)
+    if not compared:
+        reasons = "; ".join(dict.fromkeys(absent.values()))
+        raise penchant.Error(f"no curvature of layer {layer!r} fits: {reasons}")
+    some = next(iter(compared.values()))
+    exact = compared.get("exact")
+    found: dict[str, Any] = {"size": some.operator.size}
 
     # each curvature by itself, and each proxy beside the exact one
     for each in compared.values():
@@ -65,8 +66,13 @@ def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
 
     # all of them on one grid
     found |= _densities(context, compared)
-    found |= _means(context, exact)
-    return found
+    for name in absent:
+        found |= _nothing(context, name)
+    try:
+        found |= _means(context, some)
+    except TooLargeError as error:
+        absent["class means"] = str(error)
+    return found | {f"{ABSENT}{name}": reason for name, reason in absent.items()}
 
 
 class Compared(NamedTuple):
@@ -90,21 +96,42 @@ def _of(name: str) -> str:
     return EXACT if name == "exact" else name
 
 
-def _compared(context: penchant.Context, layer: str) -> dict[str, Compared]:
-    """The curvatures of a layer by all estimators, by name."""
-    options: CurvatureProxies = context.options
+def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared], dict[str, str]]:
+    """The curvatures of a layer by name, and why others are not there."""
     network, data = measured_network(context), chosen_samples(context)
-    count = options.leading or 2 * context.data.classes + 1
-    found = {}
+    count = _leading_count(context)
+    found: dict[str, Compared] = {}
+    absent: dict[str, str] = {}
     for estimator in context.estimators("curvature"):
         name = "exact" if estimator.name == EXACT else estimator.label
-        operator = estimator(network, data)[layer]
+        try:
+            if name == "exact":
+                _refuse_many_rows(context, data)
+            operator = estimator(network, data)[layer]
+        except TooLargeError as error:
+            absent[name] = str(error)
+            continue
 
         # pairs are found once: eigenvalues, gaps and overlaps need them
         generator = context.generator("leading", layer, _of(name))
         pairs = _leading(operator, count, generator)
         found[name] = Compared(layer, name, estimator, network, data, operator, pairs)
-    return found
+    return found, absent
+
+
+def _leading_count(context: penchant.Context) -> int:
+    """Leading eigenvalues that are looked at."""
+    return context.options.leading or 2 * context.data.classes + 1
+
+
+def _refuse_many_rows(context: penchant.Context, data: Samples) -> None:
+    """The exact matrix is known by its Gram matrix, with a row for every sample and class."""
+    rows = len(data.inputs) * max(context.data.outputs, 2)
+    if rows > LARGEST:
+        raise TooLargeError(
+            f"exact spectra have at most {LARGEST} samples x classes, found {rows}; a smaller "
+            "per_class has fewer"
+        )
 
 
 def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
@@ -119,14 +146,12 @@ def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
 
 def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     """What a curvature is by itself: trace, leading eigenvalues, where their largest gap is."""
-    options: CurvatureProxies = context.options
     classes = context.data.classes
     trace = each.operator.trace(generator=each.generator(context, "trace"))
     values = each.pairs.values
 
     # what an operator of few samples does not have is zero
-    count = options.leading or 2 * classes + 1
-    missing = values.new_zeros(max(0, count - len(values)))
+    missing = values.new_zeros(max(0, _leading_count(context) - len(values)))
 
     # fewer than three eigenvalues have no gap to speak of
     position, ratio = len(values), 1.0
@@ -143,8 +168,32 @@ def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     }
 
 
-def _beside(context: penchant.Context, exact: Compared, proxy: Compared) -> dict[str, Any]:
-    """How far a proxy is from the exact curvature."""
+def _nothing(context: penchant.Context, name: str) -> dict[str, Any]:
+    """What is said of a curvature that is not there: numbers that are missing."""
+    options: CurvatureProxies = context.options
+    found: dict[str, Any] = {f"{kind}-{name}": math.nan for kind in ("trace", "outliers", "gap")}
+    found[f"leading-{name}"] = np.full(_leading_count(context), math.nan)
+    found[f"spectrum-{name}"] = np.full(options.grid_points, math.nan)
+    found[f"spectrum-{name}-stderr"] = None
+
+    # nothing is left that might be uncertain
+    found |= {f"converged-{name}": True, f"exact-{name}": True}
+    return found if name == "exact" else found | _not_compared(name, permutations=0)
+
+
+def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
+    """What is said of a proxy where there is nothing to compare it with."""
+    found: dict[str, Any] = {}
+    for kind in ("error", "alignment", "overlap"):
+        found[f"{kind}-{name}"] = math.nan
+    found[f"error-{name}-nulls"] = np.full(permutations, math.nan)
+    return found
+
+
+def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) -> dict[str, Any]:
+    """How far a proxy is from the exact curvature, where that is there."""
+    if exact is None:
+        return _not_compared(proxy.name, permutations=_permutations(context, proxy))
     classes = context.data.classes
     first = exact.pairs.vectors[:, :classes]
     second = proxy.pairs.vectors[:, :classes]
@@ -159,13 +208,17 @@ def _beside(context: penchant.Context, exact: Compared, proxy: Compared) -> dict
     }
 
 
+def _permutations(context: penchant.Context, proxy: Compared) -> int:
+    """How often labels are permuted for a proxy: never where it does not use them."""
+    by_class = getattr(proxy.operator, "by_class", False)
+    return context.options.permutations if by_class else 0
+
+
 def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tensor:
     """Relative errors (permutations,) with labels permuted; none where labels are not used."""
-    by_class = getattr(proxy.operator, "by_class", False)
-    permutations = context.options.permutations if by_class else 0
     inputs, labels = proxy.data
     errors = []
-    for number in range(permutations):
+    for number in range(_permutations(context, proxy)):
         generator = context.generator("permutation", number)
         order = torch.randperm(len(labels), generator=generator, device="cpu")
         permuted = Samples(inputs, labels[order.to(labels.device)])
@@ -216,20 +269,27 @@ def _spectrum(context: penchant.Context, each: Compared) -> Quadrature:
     )
 
 
-def _means(context: penchant.Context, exact: Compared) -> dict[str, Any]:
+def exact_options(context: penchant.Context) -> GaussNewton:
+    """Options of the exact curvature, whether or not it fits."""
+    (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
+    options: GaussNewton = exact.options
+    return options
+
+
+def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     """Inner products of class means; none for the squared error, which has no classes."""
-    options: GaussNewton = exact.estimator.options
+    options = exact_options(context)
     classes = context.data.classes
     loss = loss_of(options, context)
-    every = len(exact.data.labels.unique()) == classes
-    if exact.layer == ALL or loss != "cross-entropy" or not every:
+    every = len(some.data.labels.unique()) == classes
+    if some.layer == ALL or loss != "cross-entropy" or not every:
         return {}
 
     # inner products only, so that layers can be added up
     found = mean_products(
-        exact.network,
-        exact.data,
-        exact.layer,
+        some.network,
+        some.data,
+        some.layer,
         classes=classes,
         bias=options.bias,
         batch=options.batch,

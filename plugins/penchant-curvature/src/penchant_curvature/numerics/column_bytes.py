@@ -1,0 +1,111 @@
+"""Bytes of curvatures that are sums of outer products, known before any of them is made.
+
+What does not fit is refused in a sentence: into the memory budget where one was set, else into all
+that the device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from penchant_numerics import memory
+from penchant_numerics.layer_uses import layer_uses
+from penchant_numerics.linearisation import Outputs
+from torch import Tensor, nn
+
+from penchant_curvature.numerics.linear_layers import parameter_names
+
+GRAMS = 4  # matrices of the size of V^T V that are held at once, with its eigenvectors
+_BYTES = 8  # of a number in double precision
+
+
+class TooLargeError(ValueError):
+    """What was asked for takes more memory than there is; the message says how much."""
+
+
+class ColumnShape(NamedTuple):
+    """What columns of one layer hold, for one sample."""
+
+    positions: int
+    columns: int
+    units: int
+    width: int
+
+    @property
+    def by_positions(self) -> bool:
+        """Whether inputs and errors are fewer numbers than the gradients they make.
+
+        >>> ColumnShape(positions=1024, columns=10, units=64, width=27).by_positions
+        False
+        """
+        t, k, o, d = self
+        return t == 1 or t * (o + d / k) <= o * d
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in the smaller of both forms."""
+        t, k, o, d = self
+        return t * (d + k * o) if self.by_positions else k * o * d
+
+
+class ColumnSizes:
+    """Shapes of the columns of a network's layers, by one look at the network.
+
+    Args:
+        network: A network in evaluation mode.
+        inputs: Samples (n, ...).
+        columns: Columns a sample; None: one an output, two where there is one.
+        bias: Whether biases of linear layers are there.
+    """
+
+    def __init__(
+        self, network: nn.Module, inputs: Tensor, *, columns: int | None = None, bias: bool = True
+    ) -> None:
+        self.network = network
+        self.inputs = inputs
+        outputs = Outputs(network)
+        self.uses = layer_uses(outputs, inputs)
+        with torch.no_grad():
+            made = outputs(outputs.values, inputs[:1])
+        self.columns = columns or max(2, made.shape[1])
+        self.sizes = {name: value.numel() for name, value in network.named_parameters()}
+        self.bias = bias
+
+    def shape(self, layer: str, parameters: Sequence[str] | None = None) -> ColumnShape:
+        """The columns of a linear layer, or of a module by its parameters."""
+        if parameters is not None or layer not in self.uses:
+            numbers = sum(self.sizes[name] for name in parameters or ())
+            return ColumnShape(1, self.columns, numbers, 1)
+        use = self.uses[layer]
+        biased = self.bias and parameter_names(layer)[1] in self.sizes
+        return ColumnShape(use.positions, self.columns, use.units, use.width + biased)
+
+    def check(self, modules: Mapping[str, Sequence[str] | None]) -> None:
+        """Refuse the columns of some modules, and their Gram matrix, where they do not fit.
+
+        Args:
+            modules: Parameters by module; None for those of a linear layer.
+        """
+        samples = len(self.inputs)
+        shapes = [self.shape(layer, names) for layer, names in modules.items()]
+        numbers = samples * sum(shape.numbers for shape in shapes)
+        gram = GRAMS * (samples * self.columns) ** 2
+        what = f"{samples} x {self.columns} columns of {', '.join(modules) or 'the network'}"
+        there = memory.limit(self.inputs.device)
+        refuse_too_large(_BYTES * (numbers + gram), there, what)
+
+
+def refuse_too_large(needed: int, there: int, what: str) -> None:
+    """Raise `TooLargeError` where so many bytes are more than there are.
+
+    Args:
+        needed: Bytes that are needed.
+        there: Bytes that there are.
+        what: What takes them, for the message.
+    """
+    if needed > there:
+        raise TooLargeError(
+            f"{what} take {needed / 2**30:.3g} GiB, memory has {there / 2**30:.3g} GiB"
+        )
