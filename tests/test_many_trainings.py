@@ -8,7 +8,7 @@ import penchant
 import pytest
 import torch
 from penchant import testing
-from penchant_numerics import memory
+from penchant_numerics import many_trainings, memory
 from penchant_numerics.data import Samples
 from penchant_numerics.many_trainings import Learner, looks, map_trainings, shard_of, stacks
 from torch import nn
@@ -156,6 +156,25 @@ def test_an_item_is_a_shard_on_a_cpu_and_a_list_elsewhere():
     assert given == [1, 2, 3, list(range(32)), [32, 33]]
 
 
+def test_neighbours_that_are_not_alike_are_shards_of_their_own():
+    def counted(context, item):
+        return shard_of(item, lambda items: [{"numbers": np.ones(each)} for each in items])
+
+    found = map_trainings(Trains("cuda"), counted, [2, 2, 3, 2], alike=lambda item: item)
+    assert [len(row["numbers"]) for row in found] == [2, 2, 3, 2]
+
+
+def test_a_network_that_keeps_a_device_busy_is_trained_alone(monkeypatch):
+    with testing.emulated_device():
+        one = learner("emulated")
+        context = Trains("emulated")
+        taken = many_trainings.step_bytes(one.network, one.samples, context.training)
+        monkeypatch.setattr(many_trainings, "SMALL", taken)
+        assert sizes(context, lambda item: learner("emulated", item)) == [5]
+        monkeypatch.setattr(many_trainings, "SMALL", taken - 1)
+        assert sizes(context, lambda item: learner("emulated", item)) == [1] * 5
+
+
 def test_rows_of_tensors_are_stacked():
     found = shard_of([1, 2], lambda items: [{"row": torch.ones(3) * item} for item in items])
     np.testing.assert_array_equal(found["row"], [[1, 1, 1], [2, 2, 2]])
@@ -176,8 +195,6 @@ def test_the_context_judges_every_network_of_a_stack():
 
 
 def test_a_context_has_what_trainings_ask_of_it():
-    from penchant_numerics import many_trainings
-
     for name, method in inspect.getmembers(many_trainings.Trains, inspect.isfunction):
         if not name.startswith("_"):
             assert callable(getattr(penchant.Context, name)), (name, method)

@@ -5,12 +5,14 @@ Elsewhere many items are one shard, and its networks are trained side by side in
 the budget of bytes allows. Which networks share a stack follows from options, the device's type and
 the setting `memory`, never from what is free.
 
-A learning rate chosen among several, layers that draw random numbers, inputs that are streamed and
-operations that torch cannot stack are trained one by one everywhere.
+What cannot share a stack is trained one by one everywhere: a learning rate is chosen among several,
+layers draw random numbers, inputs are streamed, torch cannot stack an operation. So are networks
+whose steps take so many bytes that each keeps a device busy.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -22,8 +24,8 @@ from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, groups
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
 from torch import Tensor, nn
 
-# what a stack may take of the budget: a network that takes half of this keeps a device busy alone
-STACK_SHARE = 0.25
+STACK_SHARE = 0.25  # what a stack may take of the budget
+SMALL = 2**26  # bytes of a step up to which a network alone leaves a GPU idle; an estimate
 
 Row = dict[str, Any]
 
@@ -72,6 +74,7 @@ def map_trainings(
     function: Callable[[Any, Any], Row],
     items: Sequence[Any],
     *,
+    alike: Callable[[Any], Any] | None = None,
     shared: Mapping[str, Any] | None = None,
 ) -> list[Row]:
     """A row for every item, in their order.
@@ -81,6 +84,8 @@ def map_trainings(
         function: A function of a context and an item, made with `shard_of`; off the CPU it is given
             lists of items.
         items: One a training.
+        alike: What neighbours have in common that may be one shard, where shapes in their rows
+            depend on it.
         shared: What all shards are given.
 
     Returns:
@@ -89,13 +94,20 @@ def map_trainings(
     if group_size(context.device) == 1:
         return list(context.map(function, items, shared=shared))
     shards = []
-    for numbers in groups(len(items), context.device):
-        shards.append([items[number] for number in numbers])
+    for _, same in itertools.groupby(items, alike or _always):
+        neighbours = list(same)
+        for numbers in groups(len(neighbours), context.device):
+            shards.append([neighbours[number] for number in numbers])
     rows = []
     for shard, found in zip(shards, context.map(function, shards, shared=shared), strict=True):
         for place in range(len(shard)):
             rows.append({name: values[place] for name, values in found.items()})
     return rows
+
+
+def _always(item: Any) -> bool:
+    """All items are alike."""
+    return True
 
 
 def shard_of(item: Any, rows: Callable[[list[Any]], list[Row]]) -> Row:
@@ -286,6 +298,8 @@ def _limit(context: Trains, first: Learner) -> _Limit:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError:
+        return alone
+    if each > SMALL:
         return alone
     allowed = int(STACK_SHARE * memory.available(context.device))
     return _Limit(most, each, allowed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +53,9 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
                 }
                 items.append(item)
     shared = {"directions": basis.vectors[indices]}
-    rows = map_trainings(context, train_along, items, shared=shared)
+    # As many samples are as many steps, and as many losses.
+    alike = operator.itemgetter("train")
+    rows = map_trainings(context, train_along, items, alike=alike, shared=shared)
 
     # The trainings with `train` samples come first, those with other numbers after them.
     first = rows[: len(indices) * options.trainings]
