@@ -108,6 +108,16 @@ class OverDevices(Operator):
         super().__init__(one.size, device=one.device, dtype=one.dtype)
         self.conventions = one.conventions
 
+    @property
+    def route(self) -> str:
+        """How J v is computed, of G."""
+        return self.operators[0].route
+
+    @property
+    def reason(self) -> str:
+        """Which operation made the route another one."""
+        return self.operators[0].reason
+
     def _own(self, place: int, devices: int, where: torch.device) -> Tensor:
         """Which samples belong to the device at a place."""
         numbers = torch.arange(self.samples, device=where)

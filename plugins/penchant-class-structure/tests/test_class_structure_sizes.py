@@ -73,16 +73,21 @@ def test_classes_that_are_not_there_are_refused():
         measure("cross-class", classes=2000)
 
 
-def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch):
+@pytest.mark.parametrize(
+    ("probe", "options"),
+    [
+        ("hessian-spectrum", {"iterations": 1, "trace_samples": 2}),
+        ("cross-class", {"products": 1, "permutations": 0}),
+    ],
+)
+def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch, probe, options):
     for module in (gauss_newton, hessian):
         monkeypatch.setattr(module, "batch_size", lambda device: 4)
-    options = {"there": 4, "part": "train", "exact_limit": 0, "iterations": 1, "trace_samples": 2}
+    options = {"there": 4, "part": "train", "exact_limit": 0, **options}
     found = {}
     for devices in (1, 2):
         with testing.emulated_device() as counts:
-            found[devices] = measure(
-                "hessian-spectrum", device="emulated", devices=devices, **options
-            )
+            found[devices] = measure(probe, device="emulated", devices=devices, **options)
         assert ("between devices" in counts.by_kind()) == (devices == 2)
     one, two = found[1], found[2]
     assert one.arrays.keys() == two.arrays.keys()

@@ -130,7 +130,8 @@ class CurvatureProxies(penchant.Probe):
     All numbers are exact for the given samples and network: standard errors are those of
     permutations and of Lanczos only. Where a few uncertain samples carry most of the curvature (a
     warning says so), CFAC's norm is too large and its error may exceed KFAC's; the alignment, which
-    no factor changes, tells.
+    no factor changes, tells. Where the exact matrix of a layer does not fit in memory, proxies are
+    measured without it and comparisons are missing.
 
     Quick: `-a mlp:widths=[64,64,64] -d digits`.
 

@@ -9,6 +9,7 @@ from penchant_class_structure.declarations.recipes import (
     BATCH_NORM,
     CIFAR,
     CLASSES,
+    DEVICES,
     KAPPA,
     LOSS,
     PER_CLASS,
@@ -140,4 +141,5 @@ class CrossClass(penchant.Probe):
     sizes: tuple[int, ...] = penchant.option(
         (), "training samples of each class of further trainings", at_least=1
     )
+    devices: int = penchant.option(1, f"{DEVICES}; of a Gram matrix there are none", at_least=1)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -8,6 +8,7 @@ import penchant
 from penchant_class_structure.declarations.recipes import (
     BATCH_NORM,
     CLASSES,
+    DEVICES,
     KAPPA,
     LOSS,
     PER_CLASS,
@@ -187,7 +188,5 @@ class HessianSpectrum(penchant.Probe):
     exact_limit: int = penchant.option(
         1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0
     )
-    devices: int = penchant.option(
-        1, "GPUs that share every product, the job's own first: numbers stay the same", at_least=1
-    )
+    devices: int = penchant.option(1, DEVICES, at_least=1)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -48,3 +48,4 @@ CLASSES = (
 LOSS = "whose curvature; training: the loss trained with"
 KAPPA = "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range"
 STARTS = "random start vectors; one has no standard error"
+DEVICES = "GPUs that share every product, the job's own first: numbers stay the same"

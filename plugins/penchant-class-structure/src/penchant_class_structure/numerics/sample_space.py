@@ -9,6 +9,7 @@ root of its weight, but for the sign.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,6 +18,7 @@ from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Factor, Operator
+from penchant_numerics.over_devices import over_devices
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.trainer import outputs
@@ -87,7 +89,12 @@ class SampleSpace:
 
 
 def sample_space(
-    network: nn.Module, inputs: Tensor, *, exact_limit: int, batch: int | None = None
+    network: nn.Module,
+    inputs: Tensor,
+    *,
+    exact_limit: int,
+    batch: int | None = None,
+    devices: Sequence[torch.device] | None = None,
 ) -> SampleSpace:
     """K of a network on inputs.
 
@@ -96,7 +103,8 @@ def sample_space(
         inputs: Inputs (n, ...).
         exact_limit: Rows up to which K is a matrix, in double precision, because small eigenvalues
             are below the rounding of single precision; beyond, products in the network's own.
-        batch: Samples a pass; None: by device.
+        batch: Samples a pass; None: by device and budget.
+        devices: Those that share products, the inputs' own first; None: that one only.
     """
     with torch.no_grad():
         classes = network(inputs[:1]).shape[1]
@@ -106,7 +114,9 @@ def sample_space(
         return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
 
     # too many rows for a matrix: products with V and V^T
-    G = GaussNewton(network, (inputs, None), batch=batch)
+    G = over_devices(
+        GaussNewton, network, (inputs, None), devices=devices or [inputs.device], batch=batch
+    )
     factor = G.factor()
     traces = sample_traces(network, inputs, batch=batch)
     route = G.route if G.route == "dual" else f"{G.route}, because of {G.reason}"

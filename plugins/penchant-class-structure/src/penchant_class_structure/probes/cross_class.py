@@ -10,6 +10,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
+from penchant_numerics.over_devices import neighbours
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.cross_class import CrossClass
@@ -119,7 +120,12 @@ def _structure(
 ) -> Structure:
     """The decomposition on the chosen samples."""
     with saying(context):
-        space = sample_space(network, samples.inputs, exact_limit=options.exact_limit)
+        space = sample_space(
+            network,
+            samples.inputs,
+            exact_limit=options.exact_limit,
+            devices=neighbours(context.device, options.devices),
+        )
 
     # means come from the Gram matrix, or class by class from gradients
     decomposition = Decomposition.of(space, samples.labels)
