@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "emulated"
 DEVICES = 2
@@ -169,14 +168,21 @@ class _Call:
         self.func = func
         self.args = args
         self.kwargs = dict(kwargs)
-        self.name = func._schema.name.split("::")[1]
+        self.name = _name(func)
         # Tensors among the arguments, those of the device and those of the host.
-        leaves = tree_leaves((args, kwargs))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self.ours = [tensor for tensor in tensors if isinstance(tensor, Emulated)]
-        self.hosts = [tensor for tensor in tensors if not isinstance(tensor, Emulated)]
+        self.ours: list[Emulated] = []
+        self.hosts: list[torch.Tensor] = []
+        _each(self._sort, args)
+        _each(self._sort, self.kwargs)
         device = self.kwargs.get("device")
         self.device = None if device is None else torch.device(device)
+
+    def _sort(self, value: Any) -> None:
+        """Note on which side a tensor is."""
+        if isinstance(value, Emulated):
+            self.ours.append(value)
+        elif isinstance(value, torch.Tensor):
+            self.hosts.append(value)
 
     @property
     def asks_for_device(self) -> bool:
@@ -212,7 +218,7 @@ class _Call:
             _counts[-1].launches += 1
             _counts[-1].operators[self.name] += 1
         placed = functools.partial(_on_device, index=self.index)
-        return self._aliased(tree_map(placed, found))
+        return self._aliased(_each(placed, found))
 
     def _aliased(self, found: Any) -> Any:
         return return_and_correct_aliasing(self.func, self.args, self.kwargs, found)
@@ -294,14 +300,26 @@ class _Call:
 
     def _computed(self) -> Any:
         """The result in the host's memory."""
-        args = tree_map(_on_host, self.args)
-        kwargs = tree_map(_on_host, self.kwargs)
+        args = _each(_on_host, self.args)
+        kwargs = _each(_on_host, self.kwargs)
         if self.asks_for_device:
             kwargs["device"] = torch.device("cpu")
         # Autograd's symbolic zeros have no storage; these are made.
         if self.name == "_efficientzerotensor":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"), device="cpu")
         return self.func(*args, **kwargs)
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """What a function makes of every part of lists, tuples and dicts: all that operators take."""
+    # Much of a test's time is spent here: torch's own trees know more kinds, and take longer.
+    if isinstance(value, torch.Size):
+        return value
+    if isinstance(value, (list, tuple)):
+        return type(value)([_each(function, part) for part in value])
+    if isinstance(value, dict):
+        return {key: _each(function, part) for key, part in value.items()}
+    return function(value)
 
 
 def _on_host(value: Any) -> Any:
@@ -319,11 +337,17 @@ def _on_device(value: Any, *, index: int) -> Any:
 
 
 @functools.cache
+def _name(func: Any) -> str:
+    """What an operator is called, whatever it takes."""
+    name: str = func._schema.name.split("::")[1]
+    return name
+
+
+@functools.cache
 def _is_free(func: Any) -> bool:
     """Is this operator a view, or memory without a kernel?"""
     schema = func._schema
-    name = schema.name.split("::")[1]
-    if name in _FREE:
+    if _name(func) in _FREE:
         return True
     # A view gives back memory of an argument that it does not write to.
     arguments = [each.alias_info for each in schema.arguments]
