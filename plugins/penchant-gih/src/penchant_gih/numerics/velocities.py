@@ -50,8 +50,6 @@ def velocities(gradients: Tensor) -> Velocities:
         return total
 
     corrs = [corr_of_sampled(*products) for products in pairs]
-    return Velocities(
-        [1 - corr.value for corr in corrs],
-        [corr.stderr for corr in corrs],
-        jackknifed(path, gradients.shape[1]),
-    )
+    values = [1 - corr.value for corr in corrs]
+    errors = [corr.stderr for corr in corrs]
+    return Velocities(values, errors, jackknifed(path, gradients.shape[1]))

@@ -67,15 +67,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     data = training_data(narrower, shared)
     steps = _steps(narrower, data)
 
-    a_shard = max(TRAININGS_A_SHARD[options.data], group_size(context.device))
-    shards = list(
-        narrower.map(
-            train_and_probe,
-            networks=options.trainings,
-            a_shard=a_shard,
-            shared=shared,
-        )
-    )
+    shards = _probed_trainings(narrower, shared)
     # Everything else follows from gradients (steps, networks, inputs, D).
     columns = [torch.as_tensor(shard["gradients"], device=context.device) for shard in shards]
     gradients = torch.cat(columns, 1).to(torch.float64)
@@ -91,12 +83,8 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     quantities = _quantities(arrays, data, options.trainings)
     # One step alone has no velocity.
     if speeds.values:
-        quantities["path-length"] = penchant.Quantity(
-            *speeds.path,
-            over="trainings",
-            count=options.trainings,
-            null=0.0,
-        )
+        over = {"over": "trainings", "count": options.trainings}
+        quantities["path-length"] = penchant.Quantity(*speeds.path, null=0.0, **over)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
         quantities,
@@ -140,6 +128,20 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
         train=options.train,
         test=options.test,
     )
+
+
+def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """What the shards of all trainings found."""
+    options = context.options
+    # As many a shard as share a stack.
+    a_shard = max(TRAININGS_A_SHARD[options.data], group_size(context.device))
+    shards = context.map(
+        train_and_probe,
+        networks=options.trainings,
+        a_shard=a_shard,
+        shared=shared,
+    )
+    return list(shards)
 
 
 def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tensor]:
