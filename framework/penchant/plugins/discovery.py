@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib.metadata
 import os
 import re
@@ -241,12 +242,25 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
             raise Error(f"unknown plugin {name!r}{near}")
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
-    for source in sorted(sources.values(), key=lambda source: source.point.name):
-        name = source.point.name
-        wanted = name in only if only else True
-        if wanted and name not in without:
-            plugins.append(_try(source))
+    with _uncollected():
+        for source in sorted(sources.values(), key=lambda source: source.point.name):
+            name = source.point.name
+            wanted = name in only if only else True
+            if wanted and name not in without:
+                plugins.append(_try(source))
     return Plugins(plugins)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that plugins declare is garbage, and every command pays for looking for some."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _kernel() -> Plugin:

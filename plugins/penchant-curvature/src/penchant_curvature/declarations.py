@@ -59,7 +59,6 @@ class Factored(Curvature):
     )
 
 
-@attrs.frozen
 class GaussNewton(Curvature):
     """The Gauss-Newton matrix of every layer, exactly: the true Fisher of softmax cross-entropy.
 
@@ -74,7 +73,6 @@ class GaussNewton(Curvature):
     target = "penchant_curvature.estimators.ggn:estimate"
 
 
-@attrs.frozen
 class Kfac(Factored):
     """Kronecker-factored curvature H x Delta: moments of inputs and errors, as if independent.
 
@@ -90,7 +88,6 @@ class Kfac(Factored):
     target = "penchant_curvature.estimators.kfac:estimate"
 
 
-@attrs.frozen
 class Cfac(Factored):
     """Class-distinct factorised curvature Ave_c H_c x Delta_c: as if independent in each class.
 
@@ -103,7 +100,6 @@ class Cfac(Factored):
     target = "penchant_curvature.estimators.cfac:estimate"
 
 
-@attrs.frozen
 class EmpiricalFisher(Curvature):
     """Second moment of the gradients of the loss at the labels, exactly: not the Fisher.
 

@@ -94,7 +94,6 @@ class CifarImages(StoredImages):
         return tuple(map(str, paths))
 
 
-@attrs.frozen
 class Digits(Images):
     """Handwritten digits, 1 x 8 x 8, ten classes; comes with scikit-learn, needs no files.
 
@@ -109,7 +108,6 @@ class Digits(Images):
     target = "penchant_vision.datasets.digits:load"
 
 
-@attrs.frozen
 class Mnist(IdxImages):
     """Handwritten digits, 1 x 28 x 28, ten classes, 60000 + 10000.
 
@@ -124,7 +122,6 @@ class Mnist(IdxImages):
     target = "penchant_vision.datasets.mnist:load"
 
 
-@attrs.frozen
 class FashionMnist(IdxImages):
     """Articles of clothing, 1 x 28 x 28, ten classes, 60000 + 10000.
 
@@ -138,7 +135,6 @@ class FashionMnist(IdxImages):
     target = "penchant_vision.datasets.fashion_mnist:load"
 
 
-@attrs.frozen
 class Kmnist(IdxImages):
     """Cursive Japanese characters, 1 x 28 x 28, ten classes, 60000 + 10000.
 
@@ -181,7 +177,6 @@ class StackedMnist(penchant.Dataset):
         return tuple(map(str, paths))
 
 
-@attrs.frozen
 class Cifar10(CifarImages):
     """Photographs of ten kinds of animals and vehicles, 3 x 32 x 32, 50000 + 10000.
 
@@ -195,7 +190,6 @@ class Cifar10(CifarImages):
     target = "penchant_vision.datasets.cifar10:load"
 
 
-@attrs.frozen
 class Cifar100(CifarImages):
     """Photographs of a hundred kinds of things, 3 x 32 x 32, 50000 + 10000; fine labels.
 
@@ -208,7 +202,6 @@ class Cifar100(CifarImages):
     target = "penchant_vision.datasets.cifar100:load"
 
 
-@attrs.frozen
 class Cifar2(CifarImages):
     """CIFAR-10 as animals (class 1) against the rest (class 0).
 

@@ -14,7 +14,6 @@ from penchant_architectures.declarations.drawing import (
 )
 
 
-@attrs.frozen
 class Logistic(Drawn):
     """Logistic regression: one linear layer on the flattened input.
 

@@ -38,7 +38,6 @@ class OnDirections(penchant.Dataset):
             raise penchant.Error(f"radii must differ, found {list(self.radii)}")
 
 
-@attrs.frozen
 class TwoCircles(OnDirections):
     """Two concentric circles, one a class, in the plane of two directions; noise on all others.
 

@@ -141,7 +141,6 @@ class Mine(Neural):
     )
 
 
-@attrs.frozen
 class MineF(Neural):
     """The f-divergence bound E T - E e^(T - 1), marginals from one shift of the batch.
 
