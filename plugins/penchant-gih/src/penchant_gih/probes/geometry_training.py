@@ -69,8 +69,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
 
     shards = _probed_trainings(narrower, shared)
     # Everything else follows from gradients (steps, networks, inputs, D).
-    columns = [torch.as_tensor(shard["gradients"], device=context.device) for shard in shards]
-    gradients = torch.cat(columns, 1).to(torch.float64)
+    gradients = _joined_gradients(shards, context.device)
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
     arrays = {
@@ -142,6 +141,12 @@ def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> l
         shared=shared,
     )
     return list(shards)
+
+
+def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Tensor:
+    """Gradients of all networks, in double precision."""
+    columns = [torch.as_tensor(shard["gradients"], device=device) for shard in shards]
+    return torch.cat(columns, 1).to(torch.float64)
 
 
 def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tensor]:
