@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import penchant
 import torch
+from penchant_numerics import memory
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import (
     Eigenpairs,
@@ -17,6 +18,7 @@ from penchant_numerics.eigenpairs import (
 )
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
+from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Operator
 from penchant_numerics.over_devices import neighbours, over_devices
@@ -266,8 +268,23 @@ def _leading(
             iterations=options.iterations,
         )
     return lanczos_eigenpairs(
-        A, count, generator=generator, products=10 * options.iterations, order="largest"
+        A,
+        count,
+        generator=generator,
+        products=10 * options.iterations,
+        order="largest",
+        width=_basis_width(A, count),
     )
+
+
+def _basis_width(A: Operator, count: int) -> int | None:
+    """Vectors that the search keeps: fewer than it likes where a budget that was set is small."""
+    if memory.given() is None:
+        return None
+    a_vector = A.size * torch.finfo(A.dtype).bits // 8
+    room = memory.fitting(a_vector, A.device, share=BASIS_SHARE)
+    # with fewer a restart would leave no room to grow
+    return min(max(3 * count, count + 20), max(2 * count + 2, room))
 
 
 def _exact_spectrum(A: Dense, options: HessianSpectrum, count: int) -> Spectrum:
