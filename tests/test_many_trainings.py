@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import penchant
@@ -23,10 +24,18 @@ STEPS = {"steps": 3, "batch": 4, "learning_rate": 0.1}
 class Trains:
     """What a probe's context is to trainings; it notes what it trains by itself."""
 
-    def __init__(self, device="cpu", **recipe):
+    dtype = torch.float32
+    architecture = SimpleNamespace(shape=(3,))
+
+    def __init__(self, device="cpu", make=lambda outputs: nn.Linear(3, outputs), **recipe):
         self.device = torch.device(device)
+        self.make = make
         self.training = penchant.Training(**{**STEPS, **recipe})
         self.alone = []
+
+    def network(self, index=0, outputs=None):
+        assert self.device.type != "cpu"  # on a CPU nothing is drawn to find out
+        return self.make(outputs or 2).to(self.device)
 
     def generator(self, *keys):
         return torch.Generator(device="cpu").manual_seed(hash(keys) % 1000)
@@ -111,8 +120,9 @@ def test_on_a_cpu_no_learner_is_made_before_its_turn():
 )
 def test_what_cannot_be_stacked_is_trained_alone(recipe, make):
     with testing.emulated_device():
-        context = Trains("emulated", **recipe)
+        context = Trains("emulated", make=lambda outputs: make(), **recipe)
         assert sizes(context, lambda item: learner("emulated", item, make=make)) == [1] * 5
+        assert many_trainings.trainings_a_shard(context) == 1
 
 
 def test_neighbours_of_equally_many_samples_share_a_stack():
@@ -151,7 +161,8 @@ def test_an_item_is_a_shard_on_a_cpu_and_a_list_elsewhere():
         {"square": 4},
         {"square": 9},
     ]
-    rows = map_trainings(Trains("cuda"), square, list(range(34)))
+    with testing.emulated_device():
+        rows = map_trainings(Trains("emulated"), square, list(range(34)))
     assert [row["square"] for row in rows] == [number**2 for number in range(34)]
     assert given == [1, 2, 3, list(range(32)), [32, 33]]
 
@@ -160,7 +171,9 @@ def test_neighbours_that_are_not_alike_are_shards_of_their_own():
     def counted(context, item):
         return shard_of(item, lambda items: [{"numbers": np.ones(each)} for each in items])
 
-    found = map_trainings(Trains("cuda"), counted, [2, 2, 3, 2], alike=lambda item: item)
+    with testing.emulated_device():
+        context = Trains("emulated")
+        found = map_trainings(context, counted, [2, 2, 3, 2], alike=lambda item: item)
     assert [len(row["numbers"]) for row in found] == [2, 2, 3, 2]
 
 
@@ -171,8 +184,10 @@ def test_a_network_that_keeps_a_device_busy_is_trained_alone(monkeypatch):
         taken = many_trainings.step_bytes(one.network, one.samples, context.training)
         monkeypatch.setattr(many_trainings, "SMALL", taken)
         assert sizes(context, lambda item: learner("emulated", item)) == [5]
+        assert many_trainings.trainings_a_shard(context) == 32
         monkeypatch.setattr(many_trainings, "SMALL", taken - 1)
         assert sizes(context, lambda item: learner("emulated", item)) == [1] * 5
+        assert many_trainings.trainings_a_shard(context) == 1
 
 
 def test_rows_of_tensors_are_stacked():

@@ -1,13 +1,13 @@
 """Many trainings of one measurement: one by one on a CPU, as stacks where the device profits.
 
 On a CPU every item is a shard and a training of its own, so that trainings spread over workers.
-Elsewhere many items are one shard, and its networks are trained side by side in as few stacks as
+Elsewhere many items are one shard, and its networks are trained side by side, in as few stacks as
 the budget of bytes allows. Which networks share a stack follows from options, the device's type and
 the setting `memory`, never from what is free.
 
-What cannot share a stack is trained one by one everywhere: a learning rate is chosen among several,
-layers draw random numbers, inputs are streamed, torch cannot stack an operation. So are networks
-whose steps take so many bytes that each keeps a device busy.
+What cannot share a stack is trained one by one everywhere, each a shard: a learning rate is chosen
+among several, layers draw random numbers, inputs are streamed, torch cannot stack an operation. So
+are networks whose steps take so many bytes that each keeps a device busy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import numpy as np
 import torch
 from penchant_numerics import memory
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, groups, side_by_side
+from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, side_by_side
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
 from torch import Tensor, nn
 
 STACK_SHARE = 0.25  # what a stack may take of the budget
+SHOWN = 4  # samples that tell whether a network can be stacked
 SMALL = 2**26  # bytes of a step up to which a network alone leaves a GPU idle; an estimate
 
 Row = dict[str, Any]
@@ -57,7 +58,12 @@ class Trains(Protocol):
     """What trains and spreads work over shards; a probe's context does."""
 
     device: torch.device
+    dtype: torch.dtype
     training: Any
+    architecture: Any
+
+    def network(self, index: int = 0, outputs: int | None = None) -> nn.Module:
+        """A network of the architecture."""
 
     def generator(self, *keys: Any) -> torch.Generator:
         """Random numbers of these keys."""
@@ -74,6 +80,7 @@ def map_trainings(
     function: Callable[[Any, Any], Row],
     items: Sequence[Any],
     *,
+    outputs: int | None = None,
     alike: Callable[[Any], Any] | None = None,
     shared: Mapping[str, Any] | None = None,
 ) -> list[Row]:
@@ -81,9 +88,10 @@ def map_trainings(
 
     Args:
         context: Spreads the shards.
-        function: A function of a context and an item, made with `shard_of`; off the CPU it is given
-            lists of items.
+        function: A function of a context and an item, made with `shard_of`; where trainings share
+            stacks it is given lists of items.
         items: One a training.
+        outputs: Of the networks that are trained, where not those of the architecture.
         alike: What neighbours have in common that may be one shard, where shapes in their rows
             depend on it.
         shared: What all shards are given.
@@ -91,18 +99,39 @@ def map_trainings(
     Returns:
         What the function found for each item.
     """
-    if group_size(context.device) == 1:
+    size = trainings_a_shard(context, outputs)
+    if size == 1:
         return list(context.map(function, items, shared=shared))
     shards = []
     for _, same in itertools.groupby(items, alike or _always):
         neighbours = list(same)
-        for numbers in groups(len(neighbours), context.device):
-            shards.append([neighbours[number] for number in numbers])
+        for first in range(0, len(neighbours), size):
+            shards.append(neighbours[first : first + size])
     rows = []
     for shard, found in zip(shards, context.map(function, shards, shared=shared), strict=True):
         for place in range(len(shard)):
             rows.append({name: values[place] for name, values in found.items()})
     return rows
+
+
+def trainings_a_shard(context: Trains, outputs: int | None = None) -> int:
+    """How many trainings are one shard: as many as share a stack at most.
+
+    Args:
+        context: Where they are trained, and how.
+        outputs: Of the networks, where not those of the architecture.
+
+    Returns:
+        One on a CPU, and for networks that cannot be stacked or need not be.
+    """
+    if group_size(context.device) == 1:
+        return 1
+    # any numbers will do: only shapes matter
+    shape = context.architecture.shape
+    inputs = torch.zeros(SHOWN, *shape, device=context.device, dtype=context.dtype)
+    labels = torch.zeros(SHOWN, device=context.device, dtype=torch.int64)
+    network = context.network(0, outputs=outputs)
+    return _limit(context, Learner(network, Samples(inputs, labels), ())).networks
 
 
 def _always(item: Any) -> bool:
@@ -253,7 +282,7 @@ def stacks(context: Trains, items: Sequence[Any], begin: Begin) -> Iterator[Grou
     for item in items:
         learner = begin(item)
         if limit is None:
-            limit = _limit(context, learner)
+            limit = _limit(context, learner) if len(items) > 1 else _Limit(1)
         if waiting and not limit.takes([each for _, each in waiting], learner):
             yield waiting
             waiting = []

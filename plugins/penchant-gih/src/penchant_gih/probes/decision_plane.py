@@ -40,7 +40,7 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         for training in range(options.trainings):
             items.append({"place": place, "plane": second, "training": training})
     shared = {"first": found.vectors[first], "seconds": found.vectors[seconds]}
-    rows = map_trainings(context, learnt_boundary, items, shared=shared)
+    rows = map_trainings(context, learnt_boundary, items, outputs=OUTPUTS, shared=shared)
 
     arrays: dict[str, Any] = {
         "seconds": np.array(seconds),

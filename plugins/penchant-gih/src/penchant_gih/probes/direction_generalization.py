@@ -37,7 +37,7 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
         for training in range(options.trainings):
             items.append({"place": place, "index": index, "training": training})
     shared = {"directions": vectors[indices]}
-    rows = map_trainings(context, labelled_accuracy, items, shared=shared)
+    rows = map_trainings(context, labelled_accuracy, items, outputs=OUTPUTS, shared=shared)
     arrays = {
         **_accuracies(rows, options),
         "indices": np.array(indices),

@@ -44,7 +44,7 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
         "directions": found.vectors[indices],
         "plane": found.vectors[list(options.ring)],
     }
-    rows = map_trainings(context, accuracy_by_feature, items, shared=shared)
+    rows = map_trainings(context, accuracy_by_feature, items, outputs=OUTPUTS, shared=shared)
     arrays: dict[str, Any] = {
         "indices": np.array(indices),
         "eigenvalues": found.eigenvalues[indices],

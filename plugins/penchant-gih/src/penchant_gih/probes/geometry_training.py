@@ -15,8 +15,7 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.many_trainings import Learner, looks
-from penchant_numerics.side_by_side import group_size
+from penchant_numerics.many_trainings import Learner, looks, trainings_a_shard
 from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 
@@ -132,8 +131,7 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
 def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> list[dict[str, Any]]:
     """What the shards of all trainings found."""
     options = context.options
-    # As many a shard as share a stack.
-    a_shard = max(TRAININGS_A_SHARD[options.data], group_size(context.device))
+    a_shard = max(TRAININGS_A_SHARD[options.data], trainings_a_shard(context))
     shards = context.map(
         train_and_probe,
         networks=options.trainings,

@@ -38,7 +38,8 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
     steps = _steps(context)
     _check_size(options, context, len(steps))
-    trainings = map_trainings(context, curvature_along_training, list(range(options.trainings)))
+    indices = list(range(options.trainings))
+    trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
     arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(trainings, len(steps))}
     weights = np.array([training["weight"] for training in trainings])
     mean, stderr = statistics.mean_and_stderr(weights, axis=0)

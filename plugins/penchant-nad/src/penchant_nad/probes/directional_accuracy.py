@@ -27,6 +27,7 @@ from penchant_nad.probes import accuracies
 from penchant_nad.probes.bases import Basis, check_indices, chosen_indices, named_basis
 from penchant_nad.probes.rank_correlations import rank_correlation_of
 
+OUTPUTS = 2
 _FURTHER = 1_000_000  # network number of the next training of a direction
 
 Rows = list[dict[str, Any]]
@@ -53,9 +54,14 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
                 }
                 items.append(item)
     shared = {"directions": basis.vectors[indices]}
-    # As many samples are as many steps, and as many losses.
-    alike = operator.itemgetter("train")
-    rows = map_trainings(context, train_along, items, alike=alike, shared=shared)
+    rows = map_trainings(
+        context,
+        train_along,
+        items,
+        outputs=OUTPUTS,
+        alike=operator.itemgetter("train"),  # as many samples are as many steps and losses
+        shared=shared,
+    )
 
     # The trainings with `train` samples come first, those with other numbers after them.
     first = rows[: len(indices) * options.trainings]
@@ -121,7 +127,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     )
     # The index, not the place: a direction has the same networks whatever others are chosen.
     number = item["index"] + _FURTHER * item["training"]
-    network = context.network(number, outputs=2)
+    network = context.network(number, outputs=OUTPUTS)
     return Learner(network, loaded.train, (number,), loaded.test)
 
 
