@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,53 +55,69 @@ def claims(
         seeds: The seeds.
 
     Returns:
-        One claim for each quantity that has a standard error in every run.
+        One claim for each quantity that has a standard error in at least half of the runs.
     """
+    runs = list(seeds)
     values: dict[str, list[float]] = {}
     errors: dict[str, list[float]] = {}
-    for seed in seeds:
+    for seed in runs:
         options = {**parts, "seed": seed, "figures": False}
         found = small_run(name, folder / str(seed), options)
         for key, quantity in found.quantities.items():
             if quantity.stderr is not None and not quantity.missing:
                 values.setdefault(key, []).append(quantity.value)
                 errors.setdefault(key, []).append(quantity.stderr)
-    # A quantity that is missing for some seeds has no spread to compare with.
-    counts = [len(each) for each in values.values()]
-    most = max(counts, default=0)
     compared = []
     for key, each in values.items():
-        if len(each) == most and most > 1:
+        # What is missing for most seeds has no spread to compare with.
+        if 2 * len(each) >= len(runs) and len(each) > 1:
             # Errors vary from run to run; what is claimed is their root mean square.
             squares = [error**2 for error in errors[key]]
             claimed = statistics.fmean(squares) ** 0.5
             spread = statistics.stdev(each)
-            compared.append(Claim(key, claimed, spread, most))
+            compared.append(Claim(key, claimed, spread, len(each)))
     return compared
 
 
 def check_claims(
-    name: str, folder: Path, parts: Mapping[str, Any], unclaimed: Mapping[str, str] | None = None
+    name: str,
+    folder: Path,
+    runs: Sequence[Mapping[str, Any]],
+    *,
+    expected: Iterable[str] = (),
+    unclaimed: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse claimed errors that are far from the spread over seeds.
+    """Refuse claimed errors that are far from the spread over seeds, or never compared with it.
 
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        parts: What makes it small.
+        runs: Parts that make it small; a quantity is compared in the first that gives its error.
+        expected: Quantities with an error, all of which must be compared.
         unclaimed: Quantity to the reason why its error cannot be compared with this spread.
     """
     reasons = dict(unclaimed or {})
-    found = claims(name, folder / "few", parts)
-    if _wrong(found, reasons):
-        found = claims(name, folder / "more", parts, MORE_SEEDS)
+    found: dict[str, Claim] = {}
+    for number, parts in enumerate(runs):
+        place = folder / str(number)
+        new = _others(claims(name, place / "few", parts), found)
+        if _wrong(new.values(), reasons):
+            new = _others(claims(name, place / "more", parts, MORE_SEEDS), found)
+        found |= new
     # A reason for what is not there would hide a misspelt name.
-    known = {claim.quantity for claim in found}
+    known = found.keys() | set(expected)
     unknown = sorted(reasons.keys() - known)
     assert not unknown, f"{name} gives no error of {unknown}, expected one of {sorted(known)}"
-    wrong = _wrong(found, reasons)
+    lacking = sorted(known - found.keys() - reasons.keys())
+    assert not lacking, f"{name} never compares the errors of {lacking} with a spread over seeds"
+    wrong = _wrong(found.values(), reasons)
     listed = "; ".join(wrong)
     assert not wrong, f"{name}: {listed}"
+
+
+def _others(found: Iterable[Claim], known: Mapping[str, Claim]) -> dict[str, Claim]:
+    """Claims about quantities that are not known yet."""
+    return {claim.quantity: claim for claim in found if claim.quantity not in known}
 
 
 def _wrong(found: Iterable[Claim], reasons: Mapping[str, str]) -> list[str]:

@@ -72,7 +72,7 @@ def conformance(
     *,
     small: Mapping[str, Any] | None = None,
     conditional: Mapping[str, Sequence[str]] | None = None,
-    claims: Mapping[str, Mapping[str, Any]] | None = None,
+    claims: Mapping[str, Any] | None = None,
     unclaimed: Mapping[str, Mapping[str, str]] | None = None,
     without_null: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Any:
@@ -84,9 +84,10 @@ def conformance(
             a list of several such, which together show everything it declares; for an architecture
             `shape` and options; for a dataset its options. None: only its declaration is tested.
         conditional: Probe to declared names that no small run produces, each for a reason.
-        claims: Probe to the parts with which its errors are compared with the spread over seeds:
-            what they are over must be drawn again with the seed, and no value may be at a bound.
-            Without them it is the first of its small runs.
+        claims: Probe to the parts, or a list of several such, with which its errors are compared
+            with the spread over seeds: what they are over must be drawn again with the seed, and
+            no value may be at a bound. Without them these are its small runs. A quantity is
+            compared in the first that gives its error.
         unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
         without_null: Probe to quantities, or patterns such as `trace-*`, that have no null, each
             with its reason.
@@ -124,7 +125,7 @@ class _Exceptions:
     """What a distribution says of its probes where the kit's rules do not fit, by probe."""
 
     conditional: dict[str, Sequence[str]]
-    claims: dict[str, Mapping[str, Any]]
+    claims: dict[str, Any]
     unclaimed: dict[str, Mapping[str, str]]
     without_null: dict[str, Mapping[str, str]]
 
@@ -154,10 +155,9 @@ def _properties(
         if parts is None:
             continue
         if offer.component.kind == "probe":
-            runs = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+            runs = _several(parts)
             probes[name] = runs
             yield from _of_a_probe(offer, runs, exceptions)
-            yield _of_claims(offer, exceptions.claims.get(name, runs[0]), exceptions)
         elif name in small or offer.component.kind == "dataset":
             yield from _of_an_axis(offer, parts)
     # One pool for all of them: starting workers takes longer than most probes.
@@ -205,17 +205,12 @@ def _of_a_probe(
     yield Property(f"{of}-figures", small.figures)
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
+    yield Property(f"{of}-claims", small.claims, slow=True)
 
 
-def _of_claims(offer: Offer, parts: Mapping[str, Any], exceptions: _Exceptions) -> Property:
-    """A probe's standard errors say what they claim."""
-    name = offer.component.name
-    reasons = exceptions.unclaimed.get(name)
-
-    def check(folder: Path) -> None:
-        check_claims(name, folder, parts, reasons)
-
-    return Property(f"{label(offer)}-claims", check, slow=True)
+def _several(parts: Any) -> list[Mapping[str, Any]]:
+    """The parts of one run, or of several."""
+    return list(parts) if isinstance(parts, (list, tuple)) else [parts]
 
 
 @attrs.frozen(eq=False)
@@ -276,6 +271,17 @@ class _SmallProbe:
         for number, (parts, result) in enumerate(pairs):
             place = folder / str(number)
             check_on_cuda(self.cls.name, place, parts, result)
+
+    def claims(self, folder: Path) -> None:
+        name = self.cls.name
+        runs = self.exceptions.claims.get(name, self.runs)
+        expected = set()
+        for result in self.results():
+            for key, quantity in result.quantities.items():
+                if quantity.stderr is not None and not quantity.missing:
+                    expected.add(key)
+        reasons = self.exceptions.unclaimed.get(name)
+        check_claims(name, folder, _several(runs), expected=expected, unclaimed=reasons)
 
 
 def _frozen(value: Any) -> Any:

@@ -7,6 +7,7 @@ from penchant import testing
 DRAWN = {"steps": 0, "weight_decay": 1e-3}
 FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
+LAYERS = {"eigenvalues": 8, "singular_values": 5, "per_class": 4, "training": DRAWN}
 LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
 
 
@@ -20,12 +21,20 @@ def one_network(shape, outputs):
     return network
 
 
+def same_samples(generator):
+    """The same samples for every seed, where errors are over random vectors."""
+    return testing.tiny_samples(torch.Generator("cpu").manual_seed(3))
+
+
 ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
+VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
+SAME_SAMPLES = {"name": "import", "factory": same_samples}
 
 # Autograd learns of a device before its first backward pass, or never.
 with testing.emulated_device():
     pass
 
+RESIDUAL = "the residual of Lanczos is a bound: eigenvalues are nearer than that"
 TRACE = "a trace has no value by chance"
 SAME = "classes in another order leave G and its spectrum as they are"
 SIGNS = "0 for a convex loss, half for symmetric noise: neither is chance"
@@ -59,19 +68,21 @@ test_conforms = testing.conformance(
         ],
         "hessian-spectrum": [
             {**FEW, "undeflated": True},
-            {**PRODUCTS, "part": "train", "starts": 2, "iterations": 2, "trace_samples": 2},
+            {**PRODUCTS, **VECTORS, "part": "train"},
         ],
-        "layer-structure": {
-            "eigenvalues": 8,
-            "singular_values": 5,
-            "per_class": 4,
-            "training": DRAWN,
-        },
+        "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,
     },
     claims={
-        "cross-class": {**FEW, **ONE, "permutations": 2},
-        "hessian-spectrum": {**FEW, **ONE},
+        "cross-class": [
+            {**FEW, **ONE, "permutations": 2},
+            {**FEW, **ONE, "permutations": 1, "part": "test"},
+        ],
+        "hessian-spectrum": [
+            {**FEW, **ONE},
+            {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES},
+        ],
+        "layer-structure": {**LAYERS, **ONE},
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
     },
     unclaimed={
@@ -79,6 +90,7 @@ test_conforms = testing.conformance(
             "gap": "the largest of several gaps varies less than a gap at a fixed place",
             "gap-margin": "the largest gap over the next is never below 1",
         },
+        "hessian-spectrum": {"largest": RESIDUAL, "test-largest": RESIDUAL},
     },
     without_null=WITHOUT_NULL,
 )

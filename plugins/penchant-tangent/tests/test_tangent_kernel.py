@@ -164,3 +164,18 @@ def test_an_even_spectrum_is_that_of_features_without_preference(centring):
     found = even_spectrum(samples, outputs, centring=centring, ratios=ratios)
     for name, value in found.items():
         assert value == pytest.approx(expected[name], rel=1e-6)
+
+
+def test_the_error_of_a_share_of_nearly_all_eigenvalues_is_not_zero():
+    """Fewer samples have fewer eigenvalues than T_k takes; the spread is that of fresh samples."""
+    values, errors = [], []
+    scale = torch.logspace(0, -1, 40, dtype=torch.float64)
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+        features = torch.randn(24, 40, generator=generator, dtype=torch.float64) * scale
+        wanted = torch.randn(24, 1, generator=generator, dtype=torch.float64)
+        K = features @ features.T
+        how = {"centring": "outputs", "ratios": [21]}
+        values.append(summarise(K, wanted, **how).numbers["trace-ratio-21"])
+        errors.append(summary_stderr(K, wanted, groups=6, **how)["trace-ratio-21"])
+    assert 0.5 < np.sqrt(np.mean(np.square(errors))) / np.std(values, ddof=1) < 2

@@ -124,8 +124,9 @@ class FrequencyLearning(_OnCurve):
     learnt_at: float = penchant.option(
         0.8, "share of a frequency's wave at which it counts as learnt", above=0
     )
+    # One alone says little: the order of a dealt wave varies by 0.5 from draw to draw.
     shuffled_trainings: int = penchant.option(
-        1, "trainings of the control with samples dealt at random", at_least=0
+        5, "trainings of the control with samples dealt at random", at_least=0
     )
     compared_petals: tuple[int, ...] | None = penchant.option(
         None, "other flowers on which the same waves are learnt, for their loss", at_least=0

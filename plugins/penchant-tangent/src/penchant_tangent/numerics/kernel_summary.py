@@ -134,19 +134,32 @@ def summary_stderr(
     replicates: dict[str, list[float]] = {}
     for kept in without_groups(count, groups, device=K.device):
         part = among(K, kept, outputs=outputs)
+        fewer = [_within(k, len(kept), count, outputs) for k in ratios]
         found = summarise(
             part,
             targets[kept],
             centring=centring,
-            ratios=ratios,
+            ratios=fewer,
         )
         numbers = found.numbers
+        for k, own in zip(ratios, fewer):
+            replicates.setdefault(f"trace-ratio-{k}", []).append(numbers[f"trace-ratio-{own}"])
 
         # a trace is a sum over samples: that of fewer is scaled up to all
         numbers["trace"] *= count / len(kept)
-        for name, value in numbers.items():
-            replicates.setdefault(name, []).append(value)
+        for name in ("effective-rank", "cka", "cka-uncentred", "trace"):
+            replicates.setdefault(name, []).append(numbers[name])
     return {name: jackknife(values) for name, values in replicates.items()}
+
+
+def _within(k: int, kept: int, count: int, outputs: int) -> int:
+    """Leading eigenvalues of fewer samples that stand for the k leading ones of all.
+
+    The same number, but for those that fewer samples do not have: all of these together are 1
+    whatever the kernel, and would call T_k certain. Then it is the same share of them.
+    """
+    there = (kept - 1) * outputs
+    return k if k < there else round(k * kept / count)
 
 
 class LayerSummary(NamedTuple):

@@ -198,8 +198,26 @@ def _quantities(
     if np.prod(context.data.shape) == 1:
         functions = _stacked(shards, "eigenfunctions")[:, 0]
         orders = [_order(each, context) for each in functions]
-        found["frequency-correlation"] = penchant.Quantity.of(orders, over="trainings", null=0.0)
+        found["frequency-correlation"] = _mean_order(orders, functions.shape[1])
     return found
+
+
+def _mean_order(orders: list[float], count: int) -> penchant.Quantity:
+    """The mean rank correlation of trainings, each of which orders `count` functions.
+
+    Two neighbours that change places move it by 12 / (count (count^2 - 1)): it is not known better
+    than that, even where all trainings agree.
+    """
+    mean, spread = statistics.mean_and_stderr(orders)
+    step = 12 / (count * (count**2 - 1))
+    rounding = step / (12 * len(orders)) ** 0.5
+    return penchant.Quantity(
+        mean,
+        stderr=np.hypot(spread, rounding),
+        over="trainings",
+        count=len(orders),
+        null=0.0,
+    )
 
 
 def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
