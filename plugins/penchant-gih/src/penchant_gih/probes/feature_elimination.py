@@ -14,7 +14,6 @@ from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeatureElimination
-from penchant_gih.numerics.advantage import advantage
 from penchant_gih.numerics.elimination import (
     equal_count,
     explained,
@@ -23,6 +22,7 @@ from penchant_gih.numerics.elimination import (
     without,
 )
 from penchant_gih.numerics.geometry import uncentred
+from penchant_gih.probes.advantages import advantage_quantity
 from penchant_gih.probes.preferred_directions import preferred_directions
 from penchant_gih.probes.probing import scalar_outputs
 
@@ -163,14 +163,4 @@ def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quan
     """Mean advantage over random directions, where something is taken out."""
     if ours.shape[1] > 1:
         ours, others = ours[:, 1:], others[:, 1:]
-    value, stderr = advantage(ours, others)
-    over = "trainings and test samples"
-    return {
-        "advantage": penchant.Quantity(
-            value,
-            stderr=stderr,
-            over=over,
-            count=len(ours),
-            null=0.0,
-        )
-    }
+    return advantage_quantity(ours, others)

@@ -14,8 +14,8 @@ from penchant_numerics.trainer import outputs, predictions
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.preference import SamplePruning
-from penchant_gih.numerics.advantage import advantage
 from penchant_gih.numerics.geometry import scores
+from penchant_gih.probes.advantages import advantage_quantity
 from penchant_gih.probes.preferred_directions import independent_parts, preferred_directions
 from penchant_gih.probes.probing import scalar_outputs
 
@@ -46,7 +46,7 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
     if stderr is not None:
         arrays["scores-stderr"] = stderr
     conventions = {"score": "in the order of the training samples; lowest of each class go first"}
-    return penchant.Result(_quantities(ours, others), arrays, conventions=conventions)
+    return penchant.Result(advantage_quantity(ours, others), arrays, conventions=conventions)
 
 
 def _scores(
@@ -133,17 +133,3 @@ def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     # (fractions, trainings, samples)
     mean, stderr = statistics.crossed_accuracy(right.swapaxes(0, 1))
     return {name: mean, f"{name}-stderr": stderr}
-
-
-def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
-    value, stderr = advantage(ours, others)
-    over = "trainings and test samples"
-    return {
-        "advantage": penchant.Quantity(
-            value,
-            stderr=stderr,
-            over=over,
-            count=len(ours),
-            null=0.0,
-        )
-    }

@@ -12,6 +12,7 @@ from penchant_numerics.eigenpairs import Eigenpairs, block_krylov_pairs
 from penchant_numerics.ensembles import draw
 from penchant_numerics.mixed import MixedDerivative, State
 from penchant_numerics.moments import GroupedMoment, descending_eigh
+from penchant_numerics.noise import normal
 from penchant_numerics.operators import Applied
 from penchant_numerics.safety import safe
 from penchant_numerics.statistics import mean_and_stderr
@@ -58,11 +59,7 @@ def _point(options: declarations.MixedDerivative, context: penchant.Context) -> 
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = torch.randn(
-        shape,
-        generator=context.generator("point"),
-        device="cpu",
-    )
+    noise = normal(shape, context.generator("point"), torch.device("cpu"))
     return options.point_scale * noise
 
 

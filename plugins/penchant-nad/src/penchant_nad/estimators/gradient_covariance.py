@@ -18,6 +18,7 @@ from penchant_numerics.derivatives import (
 )
 from penchant_numerics.ensembles import Ensemble, draw_ahead, parameter_count
 from penchant_numerics.moments import GroupedMoment, directions_of
+from penchant_numerics.noise import normal
 from penchant_numerics.row_moments import by_rows, directions_of_rows
 from torch import Tensor
 
@@ -126,11 +127,7 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = torch.randn(
-        shape,
-        generator=context.generator("point"),
-        device="cpu",
-    )
+    noise = normal(shape, context.generator("point"), torch.device("cpu"))
     return options.point_scale * noise
 
 
