@@ -26,6 +26,7 @@ from penchant_nad.declarations.directions import GradientCovariance
 from penchant_nad.numerics.equal_parts import left_out_spectra
 
 SHARD = 32  # networks a shard
+MANY_INPUTS = 10_000  # differences in so many take long, where one backward pass would do
 STACK = 0.25  # of the budget, for stacked parameters; activations need the rest
 
 
@@ -40,6 +41,11 @@ def estimate(
     drawers: set[str] = set()
     rows = _gradients_of_shards(options, context, networks, drawers)
     size = torch.Size(architecture.shape).numel()
+    if options.method == "finite-difference" and size > MANY_INPUTS:
+        context.warn(
+            f"finite differences in {size} inputs are {2 * size} forward passes a network; "
+            "method=autograd takes one backward pass"
+        )
     # Large inputs and few networks: their gradients say all, and are smaller than the matrix.
     if by_rows(networks, size):
         together = torch.cat(list(rows))
