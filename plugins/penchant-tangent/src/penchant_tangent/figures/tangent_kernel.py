@@ -28,12 +28,13 @@ def _spectrum(result: penchant.Result) -> Figure:
     right.plot(counts, shares, color=BLUE)
     for k in result.options["ratios"]:
         if k <= len(shares):
-            right.plot(k, shares[k - 1], "o", color=ORANGE)
-            right.annotate(f" T_{k} = {shares[k - 1]:.2f}", (k, shares[k - 1]), va="top")
+            text = f"T_{k} = {shares[k - 1]:.2f}"
+            right.plot(k, shares[k - 1], "o", color=ORANGE, label=text)
     right.set_xscale("log")
     right.set_xlabel("leading eigenvalues")
     right.set_ylabel("share of the trace")
     right.set_ylim(0, 1.05)
+    legend_beside(right, fontsize=7)
     rank = result.quantities["effective-rank"]
     caption = f"Where the spectrum falls fast, few functions are learnt; effective rank {rank}."
     return captioned(figure, caption, title="Spectrum of the tangent kernel")
