@@ -33,12 +33,12 @@ def same_samples(generator):
 ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
 VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
 SAME_SAMPLES = {"name": "import", "factory": same_samples}
+STARTS = {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES}
 
 # Autograd learns of a device before its first backward pass, or never.
 with testing.emulated_device():
     pass
 
-LEFT_OPEN = "holds what Lanczos leaves open, too, which start vectors do not use up"
 TRACE = "a trace has no value by chance"
 SAME = "classes in another order leave G and its spectrum as they are"
 SIGNS = "0 for a convex loss, half for symmetric noise: neither is chance"
@@ -84,13 +84,11 @@ test_conforms = testing.conformance(
         ],
         "hessian-spectrum": [
             {**FEW, **ONE},
-            {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES},
+            {**STARTS, "lanczos_steps": 16},
+            {**STARTS, "lanczos_steps": 24, "starts": 6},
         ],
         "layer-structure": {**LAYERS, **ONE},
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
-    },
-    unclaimed={
-        "hessian-spectrum": {"negative-mass": LEFT_OPEN, "test-negative-mass": LEFT_OPEN},
     },
     without_null=WITHOUT_NULL,
 )
