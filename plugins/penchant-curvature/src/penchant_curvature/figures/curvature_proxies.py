@@ -35,6 +35,7 @@ LABELS = {
     "empirical-fisher": "empirical Fisher",
 }
 MARKERS = "o^x+sd"
+WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit in memory: there is nothing to compare."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -45,7 +46,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "leading": leading(result),
     }
     # there are no errors where the exact matrix was too large
-    if np.isfinite(result.arrays["layer-trace-exact"]).any():
+    if _has_exact(result):
         drawn = {"errors": errors(result), **drawn}
     if "cosine-class" in result.arrays:
         drawn["cosines"] = cosines(result)
@@ -55,6 +56,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _proxies(result: penchant.Result) -> list[str]:
     prefix = "layer-alignment-"
     return [name.removeprefix(prefix) for name in result.arrays if name.startswith(prefix)]
+
+
+def _has_exact(result: penchant.Result) -> bool:
+    """Whether the exact matrix did fit in memory, in some layer."""
+    return bool(np.isfinite(result.arrays["layer-trace-exact"]).any())
 
 
 def _layers(result: penchant.Result) -> Sequence[str]:
@@ -113,6 +119,8 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
         panel.set_xlabel("log10 of the eigenvalue")
         panel.tick_params(labelbottom=True)
     where = "in the last layer" if last else "layer by layer"
+    if not _has_exact(result):
+        return captioned(figure, WITHOUT_EXACT, title=f"Spectra of proxies, {where}")
     return captioned(
         figure,
         "The better the proxy, the more its spectrum covers that of Gauss-Newton.",
@@ -268,6 +276,8 @@ def leading(result: penchant.Result) -> Figure:
         log_ticks(panel)
     axes[0].set_ylabel("eigenvalue")
     _legend_below(figure, axes[:1])
+    if not _has_exact(result):
+        return captioned(figure, WITHOUT_EXACT, title="Leading eigenvalues of proxies")
     return captioned(
         figure,
         "Dotted: the largest gap of the exact spectrum, searched after 2 to 2 C eigenvalues.",
