@@ -8,7 +8,6 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.moments import effective_rank
-from penchant_numerics.side_by_side import recorded_steps
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import KernelSpectrum
@@ -25,10 +24,11 @@ from penchant_spectral_bias.probes.averages import averages, missing, order, sta
 from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.two_classes import (
     check_classes,
+    clean_samples,
     first_outputs,
     followed,
+    looked_at,
     squared_error,
-    two_classes,
 )
 
 GRID = 50  # equidistant points of figure 3.6
@@ -57,7 +57,7 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
     on_grid = grid_eigenvectors(GRID, options.grid_kernel_width, device="cpu")
     middles = torch.arange(options.bins, device="cpu") + 0.5
     arrays = {
-        "steps": torch.tensor(_steps(context), device="cpu"),
+        "steps": torch.tensor(looked_at(context), device="cpu"),
         "eigenvectors": middles * count / options.bins,
         "grid-eigenvectors": on_grid,
         "grid-spectrum": grid_spectrum(on_grid),
@@ -81,24 +81,10 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
     )
 
 
-def _clean(context: penchant.Context, training: int) -> Samples:
-    """The samples of one training, with clean targets."""
-    options = context.options
-    generator = context.generator("samples", training)
-    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
-
-
-def _steps(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    samples = _clean(context, 0)
-    total = context.training.total_steps(len(samples.labels))
-    return recorded_steps(total, context.options.look_every)
-
-
 def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     """One training, its outputs projected on the eigenvectors at every recorded step."""
     options = context.options
-    clean = _clean(context, training)
+    clean = clean_samples(context, training)
     values, vectors = eigenvectors(clean.inputs.flatten(1), options.kernel_width)
     noise = _noise(context, training, len(vectors))
     targets = clean.labels.double()
@@ -109,7 +95,7 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     def look(network: nn.Module) -> None:
         outputs.append(first_outputs(network, samples.inputs))
 
-    followed(context, training, samples, _steps(context), look)
+    followed(context, training, samples, looked_at(context), look)
 
     # everything in the eigenvectors: both targets, then the network at every step
     functions = torch.stack(outputs).double()  # (steps, samples)
@@ -161,7 +147,7 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     # where the loss on the clean target is smallest
     losses, learnt = rows["validation-loss"], rows["learnt-target"]
-    steps = torch.tensor(_steps(context), device="cpu")
+    steps = torch.tensor(looked_at(context), device="cpu")
     best = losses.argmin(1)
     at_dip = rows["learnt-noise"].gather(1, best[:, None])[:, 0]
     ranks = [effective_rank(each) for each in rows["eigenvalues"]]

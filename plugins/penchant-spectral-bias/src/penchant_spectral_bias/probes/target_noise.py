@@ -9,7 +9,6 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import recorded_steps
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import TargetNoise
@@ -17,8 +16,10 @@ from penchant_spectral_bias.probes.averages import averages, stacked
 from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.two_classes import (
     check_classes,
+    clean_samples,
     first_outputs,
     followed,
+    looked_at,
     squared_error,
     two_classes,
 )
@@ -44,7 +45,7 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     arrays = {
         "frequencies": torch.tensor(options.noise_frequencies, device="cpu", dtype=torch.float64),
         "amplitudes": torch.tensor(options.noise_amplitudes, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(_steps(context), device="cpu"),
+        "steps": torch.tensor(looked_at(context), device="cpu"),
         **averages(_by_noise(options, losses, best)),
     }
     return penchant.Result(
@@ -90,24 +91,10 @@ def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
     return kinds
 
 
-def _clean(context: penchant.Context, training: int) -> Samples:
-    """The samples of one training, with clean targets."""
-    options = context.options
-    generator = context.generator("samples", training)
-    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
-
-
-def _steps(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    samples = _clean(context, 0)
-    total = context.training.total_steps(len(samples.labels))
-    return recorded_steps(total, context.options.look_every)
-
-
 def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Losses over one training: on its noisy targets, and on clean targets of other samples."""
     options, training = context.options, item["training"]
-    clean = _clean(context, training)
+    clean = clean_samples(context, training)
     generator = context.generator("validation", training)
     held_out = two_classes(
         context.data.test, options.chosen_classes, options.test_samples, generator
@@ -127,7 +114,7 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
             values = first_outputs(network, samples.inputs)
             losses[name].append(squared_error(values, samples.labels))
 
-    followed(context, training, noisy, _steps(context), look)
+    followed(context, training, noisy, looked_at(context), look)
     found = {name: torch.stack(values) for name, values in losses.items()}
     return {**found, "variance": held_out.labels.double().var(correction=0)}
 

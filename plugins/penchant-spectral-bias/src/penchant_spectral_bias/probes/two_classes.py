@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.side_by_side import recorded_steps
 from penchant_numerics.trainer import Trainer, outputs
 from torch import Generator, Tensor, nn
 
@@ -39,6 +40,20 @@ def two_classes(
     # regressed as numbers in the precision of the inputs
     targets = (chosen.labels == second).to(chosen.inputs.dtype)
     return Samples(chosen.inputs, targets)
+
+
+def clean_samples(context: penchant.Context, training: int) -> Samples:
+    """The samples of one training, with clean targets."""
+    options = context.options
+    generator = context.generator("samples", training)
+    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
+
+
+def looked_at(context: penchant.Context) -> list[int]:
+    """Steps at which networks are looked at."""
+    samples = clean_samples(context, 0)
+    total = context.training.total_steps(len(samples.labels))
+    return recorded_steps(total, context.options.look_every)
 
 
 def followed(
