@@ -8,6 +8,7 @@ way forth, a combination at a time on the way back.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -86,7 +87,11 @@ class LayerPass:
                 allow_unused=True,
             )
         )
-        return {name: [next(found) for _ in uses] for name, uses in self._uses.items()}
+        # As many as a layer has uses, in the order of layers.
+        by_layer = {}
+        for name, uses in self._uses.items():
+            by_layer[name] = list(itertools.islice(found, len(uses)))
+        return by_layer
 
 
 def layer_pass(

@@ -54,7 +54,7 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = (), part: Part | None = 
             raise Error(f"no job is like {pattern!r}{suggestion(pattern, known)}")
     chosen = list(jobs)
     if only:
-        chosen = [job for job in jobs if any(_is_like(job, pattern) for pattern in only)]
+        chosen = [job for job in jobs if _is_chosen(job, only)]
     if part is not None:
         # Every n-th one: neighbours take about as long, so all parts do.
         chosen = chosen[part.number - 1 :: part.count]
@@ -64,6 +64,10 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = (), part: Part | None = 
 def _names(job: Job) -> list[str]:
     labels = job.labels
     return [job.id, *(str(labels[axis]) for axis in labels if axis != "seed")]
+
+
+def _is_chosen(job: Job, only: Sequence[str]) -> bool:
+    return any(_is_like(job, pattern) for pattern in only)
 
 
 def _is_like(job: Job, pattern: str) -> bool:
