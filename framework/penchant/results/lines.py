@@ -69,9 +69,10 @@ def distance(quantity: Quantity) -> str:
     if not away.value:
         return "0 errors"
     # Beyond a hundred the number says more about the sample than about the effect.
-    size = f"{abs(away.errors):.2g}" if abs(away.errors) < 100 else "> 99"
+    if abs(away.errors) >= 100:
+        return "< −99 errors" if away.errors < 0 else "> +99 errors"
     sign = "−" if away.errors < 0 else "+"
-    return f"{sign}{size} errors"
+    return f"{sign}{abs(away.errors):.2g} errors"
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
