@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from penchant.testing.emulated_device import emulated_device
 from penchant_numerics.lanczos import lanczos, random_starts
 from penchant_numerics.operators import Dense
 
@@ -73,3 +74,20 @@ def test_more_start_vectors_extend_fewer():
     torch.testing.assert_close(
         random_starts(5, A, generator=generator())[:3], random_starts(3, A, generator=generator())
     )
+
+
+@pytest.mark.parametrize("rank", [60, 5])
+def test_a_device_is_asked_rarely_and_gives_what_the_host_gives(rank):
+    """Also where the Krylov space closes between two looks."""
+    columns = normal(60, rank, seed=3)
+    A = columns @ columns.T
+    starts = normal(2, 60, seed=4)
+    expected = lanczos(Dense(A), starts, steps=40)
+    with emulated_device() as counts:
+        found = lanczos(Dense(A.to("emulated")), starts.to("emulated"), steps=40)
+        assert counts.waits <= 2 * 3  # a wait in 16 steps, for each start
+    for here, there in zip(expected, found, strict=True):
+        assert there.complete == here.complete == (rank < 40)
+        torch.testing.assert_close(there.diagonal, here.diagonal, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(there.off, here.off, rtol=1e-9, atol=1e-9)
+        assert there.basis.shape == here.basis.shape

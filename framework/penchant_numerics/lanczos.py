@@ -18,6 +18,8 @@ from penchant_numerics.operators import Operator
 from torch import Tensor
 
 _BREAKDOWN = 64.0  # a new direction this many roundings long is no direction
+_Number = float | Tensor  # of the host, or one that waits on a device
+_READ_EVERY = 16  # steps after which numbers of a device are read: the host waits for them
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,11 @@ class _Run:
         self.orthogonal = orthogonal
         self.locked = locked
         self.complete = False
+        self.made = 0  # steps, of which the last may wait to be read
         self.alphas: list[float] = []
         self.betas: list[float] = []
+        self._unread: list[tuple[_Number, _Number]] = []
+        self._read_every = 1 if start.device.type == "cpu" else _READ_EVERY
         self.basis = None
         if orthogonal:
             self.basis = start.new_empty(steps, len(start))
@@ -84,38 +89,48 @@ class _Run:
         start = self._unlocked(start)
         self.previous = None
         self.vector = start / _norm(start)
+        self._beta: _Number = 0.0
 
     @property
     def running(self) -> bool:
         """Whether another product is wanted."""
-        made = len(self.alphas)
-        return not self.complete and made < self.steps
+        return not self.complete and self.made < self.steps
 
     def absorb(self, product: Tensor) -> None:
         """One step, given A times the current vector."""
         # without its parts along the last two vectors
         w = product
         if self.previous is not None:
-            w = product - self.betas[-1] * self.previous
+            w = product - self._beta * self.previous
         alpha = _dot(self.vector, w)
         w = self._unlocked(w - alpha * self.vector)
 
         # and, with a basis, along all of them
         if self.basis is not None:
-            made = len(self.alphas)
-            self.basis[made] = self.vector
-            w = self._reorthogonalised(w, made + 1)
+            self.basis[self.made] = self.vector
+            w = self._reorthogonalised(w, self.made + 1)
 
         # a new direction that is only rounding ends the run
-        beta = _norm(w)
-        self.alphas.append(alpha)
-        self.betas.append(beta)
-        scale = max(abs(each) for each in (*self.alphas, *self.betas))
-        rounding = _BREAKDOWN * torch.finfo(w.dtype).eps
-        self.complete = beta <= rounding * scale
+        self._beta = _norm(w)
+        self._unread.append((alpha, self._beta))
+        self.made += 1
+        if self.made % self._read_every == 0 or self.made == self.steps:
+            self._read()
         if not self.complete:
             self.previous = self.vector
-            self.vector = w / beta
+            self.vector = w / _above_zero(self._beta)
+
+    def _read(self) -> None:
+        """Take in the numbers of the last steps, but for those after the end of the run."""
+        for alpha, beta in _fetched(self._unread):
+            self.alphas.append(alpha)
+            self.betas.append(beta)
+            scale = max(abs(each) for each in (*self.alphas, *self.betas))
+            rounding = _BREAKDOWN * torch.finfo(self.vector.dtype).eps
+            self.complete = beta <= rounding * scale
+            if self.complete:
+                break
+        self._unread = []
 
     def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:
         """A vector without its parts along the basis."""
@@ -193,17 +208,36 @@ def lanczos(
     return found
 
 
-def _dot(a: Tensor, b: Tensor) -> float:
+def _dot(a: Tensor, b: Tensor) -> _Number:
     """The inner product, added up in double precision."""
     wide = accumulation_dtype(a.device)
     products = a * b
-    return float(products.sum(dtype=wide))
+    return _number(products.sum(dtype=wide))
 
 
-def _norm(a: Tensor) -> float:
+def _norm(a: Tensor) -> _Number:
     """The length, added up in double precision."""
     wide = accumulation_dtype(a.device)
-    return float(torch.linalg.vector_norm(a, dtype=wide))
+    return _number(torch.linalg.vector_norm(a, dtype=wide))
+
+
+def _number(value: Tensor) -> _Number:
+    """A number that costs no wait: of the host where it is there already."""
+    return float(value) if value.device.type == "cpu" else value
+
+
+def _above_zero(value: _Number) -> _Number:
+    """Something to divide by: where the end of a run is seen late, its next vector is 0."""
+    if isinstance(value, Tensor):
+        return value.clamp(min=torch.finfo(value.dtype).tiny)
+    return value
+
+
+def _fetched(pairs: list[tuple[_Number, _Number]]) -> list[tuple[float, float]]:
+    """Pairs of numbers in the host's memory, fetched from a device at once."""
+    waiting = [torch.stack(pair) for pair in pairs if isinstance(pair[0], Tensor)]
+    numbers = torch.stack(waiting).tolist() if waiting else pairs
+    return [(float(alpha), float(beta)) for alpha, beta in numbers]
 
 
 def random_starts(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:

@@ -197,14 +197,17 @@ class Unchanged:
 
     def first_changed(self) -> str | None:
         """The name of a parameter that has changed, if there is one."""
+        differ = []
         for name, value in self._tensors.items():
             # what autograd has counted, and what it has not
-            if value._version != self._counts[name]:
-                return name
             mark = _mark_of(value)
-            if not torch.equal(mark, self._marks[name]):
+            if value._version != self._counts[name] or mark.shape != self._marks[name].shape:
                 return name
-        return None
+            differ.append((mark != self._marks[name]).any())
+        # asked of a device once for all parameters, because the host waits for the answer
+        if not differ or not torch.stack(differ).any():
+            return None
+        return list(self._tensors)[torch.stack(differ).tolist().index(True)]
 
 
 def _mark_of(value: Tensor) -> Tensor:
