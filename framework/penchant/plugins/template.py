@@ -23,8 +23,8 @@ def packed(folder: Path) -> str:
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder).as_posix()
         ours = path.suffix in _ENDINGS or path.name in ("LICENSE", "py.typed")
-        # What building a wheel leaves behind is no part of the plugin.
-        made = place.startswith("build/") or ".egg-info" in place
+        # What wheels and tests leave behind is no part of the plugin.
+        made = place.startswith(("build/", ".")) or ".egg-info" in place
         if path.is_file() and ours and not made:
             text = path.read_text(encoding="utf-8")
             parts.append(f"{_MARK}{place}\n{text}")
