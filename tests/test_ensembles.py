@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from penchant import testing
 from penchant_numerics.ensembles import (
     constructed,
     draw,
@@ -197,3 +198,12 @@ def test_what_a_drawing_thread_raises_is_raised(monkeypatch):
     monkeypatch.setattr(ensembles, "replay", broken)
     with drawing(2, ahead=True), pytest.raises(RuntimeError, match="no numbers left"):
         list(draw_ahead(architecture, [range(2), range(2, 4)]))
+
+
+def test_a_network_that_is_built_seeds_no_other_device():
+    """Seeds of devices that are not in use yet are kept by torch, each with a text of the stack."""
+    bound = testing.architecture({"name": "import", "factory": testing.TINY}, shape=(4,))
+    before = len(torch.cuda._queued_calls)
+    bound(0)
+    constructed(lambda: nn.Linear(2, 1), 7)
+    assert len(torch.cuda._queued_calls) == before

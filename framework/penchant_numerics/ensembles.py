@@ -110,7 +110,8 @@ class Ensemble:
 def constructed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     """A network built from a seed, on the CPU, without a trace in the global random state.
 
-    Modules initialise themselves from the global random numbers, so these are seeded in a fork.
+    Modules initialise themselves from the global random numbers, so these are seeded in a fork;
+    those of other devices stay as they are.
 
     Args:
         make: Builds the network.
@@ -121,7 +122,7 @@ def constructed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     True
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return make()
 
 

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 from torch import Generator, Tensor
 
 Array: TypeAlias = NDArray[np.float64]
@@ -275,6 +274,8 @@ def rank_correlation(
     >>> round(found.value, 2), round(found.stderr, 2), round(found.null_spread, 1)
     (1.0, 0.24, 0.6)
     """
+    from scipy import stats  # here, because it takes a second to load
+
     first, second = _numbers(x), _numbers(y)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
@@ -324,6 +325,8 @@ def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws:
 
 def _centred_ranks(values: Array) -> Tensor:
     """Ranks minus their mean; equal values share their mean rank."""
+    from scipy import stats
+
     middle = (len(values) + 1) / 2
     ranks = stats.rankdata(values) - middle
     return torch.as_tensor(ranks, device="cpu", dtype=torch.float64)

@@ -57,9 +57,10 @@ class BoundArchitecture:
         """Construct a network in a forked random state."""
         import torch
 
-        # On the host, whatever device the caller has made the default.
+        # On the host, whatever device the caller has made the default. Only the host's random
+        # numbers are seeded: `torch.manual_seed` would seed those of every device, for good.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             network = self._function(self.component, self.shape, self.outputs)
         return network.float().eval()
 

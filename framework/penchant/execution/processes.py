@@ -1,7 +1,7 @@
 """Worker processes of this machine.
 
 Where the system can, workers are forked from a server that has loaded torch and computes nothing:
-the two seconds that torch takes to load are paid once, not by every worker. The process that runs
+the four seconds that torch takes to load are paid once, not by every worker. The process that runs
 an experiment is never forked itself, because threads of torch and CUDA do not survive a fork.
 """
 
@@ -54,7 +54,15 @@ class ProcessStaff:
         """Nothing besides the workers."""
 
 
-LOADED = ("scipy.linalg", "threadpoolctl", "torch", "penchant.execution.serving")  # by the server
+# By the server, because nearly every job needs them. torch asks for its compiler by itself, as soon
+# as there is an optimiser or a dispatch mode.
+LOADED = (
+    "scipy.linalg",
+    "threadpoolctl",
+    "torch",
+    "torch._dynamo",
+    "penchant.execution.serving",
+)
 
 
 def _start_context() -> Any:

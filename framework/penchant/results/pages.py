@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import colorsys
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -32,21 +33,11 @@ def write_page(path: Path, template: str, values: dict[str, Any]) -> Path:
     Returns:
         The file.
     """
-    import jinja2
     from markupsafe import Markup
 
-    # Labels, warnings and tracebacks may hold anything, also what a browser would run.
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["fitting"] = shortened
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = (HERE / "page.js").read_text(encoding="utf-8")
-    page = environment.get_template(template).render(
+    page = _templates().get_template(template).render(
         style=Markup(style),
         script=Markup(script),
         # Even a text that slipped through would not be run: only what has these hashes is.
@@ -57,6 +48,23 @@ def write_page(path: Path, template: str, values: dict[str, Any]) -> Path:
     with atomic(path) as file:
         file.write(page.encode(errors="backslashreplace"))
     return path
+
+
+@functools.cache
+def _templates() -> Any:
+    """The templates, each compiled once a process: that takes longer than most pages."""
+    import jinja2
+
+    # Labels, warnings and tracebacks may hold anything, also what a browser would run.
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["fitting"] = shortened
+    return environment
 
 
 def _hash(text: str) -> str:

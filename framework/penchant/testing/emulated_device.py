@@ -36,13 +36,13 @@ _INDEXING = {
     _aten.index_put_.default,
     _aten._index_put_impl_.default,
 }
-_ACROSS = {
-    *_INDEXING,
+_COPYING = {
     _aten.copy_.default,
     _aten._to_copy.default,
     _aten.is_same_size.default,
     _aten.set_.source_Tensor,
 }
+_ACROSS = _INDEXING | _COPYING
 # Operators whose result has a size, or a Python value, that the host must wait for.
 _WAITING = set(
     "nonzero masked_select _unique2 unique_dim unique_consecutive equal is_nonzero bincount "
@@ -167,22 +167,27 @@ class _Call:
     def __init__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.func = func
         self.args = args
-        self.kwargs = dict(kwargs)
+        self.kwargs = kwargs
         self.name = _name(func)
         # Tensors among the arguments, those of the device and those of the host.
         self.ours: list[Emulated] = []
         self.hosts: list[torch.Tensor] = []
-        _each(self._sort, args)
-        _each(self._sort, self.kwargs)
-        device = self.kwargs.get("device")
+        self._held_args = _each(self._held, args)
+        self._held_kwargs = _each(self._held, kwargs)
+        device = kwargs.get("device")
         self.device = None if device is None else torch.device(device)
 
-    def _sort(self, value: Any) -> None:
-        """Note on which side a tensor is."""
-        if isinstance(value, Emulated):
-            self.ours.append(value)
-        elif isinstance(value, torch.Tensor):
-            self.hosts.append(value)
+    def _held(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Note on which side a tensor is; what the host computes with in its place."""
+        if isinstance(tensor, Emulated):
+            self.ours.append(tensor)
+            tensor = tensor.held
+        else:
+            self.hosts.append(tensor)
+        # Zeros that autograd keeps symbolic have no storage that operators could read.
+        if tensor._is_zerotensor():
+            return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
+        return tensor
 
     @property
     def asks_for_device(self) -> bool:
@@ -232,7 +237,7 @@ class _Call:
 
     def _refuse_mixing(self) -> None:
         places = {tensor.device.index for tensor in self.ours}
-        if len(places) > 1 and self.func not in _ACROSS - _INDEXING:
+        if len(places) > 1 and self.func not in _COPYING:
             raise RuntimeError(
                 "expected all tensors to be on the same device, but found "
                 f"{NAME}:0 and {NAME}:1 in {self.func}"
@@ -300,8 +305,8 @@ class _Call:
 
     def _computed(self) -> Any:
         """The result in the host's memory."""
-        args = _each(_on_host, self.args)
-        kwargs = _each(_on_host, self.kwargs)
+        args = self._held_args
+        kwargs = self._held_kwargs
         if self.asks_for_device:
             kwargs["device"] = torch.device("cpu")
         # Autograd's symbolic zeros have no storage; these are made.
@@ -310,30 +315,21 @@ class _Call:
         return self.func(*args, **kwargs)
 
 
-def _each(function: Callable[[Any], Any], value: Any) -> Any:
-    """What a function makes of every part of lists, tuples and dicts: all that operators take."""
+def _each(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """What a function makes of every tensor in lists, tuples and dicts: all that operators take."""
     # Much of a test's time is spent here: torch's own trees know more kinds, and take longer.
-    if isinstance(value, torch.Size):
-        return value
-    if isinstance(value, (list, tuple)):
-        return type(value)([_each(function, part) for part in value])
-    if isinstance(value, dict):
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([_each(function, part) for part in value])
+    if kind is dict:
         return {key: _each(function, part) for key, part in value.items()}
-    return function(value)
-
-
-def _on_host(value: Any) -> Any:
-    if isinstance(value, Emulated):
-        value = value.held
-    # Zeros that autograd keeps symbolic have no storage that operators could read.
-    if isinstance(value, torch.Tensor) and value._is_zerotensor():
-        return torch.zeros(value.shape, dtype=value.dtype, device="cpu")
     return value
 
 
-def _on_device(value: Any, *, index: int) -> Any:
-    plain = isinstance(value, torch.Tensor) and not isinstance(value, Emulated)
-    return Emulated(value, index) if plain else value
+def _on_device(tensor: torch.Tensor, *, index: int) -> torch.Tensor:
+    return tensor if isinstance(tensor, Emulated) else Emulated(tensor, index)
 
 
 @functools.cache
@@ -361,7 +357,11 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
     """Catches factories that name the device, and copies to it."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _Call(func, args, kwargs or {}).answer()
+        kwargs = kwargs or {}
+        # What the host does for itself is no business of the device.
+        if Emulated not in types and "device" not in kwargs:
+            return func(*args, **kwargs)
+        return _Call(func, args, kwargs).answer()
 
 
 @functools.cache
