@@ -37,13 +37,17 @@ def write_page(path: Path, template: str, values: dict[str, Any]) -> Path:
 
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = (HERE / "page.js").read_text(encoding="utf-8")
-    page = _templates().get_template(template).render(
-        style=Markup(style),
-        script=Markup(script),
-        # Even a text that slipped through would not be run: only what has these hashes is.
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        **values,
+    page = (
+        _templates()
+        .get_template(template)
+        .render(
+            style=Markup(style),
+            script=Markup(script),
+            # Even a text that slipped through would not be run: only what has these hashes is.
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+            **values,
+        )
     )
     with atomic(path) as file:
         file.write(page.encode(errors="backslashreplace"))
