@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -21,6 +20,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("lenett", ["lenet", "mlp"])
     "; did you mean 'lenet'?"
     """
+    import difflib  # here, because most commands go well
+
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if close:

@@ -18,7 +18,12 @@ from penchant.components import builtin, hookspecs
 from penchant.components.component import RESERVED, Component, Probe
 from penchant.components.roles import role_of
 from penchant.errors import Error, suggestion
-from penchant.plugins.requirements import base_version, normalised, unfit
+from penchant.plugins.requirements import (
+    base_version,
+    metadata_headers,
+    normalised,
+    unfit,
+)
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
@@ -194,7 +199,8 @@ def _place(offer: Offer) -> tuple[str, str, str]:
 @functools.cache
 def kernel_version() -> str:
     """The kernel's version, from its metadata."""
-    return importlib.metadata.version(KERNEL)
+    headers = metadata_headers(importlib.metadata.distribution(KERNEL))
+    return headers["version"][0]
 
 
 @attrs.frozen
@@ -213,10 +219,11 @@ class _Source:
         if point.dist is None:
             return cls(point, point.name, "0")
         try:
-            metadata: Any = point.dist.metadata
-            name = normalised(metadata["Name"])
-            requires = tuple(metadata.get_all("Requires-Dist") or ())
-            return cls(point, name, metadata["Version"] or "0", requires)
+            headers = metadata_headers(point.dist)
+            name = normalised(headers["name"][0])
+            version, *_ = headers.get("version", ["0"])
+            requires = tuple(headers.get("requires-dist", ()))
+            return cls(point, name, version, requires)
         except Exception:  # a folder without METADATA, or with an empty one
             return cls(point, point.name, "0", problem="its metadata cannot be read")
 

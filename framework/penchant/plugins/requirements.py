@@ -1,7 +1,8 @@
-"""Which kernel a plugin wants, read from its requirements.
+"""Which kernel a plugin wants, read from its metadata.
 
-Every command pays for discovery, and packaging takes longer to import than all that is done here:
-what it is not needed for is compared by hand.
+Every command pays for discovery. Packaging takes longer to import than all that is done here, and
+the standard library reads metadata as e-mail, which takes ten times as long as their headers: what
+neither is needed for is read and compared by hand.
 """
 
 from __future__ import annotations
@@ -32,6 +33,27 @@ def normalised(name: str) -> str:
     'penchant-nad'
     """
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def metadata_headers(distribution: Any) -> dict[str, list[str]]:
+    """The headers of a distribution's metadata, by lower-case name: each may stand several times.
+
+    Args:
+        distribution: As `importlib.metadata` finds it.
+
+    Returns:
+        Values in their order; nothing where there are no metadata.
+    """
+    # What was installed in the old way of setuptools has the second name.
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        # Behind the first empty line stands the description.
+        if not line:
+            break
+        name, _, value = line.partition(":")
+        found.setdefault(name.lower(), []).append(value.strip())
+    return found
 
 
 def base_version(version: str) -> str:
