@@ -157,7 +157,7 @@ def test_information_of_a_short_training_is_that_of_its_last_step():
 def test_a_step_of_a_gan_waits_for_nothing():
     """The budget of the loop: neither a number is read nor noise is sent in any step."""
     waits = []
-    for steps in (10, 20):
+    for steps in (3, 6):
         with testing.emulated_device() as counts:
             found = trained_gan("emulated", steps)
         waits.append(counts.by_kind())
@@ -167,7 +167,7 @@ def test_a_step_of_a_gan_waits_for_nothing():
 
 @pytest.mark.parametrize("name", ["dropout", "variational-noise", "mine-propagated"])
 def test_a_step_of_a_bottleneck_waits_for_nothing(name):
-    recipe = BottleneckRecipe(2, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
 
     def trained(device, samples):
         row = ROWS[name]
@@ -182,7 +182,7 @@ def test_a_step_of_a_bottleneck_waits_for_nothing(name):
         return torch.cat([each.detach().cpu().flatten() for each in network.parameters()])
 
     waits = []
-    for samples in (30, 60):
+    for samples in (20, 40):
         with testing.emulated_device() as counts:
             found = trained("emulated", samples)
         waits.append(counts.by_kind())

@@ -112,7 +112,7 @@ def test_info_nce_never_exceeds_the_log_of_its_contrasts_and_smile_without_clip_
 THETA = 0.4
 
 
-def batch_gradients(ema, streams=1000, batches=500, settling=300, batch=16):
+def batch_gradients(ema, streams=1000, batches=300, settling=200, batch=16):
     """Mean gradient of the loss of T = theta x z over batches of independent streams, once the average has settled, and its error."""
     source, bound, found = generator(7), DonskerVaradhan(ema), []
     theta = torch.tensor(THETA, dtype=torch.float64, requires_grad=True, device="cpu")
@@ -241,7 +241,7 @@ def test_buffers_of_a_statistics_network_stay_and_shuffled_partners_have_no_info
 def test_a_step_of_stacked_networks_waits_for_nothing():
     """Between checks, nothing is read; a check reads whether any network has gained."""
     waits = []
-    for steps in (10, 20):
+    for steps in (5, 10):
         with testing.emulated_device() as counts:
             x, z = (each.float()[:, None].to("emulated") for each in pairs(60))
             stack = StatisticsStack(ensembles.draw(WithBuffers(), range(2)).to("emulated", x.dtype))
@@ -252,9 +252,9 @@ def test_a_step_of_stacked_networks_waits_for_nothing():
             pairing = Pairing(x, z, partners)
             train(stack, DonskerVaradhan(0.1), recipe, pairing, rows, generator(4))
         waits.append(counts.by_kind())
-    # Ten steps more: two orders of samples are sent, one a pass, and two checks read an answer.
-    waits[1]["to device"] -= 2
-    waits[1]["item"] -= 2
+    # Five steps more: one order of samples is sent, as in every pass, and one check reads an answer.
+    waits[1]["to device"] -= 1
+    waits[1]["item"] -= 1
     assert waits[0] == waits[1]
 
 

@@ -97,10 +97,8 @@ def test_cifar_images_are_photographs():
     torch.testing.assert_close(
         means, torch.tensor([0.4914, 0.4822, 0.4465], device="cpu"), atol=0.01, rtol=0
     )
-    for left, right in (
-        (data.train.inputs[..., :-1], data.train.inputs[..., 1:]),
-        (data.train.inputs[:, :, :-1], data.train.inputs[:, :, 1:]),
-    ):
+    some = data.train.inputs[::20]
+    for left, right in ((some[..., :-1], some[..., 1:]), (some[:, :, :-1], some[:, :, 1:])):
         assert (
             torch.corrcoef(torch.stack([left.flatten(), right.flatten()]))[0, 1] > 0.9
         )  # planes and rows are where they belong
