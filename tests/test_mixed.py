@@ -95,10 +95,10 @@ def mlp(activation=nn.GELU):
 
 def lenet():
     convolutions = [
-        nn.Conv2d(1, 6, 5),
+        nn.Conv2d(1, 6, 3),
         nn.GELU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5),
+        nn.Conv2d(6, 16, 3),
         nn.GELU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
@@ -115,13 +115,13 @@ def lenet():
 
 def wide_convolutions():
     layers = [
-        nn.Conv2d(1, 40, 3, padding=1, stride=2),
-        nn.BatchNorm2d(40),
+        nn.Conv2d(1, 24, 3, padding=1, stride=2),
+        nn.BatchNorm2d(24),
         nn.Tanh(),
-        nn.Conv2d(40, 60, 3, dilation=2, padding=1),
+        nn.Conv2d(24, 30, 3, dilation=2, padding=1),
     ]
-    grouped = [nn.Tanh(), nn.Conv2d(60, 60, 3, groups=60, padding=1), nn.Tanh()]
-    return nn.Sequential(*layers, *grouped, nn.Flatten(), nn.Linear(240, 2, bias=False))
+    grouped = [nn.Tanh(), nn.Conv2d(30, 30, 3, groups=30, padding=1), nn.Tanh()]
+    return nn.Sequential(*layers, *grouped, nn.Flatten(), nn.Linear(120, 2, bias=False))
 
 
 def transformer():
@@ -132,7 +132,7 @@ def transformer():
 
 CASES = {
     "mlp": (mlp, (64,)),
-    "lenet": (lenet, (1, 16, 16)),
+    "lenet": (lenet, (1, 10, 10)),
     "transformer": (transformer, (1, 8, 8)),
     "wide convolutions": (wide_convolutions, (1, 8, 8)),
     "made safe": (lambda: safe(wide_convolutions()), (1, 8, 8)),

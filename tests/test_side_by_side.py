@@ -264,12 +264,12 @@ def test_a_rehearsal_leaves_out_steps_of_every_network():
     networks, samples = build(mlp)
     told = []
     with rehearsal.rehearsed(clock):
-        training = side.Stacked(networks, samples, Recipe(steps=100_000), seeds=[0, 1, 2])
+        training = side.Stacked(networks, samples, Recipe(steps=20_000), seeds=[0, 1, 2])
         training.run(losses=lambda number, step, loss: told.append((number, step)))
-    assert training.steps == [100_000] * COUNT
-    assert clock.loops == COUNT and clock.turns == 100_000 * COUNT
+    assert training.steps == [20_000] * COUNT
+    assert clock.loops == COUNT and clock.turns == 20_000 * COUNT
     assert clock.left_out > 0
-    assert len(told) == 100_000 * COUNT
+    assert len(told) == 20_000 * COUNT
 
 
 def test_streamed_inputs_are_not_stacked():
