@@ -67,7 +67,9 @@ def run(
         where, stem = path.name, path.stem
     else:
         raw, stem = dict(experiment), "experiment"
-    raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
+    # A dict may hold a torch device or an array where a file has text or a list.
+    given = {name: raw[name] for name in _SETTINGS & raw.keys()}
+    raw.update(_plain_settings(given))
     plugins = plugins or discovery.load()
     if progress:
         plugins = plugins.with_listener("display", Display(lines=False))
@@ -133,11 +135,13 @@ def measure(
     _check_one_seed(options)
     plugins = discovery.load().with_listener("display", Display(lines=False))
     given = probe
+    # A class of the user's own is offered like those of plugins.
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     settings, own = _separated(options)
-    _check_names(own, plugins.find("probe", probe, "measure").component)
+    offer = plugins.find("probe", probe, "measure")
+    _check_names(own, offer.component)
     parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
     raw = one_probe(
         probe,
@@ -160,15 +164,20 @@ def measure(
 
 def _separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of the experiment and options of the probe, which come in one breath."""
-    settings = {name: value for name, value in options.items() if name in _SETTINGS}
-    own = {name: value for name, value in options.items() if name not in _SETTINGS}
+    settings, own = {}, {}
+    for name, value in options.items():
+        if name in _SETTINGS:
+            settings[name] = value
+        else:
+            own[name] = value
     return settings, own
 
 
 def _check_one_seed(options: Mapping[str, Any]) -> None:
     if "seeds" in options:
+        found = f"found seeds {options['seeds']!r}"
         cure = "measure with each, or give penchant.run an experiment with seeds"
-        raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {cure}")
+        raise Error(f"measure takes one seed, {found}: {cure}")
 
 
 def _keep_drawing(result: Result, probe: str | type[Probe]) -> None:
@@ -226,7 +235,8 @@ def one_probe(
         The experiment as a dict.
     """
     entry: dict[str, Any] = {"name": probe, **options}
-    entry.update({name: value for name, value in parts.items() if value})
+    given = {name: value for name, value in parts.items() if value}
+    entry.update(given)
     raw: dict[str, Any] = {"probes": [entry]}
     # The label that selects each table for the probe: it is given all of them.
     for key, tables in (("architectures", architectures), ("datasets", datasets)):
@@ -242,8 +252,10 @@ def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for index, table in enumerate(tables):
         name = table.get("name")
-        if names.count(name) > 1 and "label" not in table:
-            table = {**table, "label": f"{name}-{index}"}
+        twice = names.count(name) > 1
+        if twice and "label" not in table:
+            label = f"{name}-{index}"
+            table = {**table, "label": label}
         found.append(table)
     return found
 
@@ -261,20 +273,24 @@ def _architectures(given: Any, parts: Mapping[str, Any]) -> list[dict[str, Any]]
     said = {name: value for name, value in parts.items() if value is not None}
     if given is None:
         if said:
-            raise Error(f"{' and '.join(said)} belong to an architecture, found none")
+            listed = " and ".join(said)
+            raise Error(f"{listed} belong to an architecture, found none")
         return []
     # A position is written as text, as in TOML.
-    if isinstance(said.get("output"), int):
-        said["output"] = str(said["output"])
-    return [{**_component(given), **said}]
+    output = said.get("output")
+    if isinstance(output, int):
+        said["output"] = str(output)
+    table = _component(given)
+    return [{**table, **said}]
 
 
 def _weights_file(weights: Any) -> Any:
     """The file of weights; weights themselves are refused with what to do instead."""
     if weights is None or isinstance(weights, (str, Path)):
         return weights
+    found = type(weights).__name__
     cure = "give the file they were saved to, or load them into a module and give that"
-    raise Error(f"weights must be a file, found {type(weights).__name__}: {cure}")
+    raise Error(f"weights must be a file, found {found}: {cure}")
 
 
 def _dataset(given: Any) -> dict[str, Any]:
@@ -300,11 +316,16 @@ def _component(given: Any) -> dict[str, Any]:
 def _check_names(options: Mapping[str, Any], cls: Any) -> None:
     """Refuse an option that nothing here has, with the nearest of all names that there are."""
     of_probe = {field.name for field in attrs.fields(cls)}
-    of_measure = set(inspect.signature(measure).parameters) - {"options"}
-    for name in options:
-        if name not in of_probe:
-            near = suggestion(name, of_probe | of_measure | _SETTINGS)
-            raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
+    unknown = [name for name in options if name not in of_probe]
+    if not unknown:
+        return
+    # It may have been meant for any of these.
+    parameters = inspect.signature(measure).parameters
+    of_measure = set(parameters) - {"options"}
+    known = of_probe | of_measure | _SETTINGS
+    name = unknown[0]
+    near = suggestion(name, known)
+    raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class _Commands(click.Group):
 def _complain(text: str) -> None:
     """One line on stderr, if there is one."""
     if sys.stderr is not None:
-        click.echo(printable(text), err=True)
+        shown = printable(text)
+        click.echo(shown, err=True)
 
 
 def _say(text: str) -> None:
@@ -50,8 +51,10 @@ def _completed(complete: Any) -> Any:
     """What a shell may complete, as click asks for it; what is wrong with a plugin stays unsaid."""
 
     def offered(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+        root = ctx.find_root()
+        without = root.params.get("without") or ()
         try:
-            plugins = discovery.load(ctx.find_root().params.get("without") or ())
+            plugins = discovery.load(without)
             found: list[str] = complete(plugins, ctx, begun)
         except Error:
             return []
@@ -77,7 +80,8 @@ def _of_the_probe(what: str) -> Any:
     def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
         from penchant.plugins import completion
 
-        found: list[str] = getattr(completion, what)(_typed_probe(plugins, ctx), begun)
+        names = getattr(completion, what)
+        found: list[str] = names(_typed_probe(plugins, ctx), begun)
         return found
 
     return _completed(complete)
@@ -93,14 +97,17 @@ def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
     """The probe that stands in a command of which an option still lacks its value."""
     # Click stops at such an option: what it has not looked at yet is left over.
     left = ctx.args[0] if ctx.args else ""
-    return plugins.find("probe", ctx.params.get("name") or left).component
+    name = ctx.params.get("name") or left
+    offer = plugins.find("probe", name)
+    return offer.component
 
 
 def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
     from penchant.plugins.completion import beginning
     from penchant.plugins.listing import KINDS
 
-    return beginning([f"{kind}s" for kind in (*KINDS, "role")], begun)
+    plurals = [f"{kind}s" for kind in (*KINDS, "role")]
+    return beginning(plurals, begun)
 
 
 @click.group(cls=_Commands)
@@ -181,9 +188,11 @@ def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) ->
         from penchant.experiments.quick import quick_form
 
         # Before `--set`: what is typed beside --quick is meant.
-        raw = quick_form(raw, discovery.load(without), file.name)
+        plugins = discovery.load(without)
+        raw = quick_form(raw, plugins, file.name)
         name = f"{name}-quick"
-    _execute(raw, file.name, Path("runs") / name, without, **options)
+    folder = Path("runs") / name
+    _execute(raw, file.name, folder, without, **options)
 
 
 @main.command()
@@ -264,12 +273,16 @@ def probe(
         preset=preset,
         estimators=_estimators(estimators),
     )
-    raw.update(_typed_settings(seeds, shape, outputs))
-    _execute(raw, TYPED, _folder_of(raw, options["sets"]), without, **options)
+    settings = _typed_settings(seeds, shape, outputs)
+    raw.update(settings)
+    folder = _folder_of(raw, options["sets"])
+    _execute(raw, TYPED, folder, without, **options)
 
 
 def _typed_settings(
-    seeds: tuple[int, ...], shape: str | None, outputs: int | None
+    seeds: tuple[int, ...],
+    shape: str | None,
+    outputs: int | None,
 ) -> dict[str, Any]:
     """Settings of the experiment that were typed, and no others."""
     from penchant.experiments.typed_text import parse_options
@@ -292,7 +305,8 @@ def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
     from penchant.experiments.identity import short_hash
 
     (probe,) = raw["probes"]
-    words = [probe["name"].rpartition("/")[2]]
+    _, _, name = probe["name"].rpartition("/")
+    words = [name]
     for axis in ("architectures", "datasets"):
         words += probe.get(axis, [])
     digest = short_hash([raw, *sets])
@@ -351,22 +365,25 @@ def _execute(
         raw = apply(raw, text)
     # Options that were typed replace what the file says.
     given = {key: value for key, value in settings.items() if value is not None}
+    raw = {**raw, **given}
+    plugins = discovery.load(without)
     if dry_run:
         place = Path(out) if out else folder
-        _foretell({**raw, **given}, where, place, discovery.load(without), only, jobs)
+        _foretell(raw, where, place, plugins, only, jobs)
         return
     found = run_experiment(
-        {**raw, **given},
+        raw,
         out=out or folder,
         fresh=fresh,
         progress=False,
-        plugins=_with_display(discovery.load(without), quiet, json_lines),
+        plugins=_with_display(plugins, quiet, json_lines),
         only=only,
         jobs=jobs,
         where=where,
     )
     if not json_lines:
-        _say(f"{found.folder / 'report.html'}")
+        report = found.folder / "report.html"
+        _say(str(report))
     sys.exit(0 if found.done else 1)
 
 
@@ -384,7 +401,8 @@ def _foretell(
     from penchant.execution.selection import part_of, selected
 
     planned = plan(raw, plugins, where)
-    chosen = selected(planned.jobs, only, None if jobs is None else part_of(jobs))
+    part = None if jobs is None else part_of(jobs)
+    chosen = selected(planned.jobs, only, part)
     found = forecast(planned.experiment, folder, chosen, planned.refused)
     counts = f"{found.jobs} jobs, {found.done} already done"
     title = planned.experiment.settings.title or where
@@ -395,7 +413,11 @@ def _foretell(
     sys.exit(0 if found.planned or found.done else 1)
 
 
-def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> discovery.Plugins:
+def _with_display(
+    plugins: discovery.Plugins,
+    quiet: bool,
+    json_lines: bool,
+) -> discovery.Plugins:
     """The plugins, and whoever shows what happens: to people, to machines or to nobody."""
     if json_lines:
         from penchant.execution.json_lines import JsonLines
@@ -423,14 +445,16 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
         return
     # Where there is no terminal, whoever reads it wants whole lines.
     width = shutil.get_terminal_size((0, 0)).columns or sys.maxsize
-    _say("\n".join(listing.lines(rows, width)))
+    lines = listing.lines(rows, width)
+    _say("\n".join(lines))
     _mention_set_aside(plugins)
 
 
 def _mention_set_aside(plugins: discovery.Plugins) -> None:
     aside = [plugin.name for plugin in plugins.plugins if plugin.reason]
     if aside:
-        _complain(f"set aside: {', '.join(aside)}; `penchant plugins` says why")
+        listed = ", ".join(aside)
+        _complain(f"set aside: {listed}; `penchant plugins` says why")
 
 
 @main.command()
@@ -443,7 +467,9 @@ def explain(without: tuple[str, ...], name: str) -> None:
     """
     from penchant.plugins.explain import explain as explained
 
-    _say(explained(name, discovery.load(without)))
+    plugins = discovery.load(without)
+    text = explained(name, plugins)
+    _say(text)
 
 
 @main.group()
@@ -461,6 +487,7 @@ def new_plugin(name: str, parent: Path) -> None:
     folder = make(name, parent)
     short = folder.name.removeprefix("penchant-")
     _say(f"{folder}: a plugin with one component of each kind; its README says what to change")
+    # What to type next.
     _say(f"  pip install --no-build-isolation -e {folder}")
     _say(f"  pytest {folder}")
     _say(f"  penchant probe {short} -a {short}-perceptron -d {short}-blobs")
@@ -477,8 +504,10 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        title = f"{row['name']} {row['version']} ({row['distribution']})"
+        name, version = row["name"], row["version"]
+        title = f"{name} {version} ({row['distribution']})"
         _say(f"{title}: {row['status']}")
+        # Why it is set aside, else what it offers.
         listed = ", ".join(row["components"])
         what = row["reason"] or listed or "listens only"
         _say(f"  {what}")
@@ -489,6 +518,7 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
 def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any]:
     """What is said of a plugin."""
     clashes = []
+    # What somebody else offers under the same name.
     for component in plugin.components:
         both = found.clash(component)
         if both and plugin.distribution != discovery.KERNEL:
@@ -536,20 +566,23 @@ def doctor(
     """Can this machine and this network do what probes need? Exit 1 where something cannot."""
     from penchant.execution.doctor import examine
     from penchant.experiments.settings import Settings
-    from penchant.experiments.typed_text import parse_options
+    from penchant.experiments.typed_text import parse_component, parse_options
 
-    sizes = parse_options(f"shape=[{shape}]")
-    settings = Settings.bind({"device": device, "outputs": outputs, **sizes}, "doctor")
+    given: dict[str, Any] = {"device": device, "outputs": outputs}
+    given |= parse_options(f"shape=[{shape}]")
+    settings = Settings.bind(given, "doctor")
     sections = examine(
         discovery.load(without),
-        architecture=_parsed((architecture,))[0] if architecture else None,
-        dataset=_parsed((dataset,))[0] if dataset else None,
+        architecture=parse_component(architecture) if architecture else None,
+        dataset=parse_component(dataset) if dataset else None,
         settings=settings,
     )
     well = True
     for section in sections:
         _say(section.title)
-        width = max(len(finding.what) for finding in section.findings)
+        # Names in a column, and a sign before what is not well.
+        widths = [len(finding.what) for finding in section.findings]
+        width = max(widths)
         for finding in section.findings:
             sign = " " if finding.well else "!"
             _say(f"{sign} {finding.what:{width}}  {finding.found}")
@@ -581,4 +614,5 @@ def compare(folders: tuple[str, ...], out: str) -> None:
     found = compared(*folders)
     for line in found.lines():
         _say(line)
-    _say(str(found.write(out)))
+    page = found.write(out)
+    _say(str(page))

@@ -25,9 +25,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if close:
-        return "; did you mean " + " or ".join(map(repr, close)) + "?"
+        quoted = " or ".join(map(repr, close))
+        return f"; did you mean {quoted}?"
     if names:
-        return "; there are " + ", ".join(names)
+        listed = ", ".join(names)
+        return f"; there are {listed}"
     return "; there are none"
 
 
@@ -49,4 +51,5 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    escaped = character.encode("unicode_escape")
+    return escaped.decode("ascii")

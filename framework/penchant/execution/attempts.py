@@ -78,7 +78,8 @@ def _finish(job: Job, place_of_job: Path, result: Result) -> None:
         problem = draw(place_of_job, target, result)
         if problem:
             keep_warning(place_of_job, result, problem)
-    shutil.rmtree(place_of_job / "shards", ignore_errors=True)
+    shards = place_of_job / "shards"
+    shutil.rmtree(shards, ignore_errors=True)
 
 
 class _Attempt:
@@ -89,11 +90,19 @@ class _Attempt:
         self.error: str | None = None
         self.details: str | None = None
         self.extra: dict[str, Any] = {}
-        self.texts: list[str] = [note] if note else []
+        self.texts: list[str] = []
         self.conventions: dict[str, str] = {}
+        # What the run says of the job comes before what the job says.
+        if note:
+            self.texts.append(note)
 
     def measure(
-        self, job: Job, folder: Path, pool: Any, notify: Notify | None, worker: int
+        self,
+        job: Job,
+        folder: Path,
+        pool: Any,
+        notify: Notify | None,
+        worker: int,
     ) -> None:
         """Run the probe; whatever it raises is this job's failure."""
         texts = self.texts
@@ -212,29 +221,34 @@ def keep_result(
 
 def _has_failed(place_of_job: Path) -> bool:
     try:
-        return read_json(place_of_job / "result.json").get("status") != "done"
+        record = read_json(place_of_job / "result.json")
     except Error:
         return True
+    return record.get("status") != "done"
 
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
-    what = f"probe {job.probe.component.name!r}"
     component = job.probe.component
+    what = f"probe {component.name!r}"
     if job.architecture is not None:
-        context.architecture.check(_why_so_many(context))
+        architecture = context.architecture
+        architecture.check(_why_so_many(context))
     _check_needs(type(component).needs, context, what)
     measure = resolve(component.target, what)
     started = time.perf_counter()
     result = measure(context.options, context)
     if not isinstance(result, Result):
-        raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
+        found = type(result).__name__
+        raise Error(f"{what} must return a penchant.Result, found {found}")
     result.check()
     # Advice that only what happened can give: a job with several shards spreads by itself, and one
     # that is soon done needs no advice.
     cores = os.cpu_count() or 1
-    alone = context._counts["shards"] == 1 and cores > job.settings.threads
-    if alone and time.perf_counter() - started > WORTH_ADVICE:
+    seconds = time.perf_counter() - started
+    single = context._counts["shards"] == 1
+    idle = cores > job.settings.threads
+    if single and idle and seconds > WORTH_ADVICE:
         context.warn(f"the job has a single shard: --threads {cores} would use more cores")
     for choice in job.choices:
         for name in choice.unidentified:
@@ -254,8 +268,7 @@ def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
-        source: Any = context.architecture if context.has("architecture") else context.data
-        shape = source.shape
+        shape = _source(context).shape
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
@@ -269,9 +282,14 @@ def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
 
 def _inputs(context: Context) -> dict[str, Any]:
     """Shape and outputs of what was measured, as results record them."""
+    if not context.has("architecture") and not context.has("dataset"):
+        return {}
+    source = _source(context)
+    return {"shape": list(source.shape), "outputs": source.outputs}
+
+
+def _source(context: Context) -> Any:
+    """What says how large inputs are: the network, else the data."""
     if context.has("architecture"):
-        bound = context.architecture
-        return {"shape": list(bound.shape), "outputs": bound.outputs}
-    if context.has("dataset"):
-        return {"shape": list(context.data.shape), "outputs": context.data.outputs}
-    return {}
+        return context.architecture
+    return context.data

@@ -21,7 +21,9 @@ def in_notebook() -> bool:
     """Is this a cell of a notebook?"""
     # Whoever has not loaded IPython is in none; loading it to find out would take its time.
     module = sys.modules.get("IPython")
-    shell = module.get_ipython() if module is not None else None
+    if module is None:
+        return False
+    shell = module.get_ipython()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
@@ -63,15 +65,21 @@ class Bars:
         """Begin: so many jobs, of which some are done."""
         self._started = time.monotonic()
         if total > 1:
-            facts = f"{done}/{total} jobs"
-            self._all = self._progress.add_task("all", total=total, completed=done, facts=facts)
+            self._all = self._progress.add_task(
+                "all",
+                total=total,
+                completed=done,
+                facts=f"{done}/{total} jobs",
+            )
         self._screen.start(self._progress)
 
     def running(self, job: str, name: str) -> None:
         """A job began."""
         if job not in self._tasks:
             shown = printable(name)
-            self._tasks[job] = self._progress.add_task(shown, total=None, facts="")
+            # Nobody knows yet how long it is.
+            task = self._progress.add_task(shown, total=None, facts="")
+            self._tasks[job] = task
         self._draw()
 
     def update(self, job: str, what: str, done: int, total: int) -> None:
@@ -94,11 +102,12 @@ class Bars:
         # From the first report on: what was read from disk before it took no time.
         began, first = self._began.setdefault((job, what), (now, done))
         left = time_left(now - began, done - first, total - done)
+        facts = printable(f"{done}/{total} {what}{left}")
         self._progress.update(
             self._tasks[job],
             total=total,
             completed=done,
-            facts=printable(f"{done}/{total} {what}{left}"),
+            facts=facts,
         )
         self._draw()
 
@@ -113,16 +122,23 @@ class Bars:
         task = self._tasks.pop(job, None)
         if task is not None:
             self._progress.remove_task(task)
-        if self._all is not None:
-            seconds = time.monotonic() - self._started
-            left = time_left(seconds, done, total - done, rate=False)
-            facts = f"{done}/{total} jobs{left}"
-            self._progress.update(self._all, completed=done, facts=facts)
+        # A single job has no bar of all jobs.
+        if self._all is None:
+            return
+        seconds = time.monotonic() - self._started
+        left = time_left(seconds, done, total - done, rate=False)
+        facts = f"{done}/{total} jobs{left}"
+        self._progress.update(self._all, completed=done, facts=facts)
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
         shown = printable(text)
-        self._screen.console.print(shown, markup=False, highlight=False, soft_wrap=True)
+        self._screen.console.print(
+            shown,
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def stop(self) -> None:
         """Leave a clean screen."""
@@ -143,7 +159,8 @@ class _Terminal:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self.console = Console(stderr=True, width=shutil.get_terminal_size().columns)
+        width = shutil.get_terminal_size().columns
+        self.console = Console(stderr=True, width=width)
 
     def start(self, progress: Any) -> None:
         progress.start()
@@ -206,9 +223,15 @@ def time_left(seconds: float, done: int, left: int, *, rate: bool = True) -> str
     """
     if done < 1 or seconds <= 0:
         return ""
-    remaining = seconds / done * left
-    minutes, rest = divmod(round(remaining), 60)
+    # As a clock shows it; hours only where there are any.
+    remaining = round(seconds / done * left)
+    minutes, rest = divmod(remaining, 60)
     hours, minutes = divmod(minutes, 60)
-    clock = f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-    speed = f", {done / seconds:.3g}/s" if rate else ""
+    clock = f"{minutes}:{rest:02}"
+    if hours:
+        clock = f"{hours}:{minutes:02}:{rest:02}"
+    speed = ""
+    if rate:
+        per_second = done / seconds
+        speed = f", {per_second:.3g}/s"
     return f"{speed}, {clock} left"

@@ -40,7 +40,9 @@ class Checkpoints:
         self.tell = tell
 
     def states(
-        self, make: Callable[[], Any], steps: Sequence[int] | None
+        self,
+        make: Callable[[], Any],
+        steps: Sequence[int] | None,
     ) -> Iterator[tuple[int, Any]]:
         """Yield (step, network) for these steps in order; by default the last.
 
@@ -51,20 +53,24 @@ class Checkpoints:
         Yields:
             The step, and a network of its own.
         """
-        total = self.training.total_steps(len(self.data.train.inputs))
+        samples = len(self.data.train.inputs)
+        total = self.training.total_steps(samples)
         wanted = [total] if steps is None else sorted(set(steps))
-        if wanted and not 0 <= wanted[0] <= wanted[-1] <= total:
-            found = f"found steps {wanted[0]} to {wanted[-1]}"
-            raise Error(f"the training has {total} steps, {found}")
+        if wanted:
+            first, last = wanted[0], wanted[-1]
+            if not 0 <= first <= last <= total:
+                found = f"found steps {first} to {last}"
+                raise Error(f"the training has {total} steps, {found}")
         seen = -1
         for step in wanted:
             state = self._state(make, step)
+            reached = int(state["step"])
             # An early stop answers all later steps.
-            if state["step"] > seen:
+            if reached > seen:
                 # A network of its own: what a probe does to it changes no other state.
                 network = make()
                 network.load_state_dict(state["network"])
-                seen = int(state["step"])
+                seen = reached
                 yield seen, network
 
     def _state(self, make: Callable[[], Any], step: int) -> dict[str, Any]:
@@ -83,7 +89,8 @@ class Checkpoints:
     def _sweep(self) -> None:
         """Remove what a training left that was killed while it wrote."""
         sweep(self.folder)
-        (self.folder / _WRITTEN).unlink(missing_ok=True)
+        unnamed = self.folder / _WRITTEN
+        unnamed.unlink(missing_ok=True)
 
     def _nearest(self, step: int) -> dict[str, Any] | None:
         """The latest state up to this step that can be read; damaged ones are set aside."""
@@ -104,7 +111,9 @@ class Checkpoints:
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
-            if checksum(path)[:_DIGITS] == path.stem.rpartition("-")[2]:
+            digest = checksum(path)[:_DIGITS]
+            _, _, named = path.stem.rpartition("-")
+            if digest == named:
                 return read_tensors(path)
         except (OSError, Error):
             pass
@@ -141,8 +150,10 @@ class Checkpoints:
             torch.save(_on_host(state), file)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        path = self.folder / f"{kind}-{state['step']}-{digest[:_DIGITS]}.pt"
+        step, ending = state["step"], digest[:_DIGITS]
+        path = self.folder / f"{kind}-{step}-{ending}.pt"
         temporary.replace(path)
+        # Those kept against a kill are behind this one.
         for old in self.folder.glob("latest-*.pt"):
             if old != path:
                 old.unlink(missing_ok=True)

@@ -88,7 +88,8 @@ class Context:
         if owner is None:
             return with_arrays(self._job.probe.component)
         role, number = owner
-        return with_arrays(self._job.probe.estimators[role][number].component)
+        choice = self._job.probe.estimators[role][number]
+        return with_arrays(choice.component)
 
     def has(self, axis: str) -> bool:
         """Was an "architecture", a "dataset" or a "training" given?"""
@@ -160,12 +161,14 @@ class Context:
         entry = parse_component(text)
         name = entry.pop("name")
         offer = self._used("architecture", name)
-        return offer.component.bind(entry, f"context.scope({text!r})")
+        where = f"context.scope({text!r})"
+        return offer.component.bind(entry, where)
 
     def _used(self, kind: str, name: str) -> Any:
-        found = self._job.probe.used.get((kind, name))
+        probe = self._job.probe
+        found = probe.used.get((kind, name))
         if found is None:
-            who = self._job.probe.component.name
+            who = probe.component.name
             raise Error(f"{who!r} must name the {kind} {name!r} in `uses` before it asks for it")
         return found
 
@@ -174,20 +177,25 @@ class Context:
     @property
     def data(self) -> Any:
         """Train and test samples of the job's dataset on the device, and the number of classes."""
-        if self._job.dataset is None:
-            raise Error(f"the probe {self._job.probe.label!r} was given no dataset")
+        choice = self._job.dataset
+        if choice is None:
+            who = self._job.probe.label
+            raise Error(f"the probe {who!r} was given no dataset")
         held = self._held.get("data")
         # Samples that somebody has written to are loaded again: nobody sees another's changes.
         if held is None or held[1] != written(held[0]):
-            data = self._load(self._job.dataset)
-            held = self._held["data"] = (data, written(data))
+            data = self._load(choice)
+            held = (data, written(data))
+            self._held["data"] = held
         return held[0]
 
     def dataset(self, name: str, **options: Any) -> Any:
         """Samples of a dataset that the running component names in `uses`."""
         offer = self._used("dataset", name)
-        component = offer.component.bind(options, f"context.dataset({name!r})")
-        return self._load(Choice(component, offer, name))
+        where = f"context.dataset({name!r})"
+        component = offer.component.bind(options, where)
+        choice = Choice(component, offer, name)
+        return self._load(choice)
 
     def _load(self, choice: Choice) -> Any:
         name = choice.component.name
@@ -212,7 +220,8 @@ class Context:
         choice = self._job.architecture
         component = self._scope.architecture or (choice and choice.component)
         if component is None:
-            raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
+            who = self._job.probe.label
+            raise Error(f"the probe {who!r} was given no architecture")
         # What the scope does not replace comes from the dataset, else from the settings.
         shape, outputs = self._scope.shape, self._scope.outputs
         if shape is None:
@@ -295,8 +304,8 @@ class Context:
 
     def _finished(self, training: Training) -> tuple[Any, Any]:
         """The network at the end of the job's training, and the samples it is judged on."""
-        states = self._checkpoints(training).states(self._given, None)
-        *_, (_, network) = states
+        checkpoints = self._checkpoints(training)
+        *_, (_, network) = checkpoints.states(self._given, None)
         return network, self.data.test
 
     def _best_rate(self, training: Training, finished: Finished) -> Training:
@@ -366,8 +375,9 @@ class Context:
     def estimator(self, role: str) -> BoundEstimator:
         """The estimator the experiment chose for a role, ready to be called."""
         found = self.estimators(role)
-        if len(found) != 1:
-            raise Error(f"the role {role!r} has {len(found)} estimators, expected one")
+        count = len(found)
+        if count != 1:
+            raise Error(f"the role {role!r} has {count} estimators, expected one")
         return found[0]
 
     def estimators(self, role: str) -> tuple[BoundEstimator, ...]:
@@ -375,14 +385,16 @@ class Context:
         chosen = self._job.probe.estimators
         if role not in chosen:
             who = self._job.probe.component.name
-            raise Error(f"the probe {who!r} has no role {role!r}{suggestion(role, chosen)}")
+            near = suggestion(role, chosen)
+            raise Error(f"the probe {who!r} has no role {role!r}{near}")
         several = len(chosen[role]) > 1
         found = []
         for number, choice in enumerate(chosen[role]):
             # Its own scope: `context.options` are the estimator's while its code runs.
             scope = attrs.evolve(self._scope, owner=(role, number))
             context = self._in(scope)
-            found.append(BoundEstimator(choice, context, several=several))
+            bound = BoundEstimator(choice, context, several=several)
+            found.append(bound)
         return tuple(found)
 
     # Shards.
@@ -438,7 +450,8 @@ class Context:
         Options never enter, so that more networks extend fewer.
         """
         name = self._job.probe.component.name
-        return self._generator(name, *self._scope.keys, *keys)
+        above = self._scope.keys
+        return self._generator(name, *above, *keys)
 
     def _generator(self, *keys: Any) -> Any:
         import torch

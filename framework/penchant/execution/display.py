@@ -29,15 +29,18 @@ class Display:
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
         """Say what is about to be done, and what is known already."""
-        statuses = [job["status"] for job in run.jobs]
-        self._names = {job["id"]: _name(job["labels"]) for job in run.jobs}
-        self._total = len(statuses)
-        self._ended = statuses.count("done")
+        jobs = run.jobs
+        self._names = {job["id"]: _name(job["labels"]) for job in jobs}
+        done = [job["id"] for job in jobs if job["status"] == "done"]
+        self._total = len(jobs)
+        self._ended = len(done)
         counts = f"{self._total} jobs, {self._ended} already done"
         self._tell(f"{run.title}: {counts} -> {run.folder}")
-        for job in run.jobs:
-            if job["status"] == "done" and self._lines:
-                self._found(run.result(job["id"], arrays=False), job["id"])
+        # What is known already is shown like what will be found.
+        if self._lines:
+            for job in done:
+                result = run.result(job, arrays=False)
+                self._found(result, job)
         if self._bars is not None:
             self._bars.start(self._total, self._ended)
 
@@ -45,13 +48,15 @@ class Display:
     def penchant_job_started(self, run: Any, job: str) -> None:
         """Show that a job runs."""
         if self._bars is not None:
-            self._bars.running(job, self._names[job])
+            name = self._names[job]
+            self._bars.running(job, name)
 
     @hookimpl
     def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
         """Show how far a job is."""
         if self._bars is not None:
-            self._bars.running(job, self._names.get(job, job))
+            name = self._names.get(job, job)
+            self._bars.running(job, name)
             self._bars.update(job, what, done, total)
 
     @hookimpl
@@ -60,9 +65,11 @@ class Display:
         self._ended += 1
         if self._bars is not None:
             self._bars.ended(job.id, self._ended, self._total)
-        seconds = result.cost.get("seconds", 0)
+        # How it ended, then what was found.
         count = f"[{self._ended}/{self._total}]"
-        self._tell(f"  {result.status:6} {count} {job.id}  {seconds:.1f} s")
+        seconds = result.cost.get("seconds", 0)
+        facts = f"{job.id}  {seconds:.1f} s"
+        self._tell(f"  {result.status:6} {count} {facts}")
         if result.error:
             self._tell(f"         {result.error}")
         self._warn(result.warnings)
@@ -88,7 +95,8 @@ class Display:
 
     def _found(self, result: Any, job: str) -> None:
         width = shutil.get_terminal_size().columns
-        for line in [job, *quantity_lines(result.quantities, width=width)]:
+        lines = quantity_lines(result.quantities, width=width)
+        for line in [job, *lines]:
             self._print(sys.stdout, line)
 
     def _print(self, stream: Any, text: str) -> None:
@@ -101,8 +109,11 @@ class Display:
 
 def _name(labels: dict[str, Any]) -> str:
     """A job as people speak of it: its labels, without the hash that its folder's name ends in."""
-    axes = [str(labels[axis]) for axis in ("probe", "architecture", "dataset") if axis in labels]
-    return f"{' '.join(axes)} s{labels['seed']}"
+    axes = ("probe", "architecture", "dataset")
+    given = [str(labels[axis]) for axis in axes if axis in labels]
+    name = " ".join(given)
+    seed = labels["seed"]
+    return f"{name} s{seed}"
 
 
 def write(stream: Any, text: str) -> None:
@@ -111,7 +122,8 @@ def write(stream: Any, text: str) -> None:
     if stream is None:
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    data = (printable(text) + "\n").encode(encoding, "backslashreplace")
+    line = printable(text) + "\n"
+    data = line.encode(encoding, "backslashreplace")
     try:
         stream.write(data.decode(encoding))
         stream.flush()

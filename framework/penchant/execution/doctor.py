@@ -100,10 +100,13 @@ def examine(
 def _machine(device: str) -> Iterator[Finding]:
     import torch
 
-    yield Finding("penchant", f"{kernel_version()}, Python {platform.python_version()}")
+    python = platform.python_version()
+    yield Finding("penchant", f"{kernel_version()}, Python {python}")
     yield Finding("platform", platform.platform())
-    yield Finding("cores", f"{os.cpu_count()}, of which {_usable_cores()} are this process's")
+    cores = os.cpu_count()
+    yield Finding("cores", f"{cores}, of which {_usable_cores()} are this process's")
     yield Finding("memory", _memory())
+    # What torch computes with.
     libraries = "MKL" if torch.backends.mkl.is_available() else "no MKL"
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
     yield Finding("torch", f"{torch.__version__}, built with {build}, {libraries}")
@@ -145,7 +148,8 @@ def _memory() -> str:
 
 
 def _bytes(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB"
+    size = count / 2**30
+    return f"{size:.1f} GiB"
 
 
 def _plugins(plugins: Plugins) -> Iterator[Finding]:
@@ -159,7 +163,8 @@ def _plugins(plugins: Plugins) -> Iterator[Finding]:
             both = plugins.clash(component)
             if both:
                 clashes.append(f"{component.kind} {component.name!r} is offered by {both}")
-        yield Finding(name, "; ".join(clashes) or f"{len(plugin.components)} components")
+        count = len(plugin.components)
+        yield Finding(name, "; ".join(clashes) or f"{count} components")
 
 
 def _files(plugins: Plugins) -> Iterator[Finding]:
@@ -172,12 +177,15 @@ def _files(plugins: Plugins) -> Iterator[Finding]:
         if cls.files is Dataset.files:
             continue
         try:
-            paths = [Path(text) for text in cls.bind({}).files()]
+            dataset = cls.bind({})
+            paths = [Path(text) for text in dataset.files()]
         except Error as error:
             yield Finding(cls.name, f"not looked for: {error}")
             continue
         there = [path for path in paths if path.exists()]
-        found = f"{len(there)} files, such as {there[0]}" if there else "no files found"
+        found = "no files found"
+        if there:
+            found = f"{len(there)} files, such as {there[0]}"
         yield Finding(cls.name, found)
 
 
@@ -204,20 +212,23 @@ class _Patient:
         try:
             component = offer.component.bind(options, name)
             choice = Choice(component, offer, name)
-            generator = torch.Generator(device="cpu").manual_seed(derive(0, "dataset", name))
+            seed = derive(0, "dataset", name)
+            generator = torch.Generator(device="cpu").manual_seed(seed)
             cpu = torch.device("cpu")
             data = loaded(choice, generator, seed=0, device=cpu, dtype=torch.float32)
         except Error as error:
             self.refused.add("dataset")
             yield Finding(name, str(error), well=False)
             return
+        # A network is asked for what these samples need.
         self.has_dataset = True
-        self.shape, self.outputs = tuple(data.shape), data.outputs
+        self.shape = tuple(data.shape)
+        self.outputs = data.outputs
         self.classes = data.classes
         labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
         size = " x ".join(map(str, self.shape))
-        counts = f"{len(data.train.inputs)} + {len(data.test.inputs)}"
-        yield Finding(name, f"{counts} samples of {size}, {labels}")
+        train, test = len(data.train.inputs), len(data.test.inputs)
+        yield Finding(name, f"{train} + {test} samples of {size}, {labels}")
         for warning in data.warnings:
             yield Finding(name, warning)
 
@@ -230,7 +241,8 @@ class _Patient:
         offer = self.plugins.find("architecture", name, "doctor")
         try:
             component = with_arrays(offer.component.bind(options, name))
-            bound = BoundArchitecture(component, name, tuple(self.shape), self.outputs, seed=0)
+            shape = tuple(self.shape)
+            bound = BoundArchitecture(component, name, shape, self.outputs, seed=0)
             bound.check()
             network = bound(0)
         except Error as error:
@@ -242,6 +254,7 @@ class _Patient:
         size = " x ".join(map(str, self.shape))
         yield Finding(name, f"{count} parameters, {size} -> {self.outputs}")
         yield from _layers(network)
+        # As probes prepare it before they differentiate twice.
         prepared = safe(network)
         for what, attempt in ATTEMPTS.items():
             problem = _problem(attempt, prepared, self.shape)
@@ -253,33 +266,42 @@ class _Patient:
         """Which probes can measure it, and why not the others."""
         for offer in self.plugins.offers("probe"):
             reason = self._unfit(offer.component)
+            found = "fits"
+            if reason:
+                found = f"does not fit: {reason}"
             name = self.plugins.address(offer)
-            yield Finding(name, f"does not fit: {reason}" if reason else "fits")
+            yield Finding(name, found)
 
     def _unfit(self, cls: Any) -> str:
         """Why a probe cannot be given what is here; empty where it can."""
         given = {"architecture": self.has_network, "dataset": self.has_dataset}
+        needs = cls.needs
         for axis, there in given.items():
-            if axis in cls.needs and not there:
-                article = "an" if axis == "architecture" else "a"
-                what = f"it needs {article} {axis}"
-                return f"{what}, and this one cannot be used" if axis in self.refused else what
-        if "classes" in cls.needs and not self.classes:
+            if there or axis not in needs:
+                continue
+            article = "an" if axis == "architecture" else "a"
+            what = f"it needs {article} {axis}"
+            if axis in self.refused:
+                return f"{what}, and this one cannot be used"
+            return what
+        if "classes" in needs and not self.classes:
             return "it needs labels that are classes"
-        if "images" in cls.needs and len(self.shape) != 3:
+        if "images" in needs and len(self.shape) != 3:
             return "it needs images, channels x height x width"
-        if "scalar-output" in cls.needs and self.outputs > 2:
+        if "scalar-output" in needs and self.outputs > 2:
             return f"it needs one output or two logits, found {self.outputs} (set outputs = 1)"
         # Curvature is the role whose estimators differentiate twice.
-        twice = "second-derivatives" in cls.needs or "curvature" in cls.roles
+        twice = "second-derivatives" in needs or "curvature" in cls.roles
         if SECOND in self.failing and twice:
             return "it needs second derivatives, which this network does not have"
         return self._missing(cls)
 
     def _missing(self, cls: Any) -> str:
         """Datasets and architectures it asks for by name, and nobody offers."""
+        kinds = ("architecture", "dataset")
         for name in cls.uses:
-            known = any(self.plugins.has(kind, name) for kind in ("architecture", "dataset"))
+            known = any(self.plugins.has(kind, name) for kind in kinds)
+            # A name in braces is that of an option, which anybody may set.
             if not name.startswith("{") and not known:
                 return f"it uses {name!r}, which no plugin here offers"
         return ""
@@ -294,6 +316,7 @@ def _layers(network: Any) -> Iterator[Finding]:
         in_place += bool(getattr(module, "inplace", False))
         if any(sign in kind for sign in FATES):
             counts[kind] = counts.get(kind, 0) + 1
+    # A line for each kind, not for each layer.
     for kind, count in sorted(counts.items()):
         fate = next(text for sign, text in FATES.items() if sign in kind)
         yield Finding(f"{count} x {kind}", fate)
@@ -315,7 +338,8 @@ def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) 
         try:
             found, expected = (float(number) for number in attempt(patient, inputs))
         except Exception as error:  # torch says in many ways that it cannot
-            return f"{type(error).__name__}: {_shortened(str(error))}"
+            kind = type(error).__name__
+            return f"{kind}: {_shortened(str(error))}"
         if math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=NOTHING):
             return ""
         # torch gives some second derivatives without a word, and wrong.
@@ -325,8 +349,10 @@ def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) 
 
 def _shortened(text: str) -> str:
     """The first sentence of what a library says."""
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    line, _, _ = text.strip().partition("\n")
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[:LONGEST]}..."
 
 
 def _loss(network: Any, inputs: Any) -> Any:
@@ -339,7 +365,8 @@ def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
 
     direction = torch.ones_like(inputs)
     leaf = inputs.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(_loss(network, leaf), leaf)
+    loss = _loss(network, leaf)
+    (gradient,) = torch.autograd.grad(loss, leaf)
     found = (gradient * direction).sum()
     return found, _difference(network, inputs, direction)
 
@@ -348,9 +375,10 @@ def _difference(network: Any, inputs: Any, direction: Any) -> float:
     """The same by differences."""
     import torch
 
+    step = STEP * direction
     with torch.no_grad():
-        above = _loss(network, inputs + STEP * direction)
-        below = _loss(network, inputs - STEP * direction)
+        above = _loss(network, inputs + step)
+        below = _loss(network, inputs - step)
     return float(above - below) / (2 * STEP)
 
 
@@ -370,11 +398,15 @@ def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
 
     parameters = [each for each in network.parameters() if each.requires_grad]
     # Each parameter moves a little only: few kinks of activations and pooling are near enough.
-    share = 1.0 / math.sqrt(sum(each.numel() for each in parameters))
+    count = sum(each.numel() for each in parameters)
+    share = 1.0 / math.sqrt(count)
 
     def slope(create_graph: bool) -> Any:
         gradients = torch.autograd.grad(
-            _loss(network, inputs), parameters, create_graph=create_graph, allow_unused=True
+            _loss(network, inputs),
+            parameters,
+            create_graph=create_graph,
+            allow_unused=True,
         )
         return share * sum(gradient.sum() for gradient in gradients if gradient is not None)
 
@@ -387,7 +419,8 @@ def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
             for parameter in parameters:
                 parameter += step * share
         slopes.append(float(slope(False)))
-    return found, (slopes[0] - slopes[1]) / (2 * STEP)
+    above, below = slopes
+    return found, (above - below) / (2 * STEP)
 
 
 def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
@@ -397,10 +430,12 @@ def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
     parameters = {name: each.detach() for name, each in network.named_parameters()}
 
     def slope(values: Any, sample: Any) -> Any:
-        return torch.func.functional_call(network, values, (sample[None],)).square().sum()
+        outputs = torch.func.functional_call(network, values, (sample[None],))
+        return outputs.square().sum()
 
     gradient = torch.func.grad(slope)
-    together = torch.func.vmap(gradient, in_dims=(None, 0))(parameters, inputs)
+    of_all = torch.func.vmap(gradient, in_dims=(None, 0))
+    together = of_all(parameters, inputs)
     one_by_one = [gradient(parameters, sample) for sample in inputs]
     found = sum(float(each.sum()) for each in together.values())
     expected = 0.0

@@ -42,12 +42,14 @@ def draw(folder: Path, target: Any, result: Result) -> str:
         for name, figure in figures_of(target, result).items():
             check_name(name, "figure")
             ending, content = picture(figure)
+            file_name = f"{name}.{ending}"
             place.mkdir(exist_ok=True)
-            with atomic(place / f"{name}.{ending}", durable=False) as file:
+            with atomic(place / file_name, durable=False) as file:
                 file.write(content)
+            # What a reader is told of it.
             record["captions"][name] = figure.get_label() or ""
             record["titles"][name] = title_of(figure)
-            record["files"][name] = f"{name}.{ending}"
+            record["files"][name] = file_name
         place.mkdir(exist_ok=True)
         write_tables(folder, result.arrays)
         # Written even where there are no figures: it says that drawing ended.
@@ -63,8 +65,9 @@ def draw(folder: Path, target: Any, result: Result) -> str:
 def is_drawn(folder: Path) -> bool:
     """Are the figures of a job all there?"""
     place = folder / "figures"
+    record = place / "figures.json"
     # Runs of before captions have PNG pictures only.
-    return (place / "figures.json").is_file() or any(place.glob("*.png"))
+    return record.is_file() or any(place.glob("*.png"))
 
 
 def draw_missing(folder: Path) -> None:

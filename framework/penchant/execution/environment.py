@@ -24,18 +24,23 @@ def place(device: str, worker: int = 0) -> str:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")
-    if kind not in _kinds() or (number and not number.isdigit()):
+    numbered = number == "" or number.isdigit()
+    if kind not in _kinds() or not numbered:
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {device!r}")
     if kind != "cuda":
         return device
     if not torch.cuda.is_available():
         found = f"torch {torch.__version__} finds no CUDA device here"
-        raise Error(f"device {device!r} was asked for, but {found}; use device = 'cpu' or 'auto'")
+        cure = "use device = 'cpu' or 'auto'"
+        raise Error(f"device {device!r} was asked for, but {found}; {cure}")
+    # One that is named by its number must be there; else each worker takes its own.
     count = torch.cuda.device_count()
     if number and int(number) >= count:
         found = f"there are {count} CUDA devices, numbered from 0"
         raise Error(f"device {device!r} was asked for, but {found}")
-    return device if number else f"cuda:{worker % count}"
+    if number:
+        return device
+    return f"cuda:{worker % count}"
 
 
 def _kinds() -> tuple[str, ...]:
@@ -44,7 +49,9 @@ def _kinds() -> tuple[str, ...]:
 
     # torch's own name for a device that nobody has registered is `privateuseone`.
     emulated = torch._C._get_privateuse1_backend_name()
-    return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
+    if emulated == "privateuseone":
+        return ("cpu", "cuda")
+    return ("cpu", "cuda", emulated)
 
 
 def default_workers(settings: Settings) -> int:
@@ -116,11 +123,15 @@ def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iter
     kind, _, number = device.partition(":")
     cuda = [int(number or 0)] if kind == "cuda" else []
     with contextlib.ExitStack() as stack:
+        # Precision: of what is made without a word about it, and of products.
         stack.enter_context(_restored(torch.get_default_dtype, torch.set_default_dtype))
         torch.set_default_dtype(torch.float32)
         stack.enter_context(precision.chosen(settings.precision))
-        stack.enter_context(_products(tf32=settings.precision == "tf32"))
-        stack.enter_context(memory.budget(budget_bytes(settings)))
+        tf32 = settings.precision == "tf32"
+        stack.enter_context(_products(tf32=tf32))
+        # Memory, and threads that draw networks.
+        largest = budget_bytes(settings)
+        stack.enter_context(memory.budget(largest))
         threads = drawing_threads(settings, kind)
         drawing = ensembles.drawing(threads, ahead=kind != "cpu", pinned=bool(cuda))
         stack.enter_context(drawing)
@@ -148,13 +159,17 @@ def drawing_threads(settings: Settings, kind: str) -> int:
     if kind != "cuda":
         return settings.threads
     workers = settings.workers or torch.cuda.device_count() * settings.per_device
-    share = (os.cpu_count() or 1) // max(1, workers)
-    return max(settings.threads, min(MOST_DRAWING, share))
+    cores = os.cpu_count() or 1
+    share = cores // max(1, workers)
+    drawing = min(MOST_DRAWING, share)
+    return max(settings.threads, drawing)
 
 
 def budget_bytes(settings: Settings) -> int | None:
     """Bytes that a computation may hold; None for the default of the device's type."""
-    return None if settings.memory is None else int(settings.memory * 2**30)
+    if settings.memory is None:
+        return None
+    return int(settings.memory * 2**30)
 
 
 @contextlib.contextmanager
@@ -202,7 +217,8 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
 
         def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
             text, _, _ = str(message).partition("\n")
-            if issubclass(category, MemoryWarning) or "deterministic" in text:
+            of_memory = issubclass(category, MemoryWarning)
+            if of_memory or "deterministic" in text:
                 warn(text)
             else:
                 shown(message, category, *where, **more)
@@ -279,7 +295,8 @@ def _driver() -> str:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return answer.stdout.partition("\n")[0].strip() or "unknown"
+    first, _, _ = answer.stdout.partition("\n")
+    return first.strip() or "unknown"
 
 
 def peak_memory() -> int:
@@ -294,7 +311,8 @@ def peak_memory() -> int:
         return 0
     # Bytes on macOS, kilobytes elsewhere.
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_maxrss * unit
 
 
 def environment() -> dict[str, str]:

@@ -18,7 +18,8 @@ def fetch(experiment: Experiment) -> None:
     for component in _lacking(experiment):
         import torch
 
-        load = resolve(type(component).target, f"dataset {component.name!r}")
+        what = f"dataset {component.name!r}"
+        load = resolve(type(component).target, what)
         # What goes wrong here goes wrong again in the jobs, and is told there.
         with contextlib.suppress(Exception):
             load(component, torch.Generator(device="cpu"))
@@ -29,6 +30,7 @@ def _lacking(experiment: Experiment) -> list[Any]:
     for probe in experiment.probes:
         for choice in probe.axes["dataset"]:
             component: Any = getattr(choice, "component", None)
-            if getattr(component, "download", False) and not component.files():
+            fetches = getattr(component, "download", False)
+            if fetches and not component.files():
                 found[id(component)] = component
     return list(found.values())

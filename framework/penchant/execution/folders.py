@@ -68,8 +68,9 @@ def _lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
     try:
         lock.acquire()
     except filelock.Timeout:
+        holder = _holder(folder, name)
         cure = "wait for it or choose another folder with --out"
-        raise Error(f"another run is writing to {folder}{_holder(folder, name)}; {cure}") from None
+        raise Error(f"another run is writing to {folder}{holder}; {cure}") from None
     try:
         yield
     finally:
@@ -90,8 +91,9 @@ def _signed(folder: Path, name: str) -> Iterator[None]:
 
 
 def _holder(folder: Path, name: str) -> str:
+    path = folder / f".holder{name}.json"
     try:
-        who = read_json(folder / f".holder{name}.json")
+        who = read_json(path)
         return f": process {who['process']} on {who['host']}"
     except (Error, KeyError):
         return ""
@@ -129,15 +131,18 @@ def _is_run(folder: Path) -> bool:
 
 def check_folder(folder: Path, jobs: list[Job]) -> None:
     """A folder takes an experiment whose jobs include all of its own."""
-    if folder.is_file() or (folder.is_dir() and not _is_run(folder)):
+    exists = folder.is_dir()
+    if folder.is_file() or (exists and not _is_run(folder)):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
-    record = run_record(folder) if folder.is_dir() else None
+    record = run_record(folder) if exists else None
     if record is None:
         return
     asked = {job.id for job in jobs}
-    others = {job["id"] for job in record["jobs"]} - asked
+    known = {job["id"] for job in record["jobs"]}
+    others = known - asked
     if others:
-        found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
+        count, example = len(others), min(others)
+        found = f"{count} of its jobs are not in this one, such as {example}"
         cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
         cure += "out and fresh=True)"
         raise Error(f"{folder} holds another experiment: {found}; {cure}")
@@ -191,7 +196,8 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     """Keep what was asked, as TOML."""
     import tomli_w
 
-    text = tomli_w.dumps(_for_toml(experiment.raw))
+    tables = _for_toml(experiment.raw)
+    text = tomli_w.dumps(tables)
     with atomic(folder / "experiment.toml") as file:
         file.write(text.encode(errors="backslashreplace"))
 

@@ -89,20 +89,24 @@ class Forecast:
     @property
     def computing(self) -> float:
         """Seconds of all jobs together."""
-        return sum(cell.jobs * cell.seconds for cell in self.cells)
+        costs = [cell.jobs * cell.seconds for cell in self.cells]
+        return sum(costs)
 
     @property
     def seconds(self) -> float:
         """Seconds from the beginning to the end."""
+        # However many workers there are, no job ends before its span.
         spans = [cell.span for cell in self.planned]
+        shared = self.computing / self.workers
+        longest = max(shared, *spans, 0.0)
         # Workers load what they need once this process has told them what to do.
         loads = 1 if self.workers == 1 else 2
-        return loads * self.starting + max(self.computing / self.workers, *spans, 0.0)
+        return loads * self.starting + longest
 
     def lines(self) -> list[str]:
         """A line for every cell, and one for all of them."""
-        names = [cell.name for cell in self.cells]
-        width = max(map(len, names), default=0)
+        widths = [len(cell.name) for cell in self.cells]
+        width = max(widths, default=0)
         lines = []
         for cell in self.cells:
             lines.append(f"  {cell.name:{width}}  {_about(cell)}")
@@ -110,11 +114,15 @@ class Forecast:
                 lines.append(f"  {'':{width}}  {cell.unknown}")
         if not self.planned:
             return lines
-        sign = "more than" if any(cell.unknown for cell in self.planned) else "about"
+        # All of them together.
+        unknown = any(cell.unknown for cell in self.planned)
+        sign = "more than" if unknown else "about"
+        total = spoken(self.seconds)
+        computing = spoken(self.computing)
         workers = "one worker" if self.workers == 1 else f"{self.workers} workers"
-        memory = f"{self.memory / 2**20:.0f} MB a process"
-        computing = f"{spoken(self.computing)} of computing"
-        lines.append(f"{sign} {spoken(self.seconds)} with {workers} ({computing}), {memory}")
+        megabytes = self.memory / 2**20
+        memory = f"{megabytes:.0f} MB a process"
+        lines.append(f"{sign} {total} with {workers} ({computing} of computing), {memory}")
         return lines
 
 
@@ -122,10 +130,14 @@ def _about(cell: Cell) -> str:
     """What is known of a cell."""
     if cell.refused:
         return f"refused: {cell.refused}"
-    sign = "more than " if cell.unknown else "at most " if cell.may_stop else ""
-    facts = [f"{sign}{spoken(cell.seconds)}"]
+    cost = spoken(cell.seconds)
+    if cell.unknown:
+        cost = f"more than {cost}"
+    elif cell.may_stop:
+        cost = f"at most {cost}"
     if cell.jobs > 1:
-        facts[0] = f"{cell.jobs} jobs, {facts[0]} each"
+        cost = f"{cell.jobs} jobs, {cost} each"
+    facts = [cost]
     if cell.networks:
         facts.append(f"{cell.networks} networks drawn")
     if cell.trainings:
@@ -149,7 +161,10 @@ def spoken(seconds: float) -> str:
 
 
 def forecast(
-    experiment: Experiment, folder: Path, jobs: Sequence[Job], refused: Sequence[Cell] = ()
+    experiment: Experiment,
+    folder: Path,
+    jobs: Sequence[Job],
+    refused: Sequence[Cell] = (),
 ) -> Forecast:
     """Rehearse every cell; nothing is written into the run folder.
 
@@ -163,11 +178,12 @@ def forecast(
         What it would cost.
     """
     starting = _loading()
-    waiting = [job for job in jobs if not _is_done(folder / "jobs" / job.id, job)]
+    waiting = [job for job in jobs if not _is_done(folder, job)]
     workers = _workers(experiment, waiting)
     by_cell: dict[str, list[Job]] = {}
     for job in waiting:
-        by_cell.setdefault(name_of(job.labels), []).append(job)
+        name = name_of(job.labels)
+        by_cell.setdefault(name, []).append(job)
     cells = list(refused)
     # One folder for all: cells that share a trained network train it once.
     with tempfile.TemporaryDirectory() as temporary:
@@ -175,14 +191,20 @@ def forecast(
             cell = _rehearsed(name, same[0], Path(temporary), workers)
             cells.append(attrs.evolve(cell, jobs=len(same)))
     return Forecast(
-        tuple(cells), len(jobs), len(jobs) - len(waiting), workers, starting, peak_memory()
+        tuple(cells),
+        jobs=len(jobs),
+        done=len(jobs) - len(waiting),
+        workers=workers,
+        starting=starting,
+        memory=peak_memory(),
     )
 
 
 def name_of(labels: dict[str, Any]) -> str:
     """A cell as people speak of it."""
-    axes = [str(labels[axis]) for axis in ("probe", "architecture", "dataset") if axis in labels]
-    return " ".join(axes)
+    axes = ("probe", "architecture", "dataset")
+    given = [str(labels[axis]) for axis in axes if axis in labels]
+    return " ".join(given)
 
 
 def _loading() -> float:
@@ -194,13 +216,15 @@ def _loading() -> float:
     return time.process_time()
 
 
-def _is_done(place_of_job: Path, job: Job) -> bool:
+def _is_done(folder: Path, job: Job) -> bool:
     """Is its result there? Only looks: a run would also mend what is damaged."""
+    path = folder / "jobs" / job.id / "result.json"
     try:
-        record = read_json(place_of_job / "result.json")
+        record = read_json(path)
     except (Error, OSError):
         return False
-    return record.get("status") == "done" and record.get("key") == job.key
+    is_same = record.get("key") == job.key
+    return is_same and record.get("status") == "done"
 
 
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
@@ -209,7 +233,8 @@ def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
     alone = executor is not None and executor.name == "serial"
     if alone or any(map(serial_reason, jobs)):
         return 1
-    return experiment.settings.workers or default_workers(experiment.settings)
+    settings = experiment.settings
+    return settings.workers or default_workers(settings)
 
 
 def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
@@ -246,12 +271,14 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
         # What a probe has said of its cost before is all that is known.
         given_up = f"the rehearsal was given up after {LONGEST:g} s"
         unknown = "; ".join([given_up, *result.warnings])
+    # Its shards are shared by workers, all else is done by one of them.
     shared = min(workers, pool.items) or 1
+    span = seconds - pool.seconds + pool.seconds / shared
     return Cell(
         name,
         1,
         seconds=seconds,
-        span=seconds - pool.seconds + pool.seconds / shared,
+        span=span,
         networks=job.probe.component.options().get("networks"),
         trainings=clock.loops,
         steps=clock.turns,
@@ -268,7 +295,8 @@ class GivenUpError(BaseException):
 def _given_up(clock: Clock) -> Iterator[None]:
     """Raise in the middle of a rehearsal that takes too long by its own clock."""
     # Signals reach the main thread only, and not every system has timers.
-    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    in_main = threading.current_thread() is threading.main_thread()
+    able = in_main and hasattr(signal, "setitimer")
     if not able:
         yield
         return
@@ -294,8 +322,10 @@ def _may_stop(job: Job) -> bool:
 
 def _passed(job: Job) -> Callable[[], float]:
     """How time passes for a job: a single thread of a CPU knows its own, on a busy machine too."""
-    on_cpu = place(job.settings.device) == "cpu"
-    return time.process_time if on_cpu and job.settings.threads == 1 else time.perf_counter
+    device = place(job.settings.device)
+    if device == "cpu" and job.settings.threads == 1:
+        return time.process_time
+    return time.perf_counter
 
 
 def _nobody(*event: Any, **facts: Any) -> None:

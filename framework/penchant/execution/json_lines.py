@@ -20,7 +20,8 @@ class JsonLines:
     def penchant_run_started(self, run: Any) -> None:
         """The run and its jobs."""
         jobs = [{"id": job["id"], "status": job["status"]} for job in run.jobs]
-        _event("run-started", title=run.title, folder=str(run.folder), jobs=jobs)
+        folder = str(run.folder)
+        _event("run-started", title=run.title, folder=folder, jobs=jobs)
 
     @hookimpl
     def penchant_job_started(self, run: Any, job: str) -> None:
@@ -51,13 +52,15 @@ class JsonLines:
     @hookimpl
     def penchant_run_finished(self, run: Any) -> None:
         """The run ended, whatever became of its jobs."""
+        folder = str(run.folder)
         report = str(run.folder / "report.html")
-        _event("run-finished", folder=str(run.folder), done=run.done, report=report)
+        _event("run-finished", folder=folder, done=run.done, report=report)
 
 
 def _event(event: str, **facts: Any) -> None:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    record = {"event": event, "time": now, **facts}
+    now = datetime.datetime.now(datetime.UTC)
+    stamp = now.isoformat(timespec="milliseconds")
+    record = {"event": event, "time": stamp, **facts}
     # What is missing is null: JSON has no other word for it.
     text = json.dumps(_plain(record), allow_nan=False)
     write(sys.stdout, text)

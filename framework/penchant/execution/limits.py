@@ -35,7 +35,8 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     given the job next finds that with `overdue`.
     """
     # Signals reach the main thread only, and not every system has timers.
-    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    in_main = threading.current_thread() is threading.main_thread()
+    able = in_main and hasattr(signal, "setitimer")
     if seconds is None or not able:
         yield
         return
@@ -94,7 +95,8 @@ def overdue(seconds: float | None, place: Path) -> tuple[str, str] | None:
 
 def forget(place: Path) -> None:
     """What was overdue in an earlier run is given its time again."""
-    (place / _OVERDUE).unlink(missing_ok=True)
+    path = place / _OVERDUE
+    path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -56,7 +56,9 @@ def loaded(choice: Choice, generator: Any, *, seed: int, device: Any, dtype: Any
     data = _load(choice.component, generator)
     data = data.to(device, dtype)
     # The one before is let go: jobs are ordered so that neighbours share a dataset.
-    _kept[:] = [_Loaded(key, data, written(data), _digest(data))]
+    versions = written(data)
+    digest = _digest(data)
+    _kept[:] = [_Loaded(key, data, versions, digest)]
     return data
 
 
@@ -105,6 +107,8 @@ def _digest(data: Any) -> str:
                 digest.update(view[start : start + _CHUNK])
         else:
             values = tensor.detach().double()
-            sums = (float(values.sum()), float(values.square().sum()))
-            digest.update(str(sums).encode())
+            total = float(values.sum())
+            squares = float(values.square().sum())
+            sums = str((total, squares))
+            digest.update(sums.encode())
     return digest.hexdigest()

@@ -21,7 +21,11 @@ class MapSetup:
     _context: Context | None = None
 
     def __init__(
-        self, job: Job, folder: Path, shared: dict[str, Any], context: Context | None = None
+        self,
+        job: Job,
+        folder: Path,
+        shared: dict[str, Any],
+        context: Context | None = None,
     ) -> None:
         self.job = job
         self.folder = folder
@@ -30,7 +34,11 @@ class MapSetup:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent: a context belongs to its process."""
-        return {"job": self.job, "folder": self.folder, "shared": self.shared}
+        return {
+            "job": self.job,
+            "folder": self.folder,
+            "shared": self.shared,
+        }
 
     def context(self, worker: int) -> Context:
         """The context that asks, or one of this worker."""
@@ -42,7 +50,10 @@ class MapSetup:
 
 
 def mapped(
-    context: Context, shards: list[Shard], shared: dict[str, Any], digest: str
+    context: Context,
+    shards: list[Shard],
+    shared: dict[str, Any],
+    digest: str,
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of shards in order: those on disk are read, the others computed and kept.
 
@@ -56,7 +67,8 @@ def mapped(
         What each shard's function returned.
     """
     job, folder = context._job, context._folder
-    shelf = Shelf(folder / "jobs" / job.id / "shards", job.key)
+    place_of_job = folder / "jobs" / job.id
+    shelf = Shelf(place_of_job / "shards", job.key)
     setup = MapSetup(job, folder, shared, context)
     # What a map inside a shard finds is part of that shard's answer, and kept with it.
     stored: set[int] = set()

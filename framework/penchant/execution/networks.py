@@ -36,7 +36,8 @@ class BoundArchitecture:
 
     def seed_of(self, index: int) -> int:
         """What the random state is seeded with before network `index` is built."""
-        return derive(self.seed, "network", self.first + index)
+        number = self.first + index
+        return derive(self.seed, "network", number)
 
     def with_outputs(self, outputs: int) -> BoundArchitecture:
         """The same architecture with another number of outputs."""
@@ -75,6 +76,7 @@ class BoundArchitecture:
         network = self(0)
         what = f"architecture {self.label!r}"
         size = " x ".join(map(str, self.shape))
+        # Does it take such an input?
         zeros = torch.zeros(1, *self.shape, device="cpu")
         try:
             with torch.no_grad():
@@ -82,18 +84,22 @@ class BoundArchitecture:
         except Error as error:  # told by the kernel itself
             raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
-            text = str(error).partition("\n")[0] or type(error).__name__
+            line, _, _ = str(error).partition("\n")
+            text = line or type(error).__name__
             raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
+        # Does it give what is expected of it?
         if not isinstance(outputs, torch.Tensor):
             raise Error(f"{what} returns {told(outputs)}")
         shape = tuple(outputs.shape)
         if shape != (1, self.outputs):
             found = " x ".join(map(str, shape)) or "a single number"
+            given = f"for one input of shape {size}"
             expected = f"expected 1 x {self.outputs}"
             reason = f"; {why}" if why else ""
-            raise Error(f"{what} gives {found} for one input of shape {size}, {expected}{reason}")
+            raise Error(f"{what} gives {found} {given}, {expected}{reason}")
         if not torch.isfinite(outputs).all():
-            found = str(outputs.flatten()[:3].tolist())
+            some = outputs.flatten()[:3]
+            found = str(some.tolist())
             raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
 
 
@@ -105,7 +111,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
         # A file may come from a stranger: nothing in it is run.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a file that is not a checkpoint fails in many ways
-        problem = str(error).partition("\n")[0]
+        problem, _, _ = str(error).partition("\n")
         raise Error(f"{path} cannot be read as a checkpoint: {problem}") from error
     if not isinstance(state, dict):
         kind = type(state).__name__
@@ -127,21 +133,26 @@ def load_weights(network: Any, path: Path, label: str) -> str:
     import torch
 
     own = network.state_dict()
-    state, prefix = _without_prefix(_state_in(read_tensors(path)), own)
+    # What else the file holds, such as an optimiser's state, is let go at once.
+    state = _state_in(read_tensors(path))
+    state, prefix = _without_prefix(state, own)
     what = f"{path} does not fit architecture {label!r}"
     # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
     unexpected = sorted(state.keys() - own.keys())
     if missing or unexpected:
-        found = f"missing {missing or 'nothing'}, unexpected {unexpected or 'nothing'}"
-        raise Error(f"{what}: {found}")
+        lacking = missing or "nothing"
+        surplus = unexpected or "nothing"
+        raise Error(f"{what}: missing {lacking}, unexpected {surplus}")
     wrong = []
     for name, tensor in own.items():
         given = state[name]
         if not isinstance(given, torch.Tensor):
-            wrong.append(f"{name} is a {type(given).__name__}, expected a tensor")
+            kind = type(given).__name__
+            wrong.append(f"{name} is a {kind}, expected a tensor")
         elif given.shape != tensor.shape:
-            wrong.append(f"{name} {tuple(given.shape)}, expected {tuple(tensor.shape)}")
+            shape, expected = tuple(given.shape), tuple(tensor.shape)
+            wrong.append(f"{name} {shape}, expected {expected}")
     if wrong:
         raise Error(f"{what}: {'; '.join(wrong)}")
     network.load_state_dict(state)
@@ -162,10 +173,14 @@ def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict
     torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
     of an attribute. Only where all names fit without it.
     """
-    first = next(iter(state), "")
-    prefix = str(first).partition(".")[0] + "."
-    stripped = {str(name).removeprefix(prefix): value for name, value in state.items()}
-    same = all(str(name).startswith(prefix) for name in state)
+    names = [str(name) for name in state]
+    first = names[0] if names else ""
+    word, _, _ = first.partition(".")
+    prefix = f"{word}."
+    same = all(name.startswith(prefix) for name in names)
+    stripped = {}
+    for name, value in zip(names, state.values()):
+        stripped[name.removeprefix(prefix)] = value
     if same and stripped.keys() == own.keys():
         return stripped, prefix
     return state, ""

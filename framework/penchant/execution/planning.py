@@ -62,7 +62,8 @@ def plan(raw: Mapping[str, Any], plugins: Plugins, where: str) -> Plan:
 def _jobs(experiment: Experiment) -> list[Job]:
     """All jobs on the device that the experiment would run on."""
     device = place(experiment.settings.device)
-    return experiment.jobs(device.partition(":")[0], gpu(device))
+    kind, _, _ = device.partition(":")
+    return experiment.jobs(kind, gpu(device))
 
 
 def _parts(raw: Mapping[str, Any], plugins: Plugins) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -70,32 +71,43 @@ def _parts(raw: Mapping[str, Any], plugins: Plugins) -> Iterator[tuple[str, dict
     for probe in _tables(raw, "probes"):
         for architecture in _selected(raw, probe, "architecture", plugins):
             for dataset in _selected(raw, probe, "dataset", plugins):
-                given = {"architectures": architecture, "datasets": dataset}
-                part = {**raw, "probes": [dict(probe)]}
+                entry = dict(probe)
+                part = {**raw, "probes": [entry]}
                 labels = [_label(probe)]
+                # The probe is given the tables of this cell, and no others.
+                given = {"architectures": architecture, "datasets": dataset}
                 for key, table in given.items():
-                    part[key] = [] if table is None else [table]
-                    part["probes"][0].pop(key, None)
+                    part[key] = []
+                    entry.pop(key, None)
                     if table is not None:
-                        part["probes"][0][key] = [_label(table)]
-                        labels.append(_label(table))
+                        label = _label(table)
+                        part[key] = [table]
+                        entry[key] = [label]
+                        labels.append(label)
                 yield " ".join(labels), part
 
 
 def _selected(
-    raw: Mapping[str, Any], probe: Mapping[str, Any], axis: str, plugins: Plugins
+    raw: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    axis: str,
+    plugins: Plugins,
 ) -> Sequence[Any]:
     """The tables of an axis that a probe is given; None where it is given none."""
-    labels = probe.get(f"{axis}s")
-    tables = _tables(raw, f"{axis}s")
+    key = f"{axis}s"
+    labels = probe.get(key)
+    tables = _tables(raw, key)
     if labels is not None:
-        return [table for table in tables if _label(table) in labels] or [None]
+        named: list[Any] = [table for table in tables if _label(table) in labels]
+        return named or [None]
     name = str(probe.get("name"))
     # Of an unknown probe nobody knows what it needs: one cell says that it is unknown.
     if not plugins.has("probe", name):
         return [None]
     cls: Any = plugins.find("probe", name).component
-    return tables if tables and axis in cls.needs else [None]
+    if tables and axis in cls.needs:
+        return tables
+    return [None]
 
 
 def _tables(raw: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -106,5 +118,6 @@ def _tables(raw: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _label(table: Mapping[str, Any]) -> str:
-    name = str(table.get("name"))
-    return str(table.get("label", name.rpartition("/")[2]))
+    # Without a label a component goes by its name, not by its distribution's.
+    _, _, name = str(table.get("name")).rpartition("/")
+    return str(table.get("label", name))

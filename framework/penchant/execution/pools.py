@@ -56,7 +56,12 @@ class SerialPool:
 
     workers = 1
 
-    def __init__(self, options: Any = None, workers: int | None = 1, threads: int = 1) -> None:
+    def __init__(
+        self,
+        options: Any = None,
+        workers: int | None = 1,
+        threads: int = 1,
+    ) -> None:
         # Called like every executor; in one process there is nothing to choose.
         self.listener: Listener | None = None
 
@@ -75,7 +80,10 @@ class SerialPool:
             yield function(setup, item, 0)
 
     def unordered(
-        self, function: Function, setup: Any, items: Sequence[Any]
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
     ) -> Iterator[tuple[int, Any]]:
         """Yield (position, answer), here in order as well.
 
@@ -87,7 +95,8 @@ class SerialPool:
         Yields:
             The position of an item, and what the function returned.
         """
-        return enumerate(self.map(function, setup, items))
+        answers = self.map(function, setup, items)
+        return enumerate(answers)
 
     def close(self) -> None:
         """Nothing to leave."""

@@ -47,7 +47,8 @@ class ProcessStaff:
     def ready(self, workers: list[ProcessWorker], seconds: float) -> list[ProcessWorker]:
         """Workers that have something to say, or have died."""
         found = {worker.connection: worker for worker in workers}
-        ready = multiprocessing.connection.wait(list(found), seconds)
+        connections = list(found)
+        ready = multiprocessing.connection.wait(connections, seconds)
         return [found[connection] for connection in ready]  # type: ignore[index]
 
     def close(self) -> None:
@@ -131,7 +132,8 @@ class ProcessWorker:
         code = self.process.exitcode
         # A negative exit code is the number of the signal that ended the process.
         if code is not None and code < 0:
-            return f"signal {signal.Signals(-code).name}"
+            ending = signal.Signals(-code)
+            return f"signal {ending.name}"
         return f"exit code {code}"
 
 
@@ -162,7 +164,11 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def serve(
-    connection: Any, index: int, threads: int, bench: Any, environment: dict[str, str]
+    connection: Any,
+    index: int,
+    threads: int,
+    bench: Any,
+    environment: dict[str, str],
 ) -> None:
     """The life of a worker: take an item, answer, until the pipe closes.
 
@@ -179,7 +185,8 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
+    watch = threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True)
+    watch.start()
     working = bench(connection, index, threads)
     while True:
         try:

@@ -76,16 +76,25 @@ class RehearsingPool:
             if done and self._clock.passed() - began > ENOUGH:
                 break
             done[position] = self._do(function, setup, items[position])
-            self.seconds += done[position].seconds
-            if position == 0 and done[0].seconds < WARM and len(items) > 1:
+            seconds = done[position].seconds
+            self.seconds += seconds
+            # The first paid for what is made once; done again, it can stand for others.
+            cold = position == 0 and len(items) > 1
+            if cold and seconds < WARM:
                 done[0] = self._again(function, setup, items[0])
         return done
 
     def _do(self, function: Function, setup: Any, item: Any) -> _Done:
         clock = self._clock
-        began, loops, turns = clock.now(), clock.loops, clock.turns
+        began = clock.now()
+        loops, turns = clock.loops, clock.turns
         answer = function(setup, item, 0)
-        return _Done(answer, clock.now() - began, clock.loops - loops, clock.turns - turns)
+        return _Done(
+            answer,
+            seconds=clock.now() - began,
+            loops=clock.loops - loops,
+            turns=clock.turns - turns,
+        )
 
     def _again(self, function: Function, setup: Any, item: Any) -> _Done:
         """An item once more, now that everything is there; the clock does not count it."""
@@ -127,7 +136,8 @@ def spread(count: int) -> Iterator[int]:
 def _distance(items: Sequence[Any], other: int, position: int, item: Any) -> tuple[int, int]:
     """How unlike two shards are: entries that differ, then how far apart they stand."""
     unlike = _unlike(items[other].item, item.item)
-    return unlike, abs(other - position)
+    apart = abs(other - position)
+    return unlike, apart
 
 
 def _unlike(one: Any, other: Any) -> int:
@@ -135,8 +145,12 @@ def _unlike(one: Any, other: Any) -> int:
     if isinstance(one, range) and isinstance(other, range):
         return abs(len(one) - len(other))
     if isinstance(one, dict) and isinstance(other, dict):
-        one, other = list(one.items()), list(other.items())
+        one = list(one.items())
+        other = list(other.items())
+    # Entry by entry; those that only one of them has differ as well.
     if isinstance(one, list) and isinstance(other, list):
         differing = [bool(left != right) for left, right in zip(one, other)]
-        return sum(differing) + abs(len(one) - len(other))
-    return int(bool(one != other))
+        lone = abs(len(one) - len(other))
+        return sum(differing) + lone
+    differ = bool(one != other)
+    return int(differ)

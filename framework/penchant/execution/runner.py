@@ -66,7 +66,8 @@ def run_experiment(
     folder = folder.absolute()
     device = place(experiment.settings.device)
     fetch(experiment)
-    jobs = experiment.jobs(device.partition(":")[0], gpu(device))
+    kind, _, _ = device.partition(":")
+    jobs = experiment.jobs(kind, gpu(device))
     chosen = selected(jobs, only, part)
     if fresh and part is not None:
         raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")
@@ -81,7 +82,8 @@ def run_experiment(
                 # Parts share a folder: what one of them finds there another may be writing.
                 if part is None:
                     sweep(folder)
-                return _Course(experiment, plugins, folder, jobs, chosen).run(pool)
+                course = _Course(experiment, plugins, folder, jobs, chosen)
+                return course.run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
 
@@ -94,7 +96,10 @@ def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
     reason = next(filter(None, reasons), "")
     executor: Any = experiment.executor
     if executor is None:
-        alone = reason or (settings.workers or default_workers(settings)) == 1
+        alone = bool(reason)
+        if not alone:
+            count = settings.workers or default_workers(settings)
+            alone = count == 1
         name = "serial" if alone else "processes"
         executor = plugins.find("executor", name, "executor").component()
     if reason and executor.name != "serial":
@@ -148,7 +153,8 @@ class _Course:
     def _work(self, run: Run, waiting: list[Job], notes: dict[str, str], pool: Any) -> None:
         """Every job that waits, and figures that are missing."""
         for job, result in _results(waiting, notes, run, pool, self.notify):
-            run.mark(job.id, result.status, result.error or "")
+            error = result.error or ""
+            run.mark(job.id, result.status, error)
             self.notify("penchant_job_finished", run=run, job=job, result=result)
         # Also of jobs that were done before: a run may have been stopped while it drew.
         if self.settings.figures:
@@ -189,16 +195,20 @@ class _Course:
         """Leave a record that says what is missing, and why."""
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
+            place_of_job = run.place(job["id"])
+            result = place_of_job / "result.json"
             # One that was stopped is not running any more; others may have ended elsewhere.
             if job["status"] == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
-                job["status"] = status_of(run.place(job["id"]))
-            elif job["status"] == "done" and not (run.place(job["id"]) / "result.json").is_file():
+                job["status"] = status_of(place_of_job)
+            elif job["status"] == "done" and not result.is_file():
                 job.update(status="pending", error="somebody has deleted its result")
+        # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
         if complete and not self.settings.keep_networks:
-            shutil.rmtree(self.folder / "networks", ignore_errors=True)
+            networks = self.folder / "networks"
+            shutil.rmtree(networks, ignore_errors=True)
         run.write()
         self.notify("penchant_run_finished", run=run)
 
@@ -218,10 +228,12 @@ def _started(run: Run, notify: Notify, job: str) -> None:
 
 def _one_line(error: BaseException) -> str:
     """Why a run stopped."""
-    text = str(error) or type(error).__name__
+    kind = type(error).__name__
     if isinstance(error, KeyboardInterrupt):
-        text = str(error) or "interrupted"
-    return text.partition("\n")[0]
+        kind = "interrupted"
+    text = str(error) or kind
+    line, _, _ = text.partition("\n")
+    return line
 
 
 def _notifier(plugins: Plugins) -> Notify:
@@ -237,17 +249,21 @@ def _notifier(plugins: Plugins) -> Notify:
 
 
 def _results(
-    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any, notify: Notify
+    waiting: list[Job],
+    notes: dict[str, str],
+    run: Run,
+    pool: Any,
+    notify: Notify,
 ) -> Iterator[tuple[Job, Result]]:
     """Several jobs are spread over workers, which lend each other shards; one runs here.
 
     A job that killed its workers before is always given to a worker: it would kill this process.
     So is one with a limit of time: only a worker can be stopped whatever it does.
     """
-    dangerous = any(
-        job.record.get("killed_workers") or job.settings.time_limit is not None for job in waiting
-    )
-    if pool.workers > 1 and (len(waiting) > 1 or dangerous):
+    killers = [job for job in waiting if job.record.get("killed_workers")]
+    limited = [job for job in waiting if job.settings.time_limit is not None]
+    spread = len(waiting) > 1 or killers or limited
+    if pool.workers > 1 and spread:
         yield from _spread(waiting, notes, run, pool)
         return
     for job in waiting:
@@ -257,16 +273,20 @@ def _results(
 
 
 def _spread(
-    waiting: list[Job], notes: dict[str, str], run: Run, pool: Any
+    waiting: list[Job],
+    notes: dict[str, str],
+    run: Run,
+    pool: Any,
 ) -> Iterator[tuple[Job, Result]]:
     """Whole jobs over the workers, each told as it ends; one that kills its workers fails."""
     left = {job.id: job for job in waiting}
     # A death ends the pool's map; what is left goes into another one.
     while left:
         batch = list(left.values())
+        numbers = range(len(batch))
         setup = JobSetup(batch, run.folder, notes)
         try:
-            for number, _ in pool.unordered(run_spread_job, setup, range(len(batch))):
+            for number, _ in pool.unordered(run_spread_job, setup, numbers):
                 job = left.pop(batch[number].id)
                 # The worker wrote the result; its arrays are nobody's concern here.
                 yield job, run.result(job.id, arrays=False)
@@ -300,10 +320,13 @@ def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
         How it ended.
     """
     job = setup.jobs[number]
-    why = overdue(job.settings.time_limit, setup.folder / "jobs" / job.id)
+    # The worker before may have been ended because of this job.
+    place_of_job = setup.folder / "jobs" / job.id
+    why = overdue(job.settings.time_limit, place_of_job)
     if why is not None:
         error, where = why
-        return keep_result(job, setup.folder, Result(), error=error, details=where).status
+        failed = keep_result(job, setup.folder, Result(), error=error, details=where)
+        return failed.status
     waiting, _ = still_to_do(setup.folder, [job])
     if not waiting:
         return "done"  # before another job killed its workers

@@ -46,9 +46,13 @@ def start_pool(executor: Any, workers: int | None, threads: int) -> Any:
     Returns:
         What it started: a pool, or a staff that is given the queue.
     """
-    start = resolve(type(executor).target, f"executor {executor.name!r}")
+    what = f"executor {executor.name!r}"
+    start = resolve(type(executor).target, what)
     started = start(executor, workers, threads)
-    return WorkerPool(started) if hasattr(started, "hire") else started
+    # Whoever can hire is a staff; a pool has a queue of its own.
+    if hasattr(started, "hire"):
+        return WorkerPool(started)
+    return started
 
 
 class WorkerPool:
@@ -77,10 +81,14 @@ class WorkerPool:
         Yields:
             What the function returned.
         """
-        return in_order(self.unordered(function, setup, items))
+        found = self.unordered(function, setup, items)
+        return in_order(found)
 
     def unordered(
-        self, function: Function, setup: Any, items: Sequence[Any]
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
     ) -> Iterator[tuple[int, Any]]:
         """Yield (position, answer) as each item ends.
 
@@ -146,7 +154,8 @@ class WorkerPool:
             # From whoever has most left: that job would end last.
             source = max(able, key=lambda lent: len(lent.waiting), default=None)
         if source is not None:
-            seat.give(source, source.waiting.popleft())
+            item = source.waiting.popleft()
+            seat.give(source, item)
 
     def _lent(self) -> Iterator[_Map]:
         for seat in self._seats.values():
@@ -179,7 +188,9 @@ class WorkerPool:
         for seat in list(self._seats.values()):
             # What it said before it died is heard first.
             silent = not self._staff.ready([seat.worker], 0.0)
-            if silent and self._seats.get(seat.index) is seat and seat.worker.ended():
+            # The death of another one may have stopped it.
+            seated = self._seats.get(seat.index) is seat
+            if silent and seated and seat.worker.ended():
                 self._replace(seat)
 
     def _hear(self, seat: _Seat) -> None:
@@ -242,7 +253,9 @@ class WorkerPool:
         """Stop workers that are busy with a map whose answers nobody waits for any more."""
         # There is no way to take an item back: only the end of its process stops it.
         for index, seat in list(self._seats.items()):
-            if seat.mapped is mapped and self._seats.get(index) is seat:
+            # What a stopped worker lent is abandoned in turn, and may stop this one.
+            seated = self._seats.get(index) is seat
+            if seat.mapped is mapped and seated:
                 seat.worker.stop(0.0)
                 del self._seats[index]
                 self._withdraw_all(seat)
@@ -284,7 +297,8 @@ class WorkerPool:
         if lent.failure is not None:
             error = lent.failure
             details = getattr(error, "details", "")
-            reply = ("failed", str(error), details, isinstance(error, Error))
+            expected = isinstance(error, Error)
+            reply = ("failed", str(error), details, expected)
         elif lent.answers:
             reply = ("answers", list(lent.answers))
             lent.answers.clear()
@@ -330,7 +344,8 @@ class _Map:
         if self.function is None:
             task: bytes = self.items[item]
             return task
-        return pickle.dumps((self.function, self.items[item]))
+        pair = (self.function, self.items[item])
+        return pickle.dumps(pair)
 
 
 class _Seat:
@@ -348,4 +363,5 @@ class _Seat:
         """Send an item."""
         self.mapped = mapped
         self.item = item
-        self.worker.give(mapped.shared, mapped.task(item))
+        task = mapped.task(item)
+        self.worker.give(mapped.shared, task)

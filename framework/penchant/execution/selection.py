@@ -35,7 +35,11 @@ def part_of(text: str) -> Part:
     raise Error(f"expected part K/N of the jobs with K from 1 to N, such as 2/8, found {text!r}")
 
 
-def selected(jobs: Sequence[Job], only: Sequence[str] = (), part: Part | None = None) -> list[Job]:
+def selected(
+    jobs: Sequence[Job],
+    only: Sequence[str] = (),
+    part: Part | None = None,
+) -> list[Job]:
     """The jobs that were asked for.
 
     Args:
@@ -50,8 +54,11 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = (), part: Part | None = 
     for pattern in only:
         # A mistyped name would look like a run without jobs.
         if not any(_is_like(job, pattern) for job in jobs):
-            known = {name for job in jobs for name in _names(job)[1:]}
-            raise Error(f"no job is like {pattern!r}{suggestion(pattern, known)}")
+            known: set[str] = set()
+            for job in jobs:
+                known.update(_labels(job))
+            near = suggestion(pattern, known)
+            raise Error(f"no job is like {pattern!r}{near}")
     chosen = list(jobs)
     if only:
         chosen = [job for job in jobs if _is_chosen(job, only)]
@@ -61,9 +68,10 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = (), part: Part | None = 
     return chosen
 
 
-def _names(job: Job) -> list[str]:
+def _labels(job: Job) -> list[str]:
+    """Those of its probe, architecture and dataset."""
     labels = job.labels
-    return [job.id, *(str(labels[axis]) for axis in labels if axis != "seed")]
+    return [str(labels[axis]) for axis in labels if axis != "seed"]
 
 
 def _is_chosen(job: Job, only: Sequence[str]) -> bool:
@@ -71,4 +79,5 @@ def _is_chosen(job: Job, only: Sequence[str]) -> bool:
 
 
 def _is_like(job: Job, pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in _names(job))
+    names = [job.id, *_labels(job)]
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names)

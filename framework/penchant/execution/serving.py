@@ -110,8 +110,10 @@ def failure(error: BaseException) -> tuple[Any, ...]:
     expected = isinstance(error, Error)
     text = str(error)
     if not expected:
-        text = f"{type(error).__name__}: {error}"
-    details = "".join(traceback.format_exception(error))
+        kind = type(error).__name__
+        text = f"{kind}: {error}"
+    lines = traceback.format_exception(error)
+    details = "".join(lines)
     return ("failed", text, details, expected)
 
 
@@ -149,10 +151,14 @@ class LendingPool:
         Yields:
             What the function returned.
         """
-        return in_order(self.unordered(function, setup, items))
+        found = self.unordered(function, setup, items)
+        return in_order(found)
 
     def unordered(
-        self, function: Function, setup: Any, items: Sequence[Any]
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
     ) -> Iterator[tuple[int, Any]]:
         """Yield (position, answer) as each item ends, here or elsewhere.
 
@@ -212,4 +218,6 @@ def as_error(text: str, details: str, expected: bool) -> Exception:
     Returns:
         An exception to raise.
     """
-    return Error(text) if expected else RemoteError(text, details)
+    if expected:
+        return Error(text)
+    return RemoteError(text, details)

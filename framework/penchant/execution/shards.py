@@ -89,7 +89,8 @@ def ranges(networks: int | range, a_shard: int) -> list[range]:
         raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
     blocks = []
     for start in range(0, count, a_shard):
-        blocks.append(numbers[start : start + a_shard])
+        end = start + a_shard
+        blocks.append(numbers[start:end])
     return blocks
 
 
@@ -167,9 +168,11 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
 
 def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer of a shard, and its notes."""
-    notes = json.loads(str(arrays[NOTES]))
+    text = str(arrays[NOTES])
+    notes = json.loads(text)
     values = notes["values"]
     answer: dict[str, Any] = {}
+    # As the function returned it: what is not an array stands in the notes.
     for name in notes["order"]:
         if name in values:
             answer[name] = values[name]

@@ -40,7 +40,9 @@ def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
     # By the error alone: recipes of equal error cannot be ordered.
     error, best = min(judged, key=lambda pair: pair[0])
     diverged = count - len(judged)
-    lost = f", {diverged} of which diverged" if diverged else ""
+    lost = ""
+    if diverged:
+        lost = f", {diverged} of which diverged"
     found = f"smallest test error ({error:.4g}) of {count} rates{lost}"
     return best, f"{best.learning_rate:g}, {found}"
 
@@ -72,8 +74,10 @@ def learnt_nothing(network: Any, samples: Any) -> str:
     some = samples.select(slice(0, JUDGED))
     _, accuracy = evaluate(network, some)
     # Always guessing the most frequent class; within two errors of that nothing was learnt.
-    chance = float(labels.bincount().max()) / len(labels)
-    error = (chance * (1 - chance) / len(some.labels)) ** 0.5
+    most = float(labels.bincount().max())
+    chance = most / len(labels)
+    variance = chance * (1 - chance)
+    error = (variance / len(some.labels)) ** 0.5
     if accuracy > chance + 2 * error:
         return ""
     guess = f"guessing the most frequent class gives {chance:.3f}"

@@ -16,16 +16,20 @@ def with_arrays(component: Any) -> Any:
     found = {}
     for field in attrs.fields(type(component)):
         value = getattr(component, field.name)
+        # Text is the name of a file, or of a run.
         if field.metadata["array"] and isinstance(value, str):
             what = f"{component.name}.{field.name}"
             found[field.name] = read_array(value, what)
-    return attrs.evolve(component, **found) if found else component
+    if not found:
+        return component
+    return attrs.evolve(component, **found)
 
 
 def read_array(source: str, what: str) -> Any:
     """The array in a file `something.npy`, or in `run:FOLDER#array`."""
     if source.startswith("run:"):
-        folder, _, name = source[4:].partition("#")
+        place = source.removeprefix("run:")
+        folder, _, name = place.partition("#")
         return _stored_array(Path(folder), name, what)
     import numpy as np
 
@@ -54,19 +58,23 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
 def _only_holder(folder: Path, name: str, what: str) -> Path:
     """The one job of a run that has an array of this name."""
     holders: list[Path] = []
-    for job in read(folder).jobs:
+    run = read(folder)
+    for job in run.jobs:
         if job["status"] != "done":
             continue
         # Results list their arrays: none of these is loaded to find one.
         place = folder / "jobs" / job["id"]
         record = read_json(place / "result.json")
-        if name in record.get("arrays", {}):
+        arrays = record.get("arrays", {})
+        if name in arrays:
             holders.append(place)
+    # Of several, the user says which.
     if len(holders) == 1:
         return holders[0]
     choice = ""
     if holders:
-        listed = ", ".join(f"run:{each}#{name}" for each in holders)
+        names = [f"run:{each}#{name}" for each in holders]
+        listed = ", ".join(names)
         choice = f"; name one of them: {listed}"
     count = len(holders)
     raise Error(f"{what}: {count} jobs of {folder} have an array {name!r}, expected one{choice}")

@@ -26,7 +26,12 @@ def file_hash(path: Path) -> str:
     if not path.is_file():
         return "none"
     facts = path.stat()
-    return _known(str(path.resolve()), facts.st_size, facts.st_mtime_ns, facts.st_ino)
+    return _known(
+        str(path.resolve()),
+        size=facts.st_size,
+        changed=facts.st_mtime_ns,
+        number=facts.st_ino,
+    )
 
 
 @functools.lru_cache(maxsize=LARGEST_CACHE)
@@ -34,12 +39,13 @@ def _known(path: str, size: int, changed: int, number: int) -> str:
     facts = [size, changed, number]
     if size < SMALLEST_FILE:
         return checksum(Path(path))[:32]
+    # A cache that somebody has edited holds anything.
     found = _remembered().get(path)
     if isinstance(found, dict) and found.get("facts") == facts:
         return str(found["hash"])
     digest = checksum(Path(path))[:32]
-    settled = time.time() - changed / 1e9 > SECONDS_TO_SETTLE
-    if settled:
+    age = time.time() - changed / 1e9
+    if age > SECONDS_TO_SETTLE:
         _remember(path, {"facts": facts, "hash": digest})
     return digest
 
@@ -47,7 +53,8 @@ def _known(path: str, size: int, changed: int, number: int) -> str:
 def cache_file() -> Path:
     """Where checksums are kept between sessions: the user's folder for caches."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser() / "penchant" / "checksums.json"
+    caches = Path(home).expanduser()
+    return caches / "penchant" / "checksums.json"
 
 
 def _remembered() -> dict[str, Any]:

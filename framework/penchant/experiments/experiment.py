@@ -22,6 +22,7 @@ from penchant.plugins.discovery import Offer, Plugins
 LARGEST_FILE = 10_000_000  # bytes of an experiment that anybody wrote
 TYPED = "command line"  # what messages call an experiment that has no file
 _TABLES = ("architectures", "datasets", "training", "probes")
+_OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}
 _OF_A_PROBE = "name label preset estimators training architectures datasets".split()
 
 
@@ -43,11 +44,13 @@ class Experiment:
         """
         jobs: list[Job] = []
         for probe in self.probes:
-            jobs.extend(self._jobs(probe, device_type, gpu or {}))
+            cells = self._jobs(probe, device_type, gpu or {})
+            jobs.extend(cells)
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
         order: dict[str, int] = {}
         for job in jobs:
-            order.setdefault(_dataset_label(job), len(order))
+            label = _dataset_label(job)
+            order.setdefault(label, len(order))
         jobs.sort(key=lambda job: order[_dataset_label(job)])
         names = {job.id for job in jobs}
         if len(names) < len(jobs):
@@ -55,7 +58,12 @@ class Experiment:
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
-    def _jobs(self, probe: ProbeChoice, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
+    def _jobs(
+        self,
+        probe: ProbeChoice,
+        device_type: str,
+        gpu: Mapping[str, str],
+    ) -> Iterator[Job]:
         # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
             probe.axes["architecture"],
@@ -85,7 +93,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise Error(f"{path} has {size} bytes, expected at most {LARGEST_FILE}")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Error(f"{path} is not valid TOML: {error}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -103,7 +112,8 @@ def build(raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment") -
     Returns:
         The experiment.
     """
-    return _Builder(raw, plugins, where).experiment()
+    builder = _Builder(raw, plugins, where)
+    return builder.experiment()
 
 
 class _Builder:
@@ -111,7 +121,8 @@ class _Builder:
 
     def __init__(self, raw: Mapping[str, Any], plugins: Plugins, where: str) -> None:
         if not isinstance(raw, Mapping):
-            raise Error(f"{where} must be a table, found {type(raw).__name__}")
+            found = type(raw).__name__
+            raise Error(f"{where} must be a table, found {found}")
         self.raw = raw
         self.plugins = plugins
         self.where = where
@@ -121,41 +132,51 @@ class _Builder:
         settings = self.settings()
         known = {axis: self.choices(axis) for axis in AXES}
         # Also where no probe trains: a mistake in it is told before anything runs.
-        Training.bind(self._training(), f"{self.where}, training")
+        training = self._training()
+        Training.bind(training, f"{self.where}, training")
         entries = self.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
         probes = []
+        # Each is given what it selects of these, or what it needs.
         for index, entry in enumerate(entries):
             place = f"{self.where}, probes[{index}]"
-            probes.append(self.probe(entry, known, place))
+            probe = self.probe(entry, known, place)
+            probes.append(probe)
         self.check_used(known, probes)
-        return Experiment(settings, tuple(probes), self.raw, self.executor())
+        executor = self.executor()
+        return Experiment(settings, tuple(probes), self.raw, executor)
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
         fields = {field.name for field in attrs.fields(Settings)}
         known = fields | set(_TABLES)
         own = {}
+        # Whatever stands at the top and is no table is a setting.
         for key, value in self.raw.items():
             if key not in known:
                 near = suggestion(key, known)
                 raise Error(f"unknown key {key!r}{near} ({self.where})")
             if key not in _TABLES:
                 own[key] = value
+        # The executor's name is a setting; its options are its own.
         executor = self.executor()
         own["executor"] = executor and executor.name
         settings: Settings = Settings.bind(own, self.where)
-        # What no single option's bounds can say.
+        self.check_settings(settings)
+        return settings
+
+    def check_settings(self, settings: Settings) -> None:
+        """What no single option's bounds can say."""
         seeds = list(settings.seeds)
         if not seeds:
             raise Error(f"expected at least one seed, found none ({self.where}, seeds)")
         if len(set(seeds)) < len(seeds):
             raise Error(f"seeds must differ, found {seeds} ({self.where})")
-        if not 1 <= len(settings.shape) <= 3:
-            found = f"found {list(settings.shape)} ({self.where}, shape)"
+        shape = list(settings.shape)
+        if not 1 <= len(shape) <= 3:
+            found = f"found {shape} ({self.where}, shape)"
             raise Error(f"shape must have one to three dimensions, {found}")
-        return settings
 
     def executor(self) -> Executor | None:
         """The executor: a name, `ray:address=auto`, or a table with a name and options."""
@@ -163,25 +184,35 @@ class _Builder:
         if given is None:
             return None
         where = f"{self.where}, executor"
-        entry = parse_component(given) if isinstance(given, str) else self.table(given, where)
+        if isinstance(given, str):
+            given = parse_component(given)
+        entry = self.table(given, where)
         offer = self.offer("executor", entry, where)
-        options = {name: value for name, value in entry.items() if name != "name"}
+        # Everything else in the table is an option.
+        options = dict(entry)
+        del options["name"]
         found: Executor = offer.component.bind(options, where)
         return found
 
     def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[Any]) -> None:
         """An architecture or dataset that no probe takes was meant for something."""
         for axis in AXES:
-            taken = {choice.label for probe in probes for choice in probe.axes[axis] if choice}
-            for label in known[axis]:
-                if label in taken:
-                    continue
-                able = [probe.label for probe in probes if type(probe.component).takes(axis)]
-                cure = f"none of the probes takes a {axis}"
-                if able:
-                    selected = f"{axis}s = [{label!r}]"
-                    cure = f"{able[0]} takes it only when selected: {selected}"
-                raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
+            taken: set[str] = set()
+            for probe in probes:
+                given = [choice for choice in probe.axes[axis] if choice is not None]
+                taken.update(choice.label for choice in given)
+            unused = [label for label in known[axis] if label not in taken]
+            if not unused:
+                continue
+            # The first of them is told, and who could take it.
+            label = unused[0]
+            able = [probe.label for probe in probes if type(probe.component).takes(axis)]
+            cure = f"none of the probes takes a {axis}"
+            if able:
+                selected = f"{axis}s = [{label!r}]"
+                cure = f"{able[0]} takes it only when selected: {selected}"
+            place = f"{self.where}, {axis}s"
+            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({place})")
 
     def _training(self) -> Mapping[str, Any]:
         given = self.raw.get("training", {})
@@ -196,14 +227,16 @@ class _Builder:
     def tables(self, key: str) -> list[Mapping[str, Any]]:
         """A list of tables, or an Error."""
         value = self.raw.get(key, [])
+        where = f"{self.where}, {key}"
         if not isinstance(value, (list, tuple)):
             kind = type(value).__name__
-            place = f"({self.where}, {key})"
-            raise Error(f"{key} must be a list of tables ([[{key}]]), found {kind} {place}")
+            expected = f"{key} must be a list of tables ([[{key}]])"
+            raise Error(f"{expected}, found {kind} ({where})")
         found = []
         for index, each in enumerate(value):
-            place = f"{self.where}, {key}[{index}]"
-            found.append(self.table(each, place))
+            place = f"{where}[{index}]"
+            table = self.table(each, place)
+            found.append(table)
         return found
 
     def offer(self, kind: str, entry: Mapping[str, Any], where: str) -> Offer:
@@ -211,22 +244,27 @@ class _Builder:
         name = entry.get("name")
         place = f"{where}.name"
         if not isinstance(name, str):
-            raise Error(f"expected a name of an installed {kind}, found {name!r} ({place})")
+            expected = f"expected a name of an installed {kind}"
+            raise Error(f"{expected}, found {name!r} ({place})")
         return self.plugins.find(kind, name, place)
 
     def choices(self, kind: str) -> dict[str, Choice]:
         """The architectures or datasets of the experiment, by label."""
         found: dict[str, Choice] = {}
-        own = ("name", "label", "weights") if kind == "architecture" else ("name", "label")
-        for index, entry in enumerate(self.tables(f"{kind}s")):
+        own = ["name", "label"]
+        if kind == "architecture":
+            own.append("weights")
+        tables = self.tables(f"{kind}s")
+        for index, entry in enumerate(tables):
             where = f"{self.where}, {kind}s[{index}]"
             offer = self.offer(kind, entry, where)
+            # Probes select it, and results call it, by its label.
             given = entry.get("label", offer.component.name)
             label = _text(given, f"{where}.label")
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
-            weights = entry.get("weights") if kind == "architecture" else None
+            weights = entry.get("weights") if "weights" in own else None
             if weights is not None:
                 weights = _existing_file(weights, f"{where}.weights")
             # Everything else in the table is an option of the component.
@@ -236,7 +274,10 @@ class _Builder:
         return found
 
     def probe(
-        self, entry: Mapping[str, Any], known: Mapping[str, dict[str, Choice]], where: str
+        self,
+        entry: Mapping[str, Any],
+        known: Mapping[str, dict[str, Choice]],
+        where: str,
     ) -> ProbeChoice:
         """One probe with everything it was given."""
         offer = self.offer("probe", entry, where)
@@ -244,17 +285,22 @@ class _Builder:
         preset = self.preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
         axes = {kind: self.axis(cls, kind, entry, known[kind], where) for kind in AXES}
-        own_training = self.table(entry.get("training", {}), f"{where}.training")
+        given = entry.get("training", {})
+        own_training = self.table(given, f"{where}.training")
         self.check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
-        estimators = self.estimators(cls, preset.get("estimators", {}), entry, where)
+        # What it is: estimators, options, and what results call it.
+        preferred = preset.get("estimators", {})
+        estimators = self.estimators(cls, preferred, entry, where)
         _check_names(cls, entry, where)
-        component = cls.bind(_options(entry, preset), where)
+        options = _options(entry, preset)
+        component = cls.bind(options, where)
         label = _text(entry.get("label", cls.name), f"{where}.label")
         preset_name = _text(entry.get("preset", "quick"), f"{where}.preset")
         training = self.training(cls, preset, own_training, where)
-        used = self.used([component, *_components(estimators)], where)
+        asking = [component, *_components(estimators)]
+        used = self.used(asking, where)
         return ProbeChoice(
             component,
             offer,
@@ -270,7 +316,8 @@ class _Builder:
     def preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
-        name = _text(entry.get("preset", "quick"), place)
+        given = entry.get("preset", "quick")
+        name = _text(given, place)
         if name in cls.presets:
             return cls.presets[name]
         # A class of the user's own need not declare any.
@@ -281,10 +328,11 @@ class _Builder:
 
     def check_training(self, cls: type[Probe], given: Mapping[str, Any], where: str) -> None:
         """A training given to a probe that does not train was meant for something."""
-        if given and not cls.trains():
-            listed = ", ".join(given)
-            found = f"found training ({listed})"
-            raise Error(f"{cls.name} does not train, {found} ({where}.training)")
+        if not given or cls.trains():
+            return
+        listed = ", ".join(given)
+        found = f"found training ({listed})"
+        raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
     def training(
         self,
@@ -306,11 +354,11 @@ class _Builder:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
         found = {}
         for component in components:
+            place = f"{where}: {component.name} uses it"
             for name in _used_names(component):
                 kinds = [kind for kind in AXES if self.plugins.has(kind, name)]
                 # An unknown name is looked for among datasets, so that the message lists them.
                 for kind in kinds or ["dataset"]:
-                    place = f"{where}: {component.name} uses it"
                     found[kind, name] = self.plugins.find(kind, name, place)
         return found
 
@@ -324,35 +372,51 @@ class _Builder:
     ) -> tuple[Choice | None, ...]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
         key = f"{kind}s"
+        place = f"{where}.{key}"
         labels = entry.get(key)
         if not cls.takes(kind):
             if labels:
-                raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({where}.{key})")
+                raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({place})")
             return (None,)
         # Without a selection a probe gets everything it needs, and nothing it merely accepts.
         if labels is None:
             if kind not in cls.needs:
                 return (None,)
             if not known:
-                article = "an" if kind == "architecture" else "a"
-                typed = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
-                cure = typed if self.where == TYPED else f"add [[{key}]]"
-                raise Error(f"{cls.name} needs {article} {kind}: {cure} ({where})")
+                needed = self._needed(kind)
+                raise Error(f"{cls.name} needs {needed} ({where})")
             return tuple(known.values())
         if not isinstance(labels, (list, tuple)) or not labels:
-            raise Error(f"{key} must be a list of labels, found {labels!r} ({where}.{key})")
+            raise Error(f"{key} must be a list of labels, found {labels!r} ({place})")
+        # What it selects, in the order of the selection.
+        found = []
         for label in labels:
             if label not in known:
                 near = suggestion(str(label), known)
-                raise Error(f"no {kind} has the label {label!r}{near} ({where}.{key})")
-        return tuple(known[label] for label in labels)
+                raise Error(f"no {kind} has the label {label!r}{near} ({place})")
+            found.append(known[label])
+        return tuple(found)
+
+    def _needed(self, kind: str) -> str:
+        """What a probe lacks along an axis, and how to give it: in a file, or as it is typed."""
+        key = f"{kind}s"
+        article = "an" if kind == "architecture" else "a"
+        cure = f"add [[{key}]]"
+        if self.where == TYPED:
+            cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
+        return f"{article} {kind}: {cure}"
 
     def estimators(
-        self, cls: type[Probe], preset: Mapping[str, Any], entry: Mapping[str, Any], where: str
+        self,
+        cls: type[Probe],
+        preset: Mapping[str, Any],
+        entry: Mapping[str, Any],
+        where: str,
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
-        given = self.table(entry.get("estimators", {}), where)
+        table = entry.get("estimators", {})
+        given = self.table(table, where)
         for role in given:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
@@ -379,16 +443,19 @@ class _Builder:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = {"name": entry}
-        named = {"name": default} if default else {}
-        entry = {**named, **self.table(entry, where)}
+        entry = self.table(entry, where)
+        if default:
+            entry = {"name": default, **entry}
         offer = self.offer("estimator", entry, where)
         name = offer.component.name
         found = role_of(offer.component)
         if found is None or found.name != role:
-            has = f"{name!r} has the role {found and found.name}"
+            other = found and found.name
             fitting = ", ".join(self._fitting(role))
-            raise Error(f"{has}, expected {role}: {fitting} ({where})")
-        options = {key: value for key, value in entry.items() if key != "name"}
+            expected = f"expected {role}: {fitting}"
+            raise Error(f"{name!r} has the role {other}, {expected} ({where})")
+        options = dict(entry)
+        del options["name"]
         component = offer.component.bind(options, where)
         return Choice(component, offer, name)
 
@@ -405,6 +472,7 @@ def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
     """A probe's options: the entry's own, and where it gives none the preset's."""
     options = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
     for name, value in preset.items():
+        # These two are tables of their own.
         if name not in ("estimators", "training"):
             options.setdefault(name, value)
     return options
@@ -414,16 +482,19 @@ def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
     options = {field.name for field in attrs.fields(cls)}
     known = options.union(_OF_A_PROBE)
-    for key in entry:
-        if key not in known:
-            near = suggestion(key, known)
-            raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
+    unknown = [key for key in entry if key not in known]
+    if not unknown:
+        return
+    key = unknown[0]
+    near = suggestion(key, known)
+    raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
 
 
 def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
     found: list[Any] = []
     for chosen in estimators.values():
-        found.extend(choice.component for choice in chosen)
+        for choice in chosen:
+            found.append(choice.component)
     return found
 
 
@@ -445,10 +516,13 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     seen: collections.Counter[str] = collections.Counter()
     found = []
     for choice in chosen:
-        seen[choice.label] += 1
-        number = seen[choice.label]
-        label = choice.label if number == 1 else f"{choice.label}-{number}"
-        found.append(attrs.evolve(choice, label=label))
+        label = choice.label
+        seen[label] += 1
+        number = seen[label]
+        if number > 1:
+            label = f"{label}-{number}"
+        labelled = attrs.evolve(choice, label=label)
+        found.append(labelled)
     return tuple(found)
 
 
@@ -461,8 +535,9 @@ def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> N
         found = f"the weights {choice.weights!r} would not be used"
         raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
     kind = type(choice.component.factory).__name__
+    found = f"found one module ({kind})"
     cure = "give its class, or a function that makes one"
-    raise Error(f"{cls.name} draws fresh networks, found one module ({kind}): {cure} ({where})")
+    raise Error(f"{cls.name} draws fresh networks, {found}: {cure} ({where})")
 
 
 def _text(value: Any, where: str) -> str:
@@ -474,7 +549,8 @@ def _text(value: Any, where: str) -> str:
 def _existing_file(value: Any, where: str) -> str:
     if isinstance(value, Path):
         value = str(value)
-    path = Path(_text(value, where))
+    text = _text(value, where)
+    path = Path(text)
     if not path.is_file():
         raise Error(f"there is no file {value!r} ({where})")
     return str(path)
@@ -482,11 +558,10 @@ def _existing_file(value: Any, where: str) -> str:
 
 def _length(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Training keys as given; a given length, in epochs or steps, replaces the base's other one."""
-    other = {"epochs": "steps", "steps": "epochs"}
     found = dict(given)
     for key in given:
         # Both would be refused, although only one of them is the user's.
-        replaced = other.get(key, "")
+        replaced = _OTHER_LENGTH.get(key, "")
         if replaced in base and replaced not in given:
             found[replaced] = None
     return found

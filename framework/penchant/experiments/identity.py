@@ -20,7 +20,9 @@ from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
 _NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__")
-_PLAIN = (bool, int, float, str, bytes, complex, type(None))
+_JSON = (bool, int, float, str, type(None))
+_PLAIN = (*_JSON, bytes, complex)
+_JSON_LIKE = (*_JSON, list, tuple, dict)
 
 
 class UnidentifiableError(Exception):
@@ -44,15 +46,18 @@ def plain(value: Any) -> Any:
     """JSON-like form of an option: arrays and objects by their content."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, _JSON):
         return value
-    if isinstance(value, (list, tuple)) and all(map(_is_plain_part, value)):
+    if isinstance(value, (list, tuple)) and all(map(_is_json_like, value)):
         return [plain(part) for part in value]
-    return f"<{_title(value)} {_short_content(value)}>"
+    # Anything else is named by its kind and a hash.
+    title = _title(value)
+    content = _short_content(value)
+    return f"<{title} {content}>"
 
 
-def _is_plain_part(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
+def _is_json_like(value: Any) -> bool:
+    return isinstance(value, _JSON_LIKE)
 
 
 def _short_content(value: Any) -> str:
@@ -74,7 +79,8 @@ def content_hash(value: Any) -> str:
     Raises:
         UnidentifiableError: It holds something that has no definite content.
     """
-    return _Hasher().hash(value).hexdigest()
+    digest = _Hasher().hash(value)
+    return digest.hexdigest()
 
 
 class _Hasher:
@@ -196,7 +202,8 @@ class _Hasher:
     def _object(self, value: Any) -> Iterable[Any]:
         """Any other object: its class and attributes, or what pickle makes of it."""
         # A partial is what it calls, and with what.
-        if type(value).__module__.startswith("functools") and hasattr(value, "func"):
+        module = type(value).__module__
+        if module.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):
             return [type(value), vars(value)]
@@ -247,4 +254,5 @@ def _pieces(array: Any) -> Iterator[bytes]:
         return
     step = max(1, _AT_ONCE * len(array) // array.nbytes)
     for start in range(0, len(array), step):
-        yield array[start : start + step].tobytes()
+        end = start + step
+        yield array[start:end].tobytes()

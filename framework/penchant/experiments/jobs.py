@@ -31,6 +31,7 @@ from penchant.plugins.discovery import OWN, Offer
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
 _LABELS = ("probe", "architecture", "dataset", "seed")
+_OF_A_NETWORK = ("architecture", "dataset", "seed", "dtype", "device", "threads", "precision")
 
 
 @attrs.frozen(eq=False)
@@ -69,6 +70,7 @@ class Choice:
             if metadata["target"]:
                 found[place] = _object_hash(value, name)
             elif metadata["array"] and value is not None:
+                # Text is where the array is to be read from.
                 array = read_array(value, place) if isinstance(value, str) else value
                 found[place] = content_hash(array)[:32]
         # Files, which change without anybody changing a name.
@@ -80,8 +82,10 @@ class Choice:
                 found[f"file {path.name}"] = file_hash(path)
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
         target = type(component).target
-        if not isinstance(target, str) or self.offer.distribution == OWN:
-            found[f"{component.name}.target"] = _object_hash(target, component.name)
+        is_own = self.offer.distribution == OWN
+        if is_own or not isinstance(target, str):
+            place = f"{component.name}.target"
+            found[place] = _object_hash(target, component.name)
         return found
 
     @property
@@ -98,7 +102,8 @@ class Choice:
         """Is it one definite network, of the user's: a module itself, or weights for one?"""
         source = getattr(self.component, "factory", None)
         # A module class has the method as well, but makes a fresh network at every call.
-        is_module = hasattr(source, "state_dict") and not isinstance(source, type)
+        is_class = isinstance(source, type)
+        is_module = hasattr(source, "state_dict") and not is_class
         return is_module or self.weights is not None
 
 
@@ -237,7 +242,10 @@ def make_job(
 
 
 def _described(
-    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None
+    settings: Settings,
+    probe: ProbeChoice,
+    architecture: Choice | None,
+    dataset: Choice | None,
 ) -> dict[str, Any]:
     """What was asked for, as results record it."""
     estimators = {}
@@ -281,7 +289,10 @@ def _declared(probe: ProbeChoice) -> dict[str, Any]:
 
 
 def _labels(
-    probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int
+    probe: ProbeChoice,
+    architecture: Choice | None,
+    dataset: Choice | None,
+    seed: int,
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
     if architecture is not None:
@@ -293,8 +304,10 @@ def _labels(
 
 def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
-    parts = [str(labels[axis]) for axis in _LABELS[:-1] if axis in labels]
-    parts.append(f"s{labels['seed']}")
+    *axes, _ = _LABELS
+    parts = [str(labels[axis]) for axis in axes if axis in labels]
+    seed = labels["seed"]
+    parts.append(f"s{seed}")
     parts.append(short_hash(asked))
     text = "-".join(parts)
     # Labels are the user's words; a folder's name takes few of their signs.
@@ -315,17 +328,19 @@ def _contents(chosen: list[Choice]) -> dict[str, str]:
     return found
 
 
-def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
+def _network_key(
+    asked: dict[str, Any],
+    architecture: Choice | None,
+    dataset: Choice | None,
+) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
-    names = ("architecture", "dataset", "seed", "dtype", "device", "threads", "precision")
-    parts = {name: asked[name] for name in names if name in asked}
-    chosen = []
-    for choice in (architecture, dataset):
-        if choice is not None:
-            chosen.append(choice)
+    parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
+    # Code and content of what it is made of.
+    chosen = [choice for choice in (architecture, dataset) if choice is not None]
     offers = [choice.offer for choice in chosen]
     code = versions(offers)
-    return long_hash([parts, code, _contents(chosen)])
+    contents = _contents(chosen)
+    return long_hash([parts, code, contents])
 
 
 def _without_versions(value: Any) -> Any:
@@ -360,7 +375,8 @@ def serial_reason(job: Job) -> str:
         values.extend(value for _, _, value in _options(choice.component))
         for value in values:
             if callable(value) and not sendable(value):
-                name = getattr(value, "__qualname__", type(value).__name__)
+                kind = type(value).__name__
+                name = getattr(value, "__qualname__", kind)
                 return f"{what} is made by {name}, {cure}"
         if cls.__module__ == "__main__":
             return f"{what} is declared in a script, {cure}"

@@ -34,7 +34,9 @@ _STRIDES = ("every", "look_every")
 
 
 def quick_form(
-    raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment"
+    raw: Mapping[str, Any],
+    plugins: Plugins,
+    where: str = "experiment",
 ) -> dict[str, Any]:
     """The reduced form of an experiment.
 
@@ -47,24 +49,32 @@ def quick_form(
         The tables of another experiment, which says of itself that it is reduced.
     """
     experiment = build(raw, plugins, where)
+    settings = experiment.settings
     found = with_small_images(raw, experiment, plugins)
-    title = experiment.settings.title or where
+    title = settings.title or where
     found["title"] = f"{title} (quick)"
     found["quick"] = True
-    found["seeds"] = list(experiment.settings.seeds[:SEEDS])
+    found["seeds"] = list(settings.seeds[:SEEDS])
     # What is measured on: the same tables, smaller.
     for axis in ("architecture", "dataset"):
         key = f"{axis}s"
         if found.get(key):
             found[key] = [_smaller(entry, axis, plugins) for entry in found[key]]
+    # What is measured.
+    is_described = "training" in raw
     probes = []
     for entry, choice in zip(raw["probes"], experiment.probes, strict=True):
-        probes.append(_probe(entry, choice, "training" in raw))
+        probe = _probe(entry, choice, is_described)
+        probes.append(probe)
     found["probes"] = _without_repetitions(probes)
     return found
 
 
-def _probe(entry: Mapping[str, Any], choice: ProbeChoice, is_described: bool) -> dict[str, Any]:
+def _probe(
+    entry: Mapping[str, Any],
+    choice: ProbeChoice,
+    is_described: bool,
+) -> dict[str, Any]:
     """One probe in its quick form; `is_described`: the experiment describes a training."""
     cls = type(choice.component)
     preset = cls.presets.get("quick", {})
@@ -74,14 +84,18 @@ def _probe(entry: Mapping[str, Any], choice: ProbeChoice, is_described: bool) ->
     found["preset"] = "quick"
     if not cls.presets:
         del found["preset"]
-    found.update(_options(entry, choice, quick))
+    options = _options(entry, choice, quick)
+    found.update(options)
     estimators = _estimators(choice, preset.get("estimators", {}))
     if estimators:
         found["estimators"] = estimators
+    # A network of the user's own is trained only where its probe asks for that.
     own = "training" in entry
-    if choice.training is not None and not (_is_as_given(choice) and not own):
+    trains = own or not _is_as_given(choice)
+    if choice.training is not None and trains:
         described = is_described or own
-        training = _training(choice.training, preset.get("training", {}), described)
+        usual = preset.get("training", {})
+        training = _training(choice.training, usual, described)
         if training:
             found["training"] = training
     return found
@@ -95,13 +109,15 @@ def _options(entry: Mapping[str, Any], choice: ProbeChoice, quick: Any) -> dict[
     """Options of a probe beside those of its quick preset."""
     cls = type(choice.component)
     fields = attrs.fields(cls)
-    given = {field.name: entry[field.name] for field in fields if field.name in entry}
+    names = [field.name for field in fields]
+    given = {name: entry[name] for name in names if name in entry}
     if choice.preset == "quick" and not _is_larger(given, quick):
         return given
     choices: dict[str, Any] = {}
     unset: dict[str, Any] = {}
     for field in fields:
-        value, usual = getattr(choice.component, field.name), getattr(quick, field.name)
+        value = getattr(choice.component, field.name)
+        usual = getattr(quick, field.name)
         if _same(value, usual):
             continue
         if not _holds_numbers(cls, field):
@@ -127,20 +143,23 @@ def _is_larger(given: Mapping[str, Any], quick: Any) -> bool:
             if len(value) > max(length, LONGEST_LIST):
                 return True
         elif isinstance(value, int) and isinstance(usual, int):
-            smaller = value < usual if name in _STRIDES else value > usual
-            if smaller:
+            more = value < usual if name in _STRIDES else value > usual
+            if more:
                 return True
     return False
 
 
 def _estimators(choice: ProbeChoice, preset: Mapping[str, Any]) -> dict[str, Any]:
     """The chosen estimators, none of their sizes larger than in the quick form."""
+    roles = type(choice.component).roles
     found: dict[str, Any] = {}
     for role, chosen in choice.estimators.items():
         usual = preset.get(role, ())
-        entries = usual if isinstance(usual, (list, tuple)) else [usual]
-        tables = [_estimator(each, entries) for each in chosen]
-        several = isinstance(type(choice.component).roles[role], (list, tuple))
+        if not isinstance(usual, (list, tuple)):
+            usual = [usual]
+        tables = [_estimator(each, usual) for each in chosen]
+        # As the experiment would write it: a list where the probe takes several.
+        several = isinstance(roles[role], (list, tuple))
         found[role] = tables if several else tables[0]
     return found
 
@@ -148,22 +167,31 @@ def _estimators(choice: ProbeChoice, preset: Mapping[str, Any]) -> dict[str, Any
 def _estimator(chosen: Choice, usual: Any) -> dict[str, Any]:
     """One estimator; `usual` are those of the quick preset."""
     cls = type(chosen.component)
-    # The quick preset's options of the same estimator, else its defaults.
-    options: dict[str, Any] = {}
-    for entry in usual:
-        if isinstance(entry, Mapping) and entry.get("name") == cls.name:
-            options = {name: value for name, value in entry.items() if name != "name"}
-            break
-    quick = cls.bind({**_required(chosen.component), **options})
+    required = _required(chosen.component)
+    options = _preset_options(cls.name, usual)
+    quick = cls.bind({**required, **options})
     table: dict[str, Any] = {"name": chosen.offer.component.name}
     for field in attrs.fields(cls):
         value = getattr(chosen.component, field.name)
         usual_value = getattr(quick, field.name)
-        if isinstance(value, int) and isinstance(usual_value, int):
-            value = value if isinstance(value, bool) else min(value, usual_value)
-        if field.default is attrs.NOTHING or not _same(value, field.default):
+        are_sizes = isinstance(value, int) and isinstance(usual_value, int)
+        if are_sizes and not isinstance(value, bool):
+            value = min(value, usual_value)
+        # What is as it is by default goes without saying.
+        needed = field.default is attrs.NOTHING
+        if needed or not _same(value, field.default):
             table[field.name] = value
     return table
+
+
+def _preset_options(name: str, usual: Any) -> dict[str, Any]:
+    """The quick preset's options of the same estimator; none where it names another."""
+    for entry in usual:
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            options = dict(entry)
+            del options["name"]
+            return options
+    return {}
 
 
 def _required(component: Any) -> dict[str, Any]:
@@ -178,15 +206,22 @@ def _required(component: Any) -> dict[str, Any]:
 def _is_as_given(choice: ProbeChoice) -> bool:
     """Is a network of the user's own measured as it is? Then a training would change that."""
     architectures = choice.axes.get("architecture", ())
-    return any(each is not None and each.is_one_network for each in architectures)
+    given = [each for each in architectures if each is not None]
+    return any(each.is_one_network for each in given)
 
 
-def _training(asked: Training, usual: Mapping[str, Any], is_described: bool) -> dict[str, Any]:
+def _training(
+    asked: Training,
+    usual: Mapping[str, Any],
+    is_described: bool,
+) -> dict[str, Any]:
     """The training in quick form, where it is not simply that of the quick preset."""
     quick = Training.bind(usual)
     if not is_described:
         # The recipe of a published figure needs its length; only its question stays.
-        return {} if asked.loss == quick.loss else {"loss": asked.loss}
+        if asked.loss == quick.loss:
+            return {}
+        return {"loss": asked.loss}
     table = asked.options()
     table["learning_rates"] = ()
     table.update(_length(asked, quick))
@@ -195,11 +230,14 @@ def _training(asked: Training, usual: Mapping[str, Any], is_described: bool) -> 
 
 def _length(asked: Training, quick: Training) -> dict[str, Any]:
     """Epochs or steps: the shorter of both, or the quick form's where units differ."""
-    if asked.steps is not None and (quick.steps is not None or asked.steps == 0):
-        limit = asked.steps if quick.steps is None else quick.steps
-        return {"steps": min(asked.steps, limit), "epochs": None}
-    if quick.steps is not None:
-        return {"steps": quick.steps, "epochs": None}
+    steps = quick.steps
+    # No steps at all are the shortest in any unit.
+    if asked.steps == 0:
+        steps = 0
+    elif asked.steps is not None and steps is not None:
+        steps = min(asked.steps, steps)
+    if steps is not None:
+        return {"steps": steps, "epochs": None}
     lengths = [each for each in (asked.epochs, quick.epochs) if each is not None]
     return {"epochs": min(lengths, default=None), "steps": None}
 
@@ -211,9 +249,11 @@ def _smaller(entry: Mapping[str, Any], kind: str, plugins: Plugins) -> dict[str,
     for field in attrs.fields(cls):
         name = field.name
         if issubclass(cls, Dataset):
+            most = SAMPLES.get(name)
             value = entry.get(name, field.default)
-            if name in SAMPLES and (value is None or value > SAMPLES[name]):
-                found[name] = SAMPLES[name]
+            # None asks for all there are.
+            if most is not None and (value is None or value > most):
+                found[name] = most
         elif name in entry and _holds_numbers(cls, field):
             found[name] = _narrower(entry[name])
     return found
@@ -233,13 +273,15 @@ def _without_repetitions(probes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     alike: list[int] = []
     for probe in probes:
+        asked = _question(probe)
         for index, other in enumerate(kept):
-            if _question(probe) == _question(other):
+            if asked == _question(other):
                 alike[index] += 1
                 break
         else:
             kept.append(probe)
             alike.append(0)
+    # The label says for how many others it stands.
     for probe, more in zip(kept, alike):
         if more:
             label = probe.get("label", probe["name"])
@@ -248,7 +290,9 @@ def _without_repetitions(probes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _question(probe: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in probe.items() if name != "label"}
+    asked = dict(probe)
+    asked.pop("label", None)
+    return asked
 
 
 def _same(first: Any, second: Any) -> bool:
@@ -262,8 +306,9 @@ def _holds_numbers(cls: type, field: Any) -> bool:
     """Is an option a number, or a list of numbers?"""
     if field.metadata["array"] or field.metadata["target"]:
         return False
-    kinds = {int, float}
-    return bool(kinds & set(_parts(hints(cls)[field.name])))
+    hint = hints(cls)[field.name]
+    kinds = _parts(hint)
+    return int in kinds or float in kinds
 
 
 def _parts(hint: Any) -> list[Any]:

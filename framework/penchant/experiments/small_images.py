@@ -19,7 +19,9 @@ SIDE = 16
 
 
 def with_small_images(
-    raw: Mapping[str, Any], experiment: Experiment, plugins: Plugins
+    raw: Mapping[str, Any],
+    experiment: Experiment,
+    plugins: Plugins,
 ) -> dict[str, Any]:
     """The experiment with smaller images, or as it was where they do not fit.
 
@@ -33,8 +35,10 @@ def with_small_images(
     """
     found = dict(raw)
     shapes = []
+    # Where there is no dataset, the shape is a setting.
     shape = _smaller(experiment.settings.shape)
-    if shape is not None and any(probe.axes["dataset"] == (None,) for probe in experiment.probes):
+    without_data = [probe for probe in experiment.probes if probe.axes["dataset"] == (None,)]
+    if shape is not None and without_data:
         found["shape"] = list(shape)
         shapes.append(shape)
     tables = []
@@ -52,16 +56,21 @@ def with_small_images(
 
 def _smaller(shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape of a smaller image, where it is one that can be smaller."""
-    if len(shape) != 3 or min(shape[1:]) <= SIDE:
+    if len(shape) != 3:
         return None
-    return (shape[0], SIDE, SIDE)
+    channels, height, width = shape
+    if min(height, width) <= SIDE:
+        return None
+    return (channels, SIDE, SIDE)
 
 
 def _resized(
-    entry: Mapping[str, Any], plugins: Plugins
+    entry: Mapping[str, Any],
+    plugins: Plugins,
 ) -> tuple[dict[str, Any], tuple[int, ...] | None]:
     """A dataset of smaller images and their shape; nothing where it stays."""
-    cls = plugins.find("dataset", entry["name"]).component
+    offer = plugins.find("dataset", entry["name"])
+    cls = offer.component
     names = {field.name for field in attrs.fields(cls)}
     options = {name: value for name, value in entry.items() if name in names}
     component = cls.bind(options)
@@ -72,7 +81,8 @@ def _resized(
             table["input_shape"] = list(shape)
         return table, shape
     if "resize" in names:
-        shape = _smaller(_shape_of(component))
+        present = _shape_of(component)
+        shape = _smaller(present)
         if shape is not None:
             table["resize"] = SIDE
             table.pop("pad", None)
@@ -86,10 +96,12 @@ def _shape_of(dataset: Any) -> tuple[int, ...]:
 
     generator = torch.Generator(device="cpu").manual_seed(0)
     names = {field.name for field in attrs.fields(type(dataset))}
+    # One sample of each class is as large as all of them.
     few = {name: 1 for name in ("per_class", "test_per_class") if name in names}
     try:
         load = resolve(dataset.target, dataset.name)
-        data = load(attrs.evolve(dataset, **few), generator)
+        small = attrs.evolve(dataset, **few)
+        data = load(small, generator)
         return tuple(data.shape)
     except Exception:  # files that are missing are told when the job runs
         return ()

@@ -31,6 +31,7 @@ def versions(offers: Iterable[Offer]) -> dict[str, str]:
     for name in _ALWAYS:
         found[name] = _version(name)
     found["penchant"] += _editable_hash("penchant", _KERNEL_PACKAGES)
+    # Plugins, and what they require besides.
     for offer in offers:
         edited = _editable_hash(offer.distribution, (offer.package,))
         found[offer.distribution] = offer.version + edited
@@ -64,8 +65,9 @@ def _requirements(distribution: str) -> tuple[str, ...]:
 def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     """A "+" and a hash of the sources, where they can be edited in place; else nothing."""
     try:
-        direct = importlib.metadata.distribution(distribution).read_text("direct_url.json")
-        facts = json.loads(direct or "{}")
+        installed = importlib.metadata.distribution(distribution)
+        text = installed.read_text("direct_url.json")
+        facts = json.loads(text or "{}")
         if not facts.get("dir_info", {}).get("editable"):
             return ""
     except importlib.metadata.PackageNotFoundError:
@@ -74,7 +76,8 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for package in packages:
         for path in _package_sources(package):
-            digest.update(path.name.encode() + path.read_bytes())
+            name = path.name.encode()
+            digest.update(name + path.read_bytes())
     return "+" + digest.hexdigest()[:12]
 
 
@@ -83,12 +86,14 @@ def _package_sources(package: str) -> list[Path]:
     # A script has no spec; what runs is its file.
     spec = importlib.util.find_spec(package) if package != "__main__" else None
     if spec is None or not spec.origin:
-        origin = getattr(sys.modules.get(package), "__file__", None)
+        loaded = sys.modules.get(package)
+        origin = getattr(loaded, "__file__", None)
         return [Path(origin)] if origin else []
     origin = Path(spec.origin)
-    if not spec.submodule_search_locations:
-        return _beside(origin.parent) if _is_editable_place(origin) else [origin]
     folder = origin.parent
+    # A single file, and those beside it where they can be edited.
+    if not spec.submodule_search_locations:
+        return _beside(folder) if _is_editable_place(origin) else [origin]
     if folder.parent.name == "src":
         return _python_files(folder.parent)
     return _python_files(folder)
@@ -99,6 +104,7 @@ def _beside(folder: Path) -> list[Path]:
 
 
 def _is_editable_place(path: Path) -> bool:
+    """Is this outside of where libraries are installed?"""
     return not any(path.is_relative_to(library) for library in _libraries())
 
 
@@ -129,9 +135,11 @@ def is_own(module: str | None) -> bool:
     # The script that runs is always the user's.
     if module == "__main__":
         return True
-    if module.partition(".")[0] in _KERNEL_PACKAGES:
+    package, _, _ = module.partition(".")
+    if package in _KERNEL_PACKAGES:
         return False
-    origin = getattr(sys.modules.get(module), "__file__", None)
+    loaded = sys.modules.get(module)
+    origin = getattr(loaded, "__file__", None)
     return origin is not None and _is_editable_place(Path(origin).resolve())
 
 
@@ -149,9 +157,12 @@ def _collect(module: str | None, seen: dict[str, Path]) -> None:
         return
     loaded = sys.modules.get(module)
     origin = getattr(loaded, "__file__", None)
-    if loaded is None or origin is None or not Path(origin).is_file():
+    if loaded is None or origin is None:
         return
-    seen[module] = Path(origin)
+    path = Path(origin)
+    if not path.is_file():
+        return
+    seen[module] = path
     # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
         if isinstance(value, types.ModuleType):

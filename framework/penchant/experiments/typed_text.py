@@ -19,7 +19,8 @@ def parse_component(text: str) -> dict[str, Any]:
     try:
         return {"name": name, **parse_options(options)}
     except Error as error:
-        cure = f"write {name}:option=value; `penchant explain {name}` lists its options"
+        known = f"`penchant explain {name}` lists its options"
+        cure = f"write {name}:option=value; {known}"
         raise Error(f"{error} in {text!r}: {cure}") from None
 
 
@@ -88,10 +89,12 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
         for place in places:
             inside.extend(_inside(place, step, path))
         places = inside
+    literal = value.strip()
     for place in places:
         if not isinstance(place, dict):
             raise Error(f"--set {path}: {last!r} is not inside a table")
-        place[last] = parse_value(value.strip())
+        # Read for each: no two tables share a list.
+        place[last] = parse_value(literal)
     return changed
 
 
@@ -115,4 +118,5 @@ def _inside(place: Any, step: str, path: str) -> list[Any]:
 
 
 def _label(table: dict[str, Any]) -> Any:
-    return table.get("label", table.get("name"))
+    name = table.get("name")
+    return table.get("label", name)
