@@ -65,8 +65,9 @@ def sweep(folder: Path) -> None:
 
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
-    advice = _ADVICE.get(error.errno or 0, "")
+    number = error.errno or 0
     problem = error.strerror or error
+    advice = _ADVICE.get(number, "")
     return Error(f"cannot write {path}: {problem}{advice}")
 
 
@@ -109,16 +110,18 @@ def read_json(path: Path) -> dict[str, Any]:
 def checksum(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256")
+    return digest.hexdigest()
 
 
 def check_name(name: Any, what: str) -> None:
     """Refuse a name that a file of arrays, or a file system, does not give back."""
+    subject = f"the name of a {what}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Error(f"the name of a {what} must be letters, digits and hyphens, found {name!r}")
+        raise Error(f"{subject} must be letters, digits and hyphens, found {name!r}")
     # numpy takes the ending off when it reads an archive.
     if name.endswith(".npy"):
-        raise Error(f"the name of a {what} must not end in .npy, found {name!r}")
+        raise Error(f"{subject} must not end in .npy, found {name!r}")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
@@ -144,7 +147,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
                     np.lib.format.write_array(part, array, allow_pickle=False)
         # What is hashed is what the disk was given.
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+        return digest.hexdigest()
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:

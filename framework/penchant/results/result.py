@@ -86,7 +86,8 @@ class Result:
         # Of arrays only their shapes: nobody wants a million numbers in a notebook.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:
-            lines.append(f"  arrays: {', '.join(shapes)}")
+            listed = ", ".join(shapes)
+            lines.append(f"  arrays: {listed}")
         for text in self.warnings:
             lines.append(f"  warning: {text}")
         return "\n".join(lines)
@@ -97,7 +98,8 @@ class Result:
     @property
     def status(self) -> str:
         """Done or failed."""
-        return str(self.record.get("status", "done"))
+        status = self.record.get("status", "done")
+        return str(status)
 
     @property
     def error(self) -> str | None:
@@ -119,7 +121,8 @@ class Result:
     def options(self) -> dict[str, Any]:
         """The probe's options."""
         probe = self.record.get("probe", {})
-        return dict(probe.get("options", {}))
+        options = probe.get("options", {})
+        return dict(options)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -200,8 +203,10 @@ def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
         raise Error(f"quantity {name!r} must be a penchant.Quantity, found {kind}")
+    if allowed:
+        return
     for part, number in quantity.numbers.items():
-        if not math.isfinite(number) and not allowed:
+        if not math.isfinite(number):
             raise Error(f"quantity {name!r} has {part} {number}, expected a finite number")
 
 
@@ -221,7 +226,8 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
 def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
     for name, text in pairs:
         if not isinstance(text, str):
-            raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
+            kind = type(text).__name__
+            raise Error(f"{what} {name!r} must be text, found {kind}")
 
 
 def _nullable(number: Any) -> Any:
@@ -259,14 +265,19 @@ def to_json(result: Result) -> dict[str, Any]:
 
 def _digest(quantities: Mapping[str, Any]) -> str:
     text = json.dumps(quantities, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """What `result.json` holds, once its numbers are known to be those that were written."""
     record = read_json(path)
-    expected = record.get("quantities_sha256")  # results of before checksums have none
-    if expected is not None and _digest(record.get("quantities", {})) != expected:
+    expected = record.get("quantities_sha256")
+    # Results of before checksums have none.
+    if expected is None:
+        return record
+    quantities = record.get("quantities", {})
+    if _digest(quantities) != expected:
         raise Error(f"{path} is damaged: its numbers are not those that were written")
     return record
 
@@ -275,12 +286,14 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """The result that `result.json` and its arrays hold; unknown keys are accepted."""
     names = {field.name for field in attrs.fields(Quantity)}
     quantities = {}
-    for name, value in record.get("quantities", {}).items():
+    written = record.get("quantities", {})
+    for name, value in written.items():
         known = {key: part for key, part in value.items() if key in names}
         # A missing number is null in JSON.
         if known.get("value") is None:
             known["value"] = math.nan
         quantities[name] = Quantity(**known)
+    # What is not the result's own is its record.
     rest = {key: value for key, value in record.items() if key not in _KEPT}
     entries = record.get("arrays", {})
     rest["about"] = {name: entry.get("about", "") for name, entry in entries.items()}
@@ -324,13 +337,16 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
         found = _stored_arrays(folder, record) if arrays else {}
         return from_json(record, found)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        kind = type(error).__name__
+        raise Error(f"{path} is damaged: {kind}: {error}") from error
 
 
 def result_path(folder: Path) -> Path:
     """The file that speaks for a job: why it failed when it was computed again, or its result."""
     failure = folder / "failure.json"
-    return failure if failure.is_file() else folder / "result.json"
+    if failure.is_file():
+        return failure
+    return folder / "result.json"
 
 
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +354,8 @@ def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     path = folder / "arrays.npz"
     arrays = read_arrays(path)
-    lacking = set(record["arrays"]) - set(arrays)
+    expected = set(record["arrays"])
+    lacking = expected - set(arrays)
     if lacking:
         listed = ", ".join(sorted(lacking))
         raise Error(f"{path} lacks the arrays {listed}")
@@ -357,6 +374,7 @@ def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
         if expected is not None:
             return checksum(path) == expected
         # Results of before checksums: reading everything compares the archive's own.
-        return set(record["arrays"]) <= set(read_arrays(path))
+        found = read_arrays(path)
+        return set(record["arrays"]) <= set(found)
     except (OSError, Error):
         return False
