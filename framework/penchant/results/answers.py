@@ -332,9 +332,11 @@ def _groups(entries: Sequence[Entry], axes: Sequence[str], probe: str) -> Iterat
         members.append(entry)
     for key, members in found.items():
         named = [str(part) for part in key if part]
-        label = ", ".join(named) or probe
-        quantities = _pooled_quantities(members)
-        yield Group(label, members, quantities)
+        yield Group(
+            label=", ".join(named) or probe,
+            entries=members,
+            quantities=_pooled_quantities(members),
+        )
 
 
 def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
@@ -343,4 +345,7 @@ def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
         for name, quantity in entry.quantities.items():
             seeds = by_name.setdefault(name, [])
             seeds.append(quantity)
-    return {name: pooled(quantities) for name, quantities in by_name.items()}
+    found = {}
+    for name, seeds in by_name.items():
+        found[name] = pooled(seeds)
+    return found

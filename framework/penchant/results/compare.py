@@ -24,6 +24,7 @@ from penchant.results.report import setting_text, value_text
 from penchant.results.runs import Run, read
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
+MOST_SENTENCES = 6  # of a probe, before its table
 _AXES = ("probe", "architecture", "dataset")
 Cell = tuple[Any, ...]
 
@@ -158,7 +159,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         names = ", ".join(self.names)
-        lines = [f"Comparison of {names}", *self.lines()]
+        title = f"Comparison of {names}"
+        lines = [title, *self.lines()]
         return "\n".join(lines)
 
 
@@ -308,8 +310,11 @@ def _changes(first: Entry, second: Entry) -> list[str]:
     for name in dict.fromkeys((*first.settings, *second.settings)):
         before = first.settings.get(name)
         after = second.settings.get(name)
-        if before != after:
-            found.append(f"{name}: {setting_text(before)} against {setting_text(after)}")
+        if before == after:
+            continue
+        old = setting_text(before)
+        new = setting_text(after)
+        found.append(f"{name}: {old} against {new}")
     rest = len(found) - MOST_SETTINGS
     if rest > 0:
         found = found[:MOST_SETTINGS]
@@ -392,27 +397,28 @@ def _page(found: Comparison) -> dict[str, Any]:
 
 
 def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
-    own = [row for row in found.rows if row.probe == answer.probe]
+    probe = answer.probe
+    own = [row for row in found.rows if row.probe == probe]
     exceeding = [row for row in own if found.exceeds(row)]
     compared = [row for row in own if row.difference is not None]
-    reasons = [_reason(row) for row in own if row.reason]
-    sentences = [_sentence(found, row) for row in exceeding[:6]]
+    sentences = [_sentence(found, row) for row in exceeding[:MOST_SENTENCES]]
+    # Every reason once, however many quantities it is of.
+    reasons: dict[str, None] = {}
+    for row in own:
+        if row.reason:
+            reasons[f"{row.cell} in {row.run}: {row.reason}"] = None
     return {
-        "probe": answer.probe,
-        "anchor": f"answer-{answer.probe}",
+        "probe": probe,
+        "anchor": f"answer-{probe}",
         "question": answer.question,
         "found": sentences,
         "compared": bool(compared),
-        "reasons": list(dict.fromkeys(reasons)),
-        "changes": found.changes.get(answer.probe, []),
-        "alone": found.alone.get(answer.probe, []),
+        "reasons": list(reasons),
+        "changes": found.changes.get(probe, []),
+        "alone": found.alone.get(probe, []),
         "panels": panels(answer),
         "rows": [_row_values(found, row) for row in own],
     }
-
-
-def _reason(row: Row) -> str:
-    return f"{row.cell} in {row.run}: {row.reason}"
 
 
 def _sentence(found: Comparison, row: Row) -> str:
@@ -424,9 +430,11 @@ def _sentence(found: Comparison, row: Row) -> str:
         errors = f" ({size:.2g} errors)"
     more = "more" if apart.value > 0 else "less"
     # The word has said the sign.
-    unsigned = attrs.evolve(apart, value=abs(apart.value))
+    value = abs(apart.value)
+    unsigned = attrs.evolve(apart, value=value)
     by = str(unsigned).removeprefix("+")
-    return f"{row.quantity} of {row.cell} is {more} in {row.run}, by {by}{errors}."
+    what = f"{row.quantity} of {row.cell}"
+    return f"{what} is {more} in {row.run}, by {by}{errors}."
 
 
 def _row_values(found: Comparison, row: Row) -> dict[str, Any]:

@@ -166,13 +166,18 @@ class _Scale:
 
     @classmethod
     def _logarithmic(cls, low: float, high: float) -> _Scale:
-        # Whole powers of ten, and few enough of them.
         first = math.floor(math.log10(low))
         last = math.ceil(math.log10(high))
+        # Whole powers of ten, and few enough of them.
         step = math.ceil((last - first) / _TICKS)
         powers = range(first, last + 1, max(1, step))
         ticks = [10.0**power for power in powers]
-        return cls(10.0**first, 10.0**last, ticks, is_log=True)
+        return cls(
+            low=10.0**first,
+            high=10.0**last,
+            ticks=ticks,
+            is_log=True,
+        )
 
     def place(self, value: float) -> float:
         """The pixel of a number; what lies outside stops at the edge."""
@@ -195,11 +200,16 @@ def _round_numbers(low: float, high: float) -> list[float]:
     """
     # The first round step that is no smaller than it has to be.
     rough = (high - low) / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
+    exponent = math.floor(math.log10(rough))
+    power = 10.0**exponent
     steps = [power * each for each in (1, 2, 5, 10)]
     step = next(each for each in steps if each >= rough)
+    # Its multiples between the two.
     first = math.ceil(low / step)
     last = math.floor(high / step)
-    # Rounded, because 3 * 0.2 is not 0.6.
-    texts = [f"{number * step:.10g}" for number in range(first, last + 1)]
-    return [float(text) for text in texts]
+    found = []
+    for number in range(first, last + 1):
+        # Rounded, because 3 * 0.2 is not 0.6.
+        text = f"{number * step:.10g}"
+        found.append(float(text))
+    return found

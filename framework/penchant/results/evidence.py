@@ -152,10 +152,11 @@ def _claimed(quantities: Sequence[Quantity]) -> float | None:
 def _error_of_mean(errors: Sequence[float | None]) -> float | None:
     """Independent errors added in squares, over how many there are."""
     known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
+    count = len(known)
+    if count < len(errors):
         return None
     total = math.hypot(*known)
-    return total / len(known)
+    return total / count
 
 
 def _is_restless(quantities: Sequence[Quantity]) -> bool:

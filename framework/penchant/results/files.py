@@ -85,8 +85,9 @@ def write_json(path: Path, value: Any) -> None:
         text = json.dumps(value, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Error(f"{path.name} cannot hold this: {error}") from error
+    content = text.encode()
     with atomic(path) as file:
-        file.write(text.encode())
+        file.write(content)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -95,7 +96,9 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
-    schema = value.get("schema") if isinstance(value, dict) else None
+    schema = None
+    if isinstance(value, dict):
+        schema = value.get("schema")
     if not isinstance(schema, int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
     # Older files are read; of newer ones nobody here knows what they mean.
@@ -137,11 +140,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
     """
     import numpy as np
 
+    # A fixed date: the same arrays give the same file.
+    date = (1980, 1, 1, 0, 0, 0)
     with atomic(path, durable=durable) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
-                # A fixed date: the same arrays give the same file.
-                member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+                member = zipfile.ZipInfo(f"{name}.npy", date_time=date)
                 array = np.asanyarray(value)
                 with archive.open(member, "w", force_zip64=True) as part:
                     np.lib.format.write_array(part, array, allow_pickle=False)

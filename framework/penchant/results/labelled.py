@@ -105,10 +105,13 @@ def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:
         labels = [row[axis] for row in chosen if axis in row]
         if labels:
             coordinates[axis] = list(dict.fromkeys(labels))
+    by_quantity: dict[str, list[Mapping[str, Any]]] = {}
+    for row in chosen:
+        own = by_quantity.setdefault(row["quantity"], [])
+        own.append(row)
     # An array a quantity, and one more for each of its numbers that a job has.
     variables = {}
-    for name in dict.fromkeys(row["quantity"] for row in chosen):
-        own = [row for row in chosen if row["quantity"] == name]
+    for name, own in by_quantity.items():
         variables[name] = _filled(own, coordinates, "value")
         for part in _PARTS:
             if any(row[part] is not None for row in own):

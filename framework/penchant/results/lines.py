@@ -29,7 +29,8 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
     """
     rows = []
     for name, quantity in quantities.items():
-        rows.append([name, *_columns(quantity)])
+        columns = _columns(quantity)
+        rows.append([name, *columns])
     # Points of numbers stand under each other.
     fronts = [_front(row[1]) for row in rows]
     widest = max(fronts, default=0)

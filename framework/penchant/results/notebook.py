@@ -63,8 +63,11 @@ def run_html(run: Any) -> str:
     """A run as a table of what it found, seeds pooled."""
     title = _safe(run.title)
     parts = [f"<strong>{title}</strong>", _soft(_safe(run))]
-    ended = [job for job in run.jobs if job["status"] in ("done", "failed")]
-    results = [(job, run.result(job["id"], arrays=False)) for job in ended]
+    results = []
+    for job in run.jobs:
+        if job["status"] in ("done", "failed"):
+            result = run.result(job["id"], arrays=False)
+            results.append((job, result))
     parts += _troubles(results)
     # The table, as far as it is worth reading here.
     rows = _pooled_rows(results)
@@ -95,7 +98,8 @@ def _pooled_rows(results: Sequence[tuple[Mapping[str, Any], Any]]) -> list[tuple
     """A row for each quantity of each cell, over its seeds."""
     found: dict[tuple[str, str], list[Quantity]] = {}
     for job, result in results:
-        labels = {axis: label for axis, label in job["labels"].items() if axis != "seed"}
+        labels = dict(job["labels"])
+        labels.pop("seed", None)
         group = _labelled(labels)
         for name, quantity in result.quantities.items():
             seeds = found.setdefault((group, name), [])
@@ -177,14 +181,16 @@ def figures_html(figures: Mapping[str, Any]) -> str:
     """Figures one after another, each with its caption."""
     parts = []
     for name, figure in figures.items():
+        # The picture is part of the page, so that a notebook can be sent to others.
         ending, content = picture(figure)
         kind = "svg+xml" if ending == "svg" else ending
         data = base64.b64encode(content).decode()
         address = f"data:image/{kind};base64,{data}"
         caption = _safe(figure.get_label() or name)
-        image = f'<img src="{address}" alt="{caption}">'
-        below = f"<figcaption>{caption}</figcaption>"
-        parts.append(f"<figure>{image}{below}</figure>")
+        parts.append("<figure>")
+        parts.append(f'<img src="{address}" alt="{caption}">')
+        parts.append(f"<figcaption>{caption}</figcaption>")
+        parts.append("</figure>")
     return _framed(parts)
 
 

@@ -113,8 +113,8 @@ def _in_the_dark(colour: str) -> str:
     >>> _in_the_dark("ffffff"), _in_the_dark("000000"), _in_the_dark("2b5c8a")
     ('#12151b', '#e6e9ef', '#7baad6')
     """
-    red, green, blue = [part / 255 for part in bytes.fromhex(colour)]
-    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    parts = [part / 255 for part in bytes.fromhex(colour)]
+    hue, lightness, saturation = colorsys.rgb_to_hls(*parts)
     mixed = []
     if saturation < 0.1:
         # Greys change places: what was near the paper stays near the paper.

@@ -174,7 +174,8 @@ def rounded(value: float | None, error: float | None = None) -> str:
     if not error or not math.isfinite(error):
         return _short_exponent(f"{value:.6g}")
     # Digits behind the point, down to the error's second.
-    digits = 1 - math.floor(math.log10(error))
+    power = math.floor(math.log10(error))
+    digits = 1 - power
     size = max(abs(value), error)
     if _SMALLEST <= size < _LARGEST:
         kept = round(value, digits)
@@ -184,7 +185,8 @@ def rounded(value: float | None, error: float | None = None) -> str:
         return "0"
     # Very large and very small numbers: the same digits, counted from the first.
     first = math.floor(math.log10(abs(value)))
-    behind = min(max(first + digits, 1), 12)
+    behind = max(first + digits, 1)
+    behind = min(behind, 12)
     return _short_exponent(f"{value:.{behind}e}")
 
 

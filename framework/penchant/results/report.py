@@ -76,12 +76,13 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _lead(run: Run, entries: Sequence[Entry]) -> str:
-    # How many, and how they ended.
+    # How many, how they ended, and how long they took.
+    jobs = _counted(len(entries), "job")
     counts = collections.Counter(entry.status for entry in entries)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items())
-    parts = [f"{_counted(len(entries), 'job')}: {listed}"]
     seconds = sum(entry.seconds or 0.0 for entry in entries)
-    parts.append(f"{_duration(seconds)} of work")
+    work = _duration(seconds)
+    parts = [f"{jobs}: {listed}", f"{work} of work"]
     # The day on which a job ended last.
     record = run.folder / "run.json"
     if record.is_file():
@@ -145,14 +146,15 @@ def _link(entry: Entry) -> dict[str, str]:
 
 def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Every warning once, with the jobs that have it."""
-    by_id = {entry.id: entry for entry in entries}
+    links = {}
     pairs = []
     for entry in entries:
+        links[entry.id] = _link(entry)
         for text in entry.warnings:
             pairs.append((entry.id, text))
     found = []
     for text, names in grouped(pairs).items():
-        jobs = [_link(by_id[name]) for name in names]
+        jobs = [links[name] for name in names]
         found.append({"text": text, "jobs": jobs})
     return found
 
@@ -309,7 +311,8 @@ def _errors_text(found: Pooled) -> str:
     away = against_null(found)
     if away is None or away.errors is None:
         return ""
-    return f" by {_many(away.errors)} errors"
+    many = _many(away.errors)
+    return f" by {many} errors"
 
 
 def _many(errors: float) -> str:
@@ -321,7 +324,8 @@ def _many(errors: float) -> str:
 
 def _contrast_sentence(contrast: Contrast, looks: int) -> str:
     values = _contrast_values(contrast, looks)
-    larger, _, smaller = values["between"].partition(" over ")
+    between = values["between"]
+    larger, _, smaller = between.partition(" over ")
     size = values["text"]
     errors = contrast.difference.errors
     if errors is not None:
@@ -483,14 +487,15 @@ def _record(place: Path) -> dict[str, Any]:
 def _summary(entry: Entry, record: dict[str, Any]) -> str:
     if entry.status not in ("done", "failed"):
         return "Not computed yet."
-    parts = [str(record.get("summary") or "")]
+    summary = str(record.get("summary") or "")
+    parts = [summary] if summary else []
     shape = entry.settings.get("shape")
     if shape:
         size = " × ".join(map(str, shape))
         outputs = entry.settings.get("outputs", 1)
-        parts.append(f"Inputs {size}, {_counted(outputs, 'output')}.")
-    said = filter(None, parts)
-    return " ".join(said)
+        told = _counted(outputs, "output")
+        parts.append(f"Inputs {size}, {told}.")
+    return " ".join(parts)
 
 
 def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
@@ -631,8 +636,10 @@ def _asked(run: Run) -> str:
 
 def _objects(run: Run) -> str:
     """Objects of a script that the experiment names by their content, which no file can hold."""
-    found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', _asked(run))
-    return ", ".join(dict.fromkeys(found))
+    text = _asked(run)
+    found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
+    once = dict.fromkeys(found)
+    return ", ".join(once)
 
 
 def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
@@ -646,7 +653,8 @@ def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
         own = [entry.labels.get(label, "") for label in labels]
         for name, quantity in entry.quantities.items():
             values = [getattr(quantity, number) for number in numbers]
-            writer.writerow([entry.id, *own, name, *values, quantity.exact])
+            row = [entry.id, *own, name, *values, quantity.exact]
+            writer.writerow(row)
     content = text.getvalue()
     with atomic(path, durable=False) as file:
         file.write(content.encode(errors="backslashreplace"))

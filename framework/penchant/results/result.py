@@ -82,7 +82,8 @@ class Result:
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
-        lines = [f"Result {title}", *quantity_lines(self.quantities)]
+        lines = [f"Result {title}"]
+        lines += quantity_lines(self.quantities)
         # Of arrays only their shapes: nobody wants a million numbers in a notebook.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:
@@ -171,8 +172,9 @@ class Result:
         text = repr(self)
         if self.record.get("figures") and self.arrays:
             figures = self.figures()
+            names = ", ".join(figures)
             content += figures_html(figures)
-            text += f"\n  figures: {', '.join(figures)}"
+            text += f"\n  figures: {names}"
         display(text, content)
 
     def to_xarray(self) -> Any:
@@ -214,9 +216,11 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
     import numpy as np
 
     check_name(name, "array")
-    if array.dtype.kind not in "biufcU":
-        raise Error(f"array {name!r} must hold numbers or text, found {array.dtype}")
-    if allowed or not np.issubdtype(array.dtype, np.inexact):
+    dtype = array.dtype
+    if dtype.kind not in "biufcU":
+        raise Error(f"array {name!r} must hold numbers or text, found {dtype}")
+    # Whole numbers and text are always finite.
+    if allowed or not np.issubdtype(dtype, np.inexact):
         return
     bad = int((~np.isfinite(array)).sum())
     if bad:
@@ -244,12 +248,17 @@ def to_json(result: Result) -> dict[str, Any]:
     for name, quantity in result.quantities.items():
         known = attrs.asdict(quantity).items()
         quantities[name] = {key: _nullable(value) for key, value in known}
+    # Of arrays what they are; their numbers are in a file of their own.
     arrays = {}
     for name, array in result.arrays.items():
-        described = {"shape": list(array.shape), "dtype": str(array.dtype)}
-        arrays[name] = {**described, "about": about.get(name, "")}
+        arrays[name] = {
+            "shape": list(array.shape),
+            "dtype": str(array.dtype),
+            "about": about.get(name, ""),
+        }
     # What an array is about stands beside it, not a second time in the record.
-    record = {key: value for key, value in result.record.items() if key != "about"}
+    record = dict(result.record)
+    record.pop("about", None)
     return {
         "schema": SCHEMA,
         **record,
@@ -295,8 +304,11 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         quantities[name] = Quantity(**known)
     # What is not the result's own is its record.
     rest = {key: value for key, value in record.items() if key not in _KEPT}
+    abouts = {}
     entries = record.get("arrays", {})
-    rest["about"] = {name: entry.get("about", "") for name, entry in entries.items()}
+    for name, entry in entries.items():
+        abouts[name] = entry.get("about", "")
+    rest["about"] = abouts
     return Result(
         quantities,
         dict(arrays),
@@ -321,11 +333,13 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     """
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
-        written = write_arrays(folder / "arrays.npz", result.arrays)
+        path = folder / "arrays.npz"
+        written = write_arrays(path, result.arrays)
         # The JSON names the content it belongs to: other arrays beside it are noticed.
         record = {**result.record, "arrays_sha256": written}
         result = attrs.evolve(result, record=record)
-    write_json(folder / name, to_json(result))
+    content = to_json(result)
+    write_json(folder / name, content)
     return result
 
 

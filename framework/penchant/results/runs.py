@@ -195,8 +195,9 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
     """An entry whose path cannot lead out of the folder, whoever wrote it."""
     name = job["id"]
+    last = Path(name).name
     # Told like a damaged file, so that the results are read instead.
-    if Path(name).name != name:
+    if last != name:
         raise KeyError(name)
     return {**job, "path": f"jobs/{name}"}
 

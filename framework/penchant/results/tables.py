@@ -39,8 +39,9 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows(rows)
         path = place / f"{name}.csv"
+        content = text.getvalue()
         with atomic(path, durable=False) as file:
-            file.write(text.getvalue().encode())
+            file.write(content.encode())
 
 
 def has_table(shape: Any) -> bool:
