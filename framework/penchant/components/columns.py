@@ -21,11 +21,12 @@ def input_and_label(columns: Iterable[Any]) -> tuple[str, str]:
     names = [str(name) for name in columns]
     inputs = [name for name in names if name in INPUTS]
     labels = [name for name in names if name in LABELS]
-    if len(inputs) != 1 or len(labels) != 1:
-        expected = "one column such as image and one such as label"
-        cure = "rename them, or give (inputs, labels)"
-        raise Error(f"the data have {', '.join(names)}, expected {expected}; {cure}")
-    return inputs[0], labels[0]
+    if len(inputs) == len(labels) == 1:
+        return inputs[0], labels[0]
+    found = ", ".join(names)
+    expected = "one column such as image and one such as label"
+    cure = "rename them, or give (inputs, labels)"
+    raise Error(f"the data have {found}, expected {expected}; {cure}")
 
 
 def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
@@ -38,7 +39,8 @@ def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
         return None
     if "test" not in parts:
         found = ", ".join(map(str, parts))
-        raise Error(f"the data have the parts {found}, expected train and test; give (train, test)")
+        cure = "give (train, test)"
+        raise Error(f"the data have the parts {found}, expected train and test; {cure}")
     return parts["train"], parts["test"]
 
 
@@ -51,9 +53,12 @@ class Rows:
 
     def __init__(self, dataset: Any) -> None:
         self._source = dataset
+        self._names: tuple[str, str] | None = None
+        # The first row stands for all of them.
         first = dataset[0]
-        self._names = input_and_label(first) if isinstance(first, Mapping) else None
-        if self._names is None and not _is_pair(first):
+        if isinstance(first, Mapping):
+            self._names = input_and_label(first)
+        elif not _is_pair(first):
             kind = type(first).__name__
             raise Error(f"a sample of the dataset is {kind}, expected a pair (input, label)")
 
@@ -62,12 +67,17 @@ class Rows:
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         row = self._source[index]
-        given, label = row if self._names is None else (row[name] for name in self._names)
+        # A dict becomes a pair first.
+        if self._names is not None:
+            row = [row[name] for name in self._names]
+        given, label = row
         return read_input(given), label
 
 
 def _is_pair(row: Any) -> bool:
-    return isinstance(row, (tuple, list)) and len(row) == 2
+    if not isinstance(row, (tuple, list)):
+        return False
+    return len(row) == 2
 
 
 class Batches:
@@ -82,7 +92,10 @@ class Batches:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for batch in self.batches:
-            given, labels = (batch[name] for name in input_and_label(batch))
+            inputs, label = input_and_label(batch)
+            given = batch[inputs]
+            labels = batch[label]
+            # A single label has no axis along which samples are counted.
             if not getattr(labels, "ndim", 0):
                 cure = "DataLoader(dataset, batch_size=64) makes them"
                 raise Error(f"the data are single samples one after another, not batches; {cure}")

@@ -60,17 +60,20 @@ class Component:
         for key in values:
             if key not in fields:
                 near = suggestion(key, fields)
-                raise Error(f"{cls.name} has no option {key!r}{near}{_place(where, key)}")
+                place = _place(where, key)
+                raise Error(f"{cls.name} has no option {key!r}{near}{place}")
         # Without a default the user must choose.
         for key, field in fields.items():
             if field.default is attrs.NOTHING and key not in values:
                 about = field.metadata["help"]
-                raise Error(f"{cls.name} needs the option {key!r}: {about}{_place(where, key)}")
+                place = _place(where, key)
+                raise Error(f"{cls.name} needs the option {key!r}: {about}{place}")
         try:
             return cls(**values)
         except Error as error:
             # Without an option it is a rule between options, from __attrs_post_init__.
-            raise Error(f"{error}{_place(where, error.option)}") from None
+            place = _place(where, error.option)
+            raise Error(f"{error}{place}") from None
 
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
@@ -81,14 +84,16 @@ class Component:
 
 
 def _represented(self: Component) -> str:
+    kind = type(self).__name__
     parts = []
     for name, value in self.options().items():
         parts.append(f"{name}={value!r}")
     options = ", ".join(parts)
-    return f"{type(self).__name__}({options})"
+    return f"{kind}({options})"
 
 
 def _equal(self: Component, other: object) -> bool:
+    # A class and one derived from it are never equal, as attrs has it.
     if type(other) is not type(self):
         return False
     return self.options() == other.options()  # type: ignore[attr-defined,no-any-return]
@@ -109,7 +114,9 @@ _METHODS = {
 def _place(where: str, option: str) -> str:
     if not where:
         return ""
-    return f" ({where}.{option})" if option else f" ({where})"
+    if not option:
+        return f" ({where})"
+    return f" ({where}.{option})"
 
 
 class Architecture(Component):
@@ -180,7 +187,9 @@ class Probe(Component):
     @classmethod
     def takes(cls, axis: str) -> bool:
         """Can a job of this probe have this axis?"""
-        return axis in cls.needs or axis in cls.accepts
+        if axis in cls.needs:
+            return True
+        return axis in cls.accepts
 
     @classmethod
     def trains(cls) -> bool:

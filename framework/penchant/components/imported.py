@@ -36,6 +36,7 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
     if not isinstance(network, nn.Module):
         kind = type(network).__name__
         raise Error(f"the factory {source!r} must return a torch.nn.Module, found {kind}")
+    # Networks that are drawn must be drawn anew.
     if network in _handed_out:
         cure = "make one at every call, or give the module itself to measure that one"
         raise Error(f"the factory {source!r} returns the same module every time; {cure}")
@@ -59,10 +60,11 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
         if not needed:
             raise
         name = getattr(factory, "__qualname__", repr(factory))
+        lacking = ", ".join(needed)
         given = ", ".join(offered)
+        cure = "wrap it in a function that fills in the rest"
         raise Error(
-            f"{name} needs {', '.join(needed)}, but is only given {given}; "
-            f"wrap it in a function that fills in the rest ({error})"
+            f"{name} needs {lacking}, but is only given {given}; {cure} ({error})"
         ) from error
 
 
@@ -71,6 +73,7 @@ def _unfilled(parameters: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = []
     for name, parameter in parameters.items():
+        # *args and **kwargs need nothing.
         if parameter.kind in variadic or name in given:
             continue
         if parameter.default is inspect.Parameter.empty:
@@ -88,12 +91,14 @@ def load(options: ImportedDataset, generator: Any) -> Any:
         source = _call(factory, generator=generator)
     if isinstance(source, Data):
         return source
+    # Whatever it is, it becomes pairs of inputs and labels.
     conventions: dict[str, str] = {}
     warnings: list[str] = []
     parts = [_read(part, conventions, warnings) for part in _parts(source)]
+    inputs, read = zip(*parts)
     # Classes of all parts are numbered together.
-    labels, classes = numbered([part[1] for part in parts], conventions)
-    pairs = list(zip([part[0] for part in parts], labels))
+    labels, classes = numbered(read, conventions)
+    pairs = list(zip(inputs, labels))
     if len(pairs) == 1:
         pairs = _split(pairs[0], generator, conventions)
     train, test = pairs
@@ -113,29 +118,34 @@ def _is_factory(source: Any) -> bool:
 
 def _parts(source: Any) -> tuple[Any, ...]:
     """Train and test parts, or all samples as the only one."""
+    everything = (source,)
     if isinstance(source, Mapping):
-        return train_and_test(source) or (source,)
+        return train_and_test(source) or everything
     if not isinstance(source, (tuple, list)) or len(source) != 2:
-        return (source,)
+        return everything
     # Arrays, and lists of labels or of inputs, are columns; parts are pairs or datasets.
     first, second = source
-    columns = hasattr(first, "dtype") or hasattr(second, "dtype") or _is_column(second)
-    return (source,) if columns else (first, second)
+    arrays = hasattr(first, "dtype") or hasattr(second, "dtype")
+    if arrays or _is_column(second):
+        return everything
+    return first, second
 
 
 def _is_column(value: Any) -> bool:
     """Is it a list of labels?"""
-    plain = (str, int, float)
-    return isinstance(value, (tuple, list)) and bool(value) and isinstance(value[0], plain)
+    if not isinstance(value, (tuple, list)) or not value:
+        return False
+    return isinstance(value[0], (str, int, float))
 
 
 def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple[Any, Any]:
     """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
     if isinstance(value, Mapping):
-        names = input_and_label(value)
-        value = tuple(value[name] for name in names)
+        first, second = input_and_label(value)
+        value = (value[first], value[second])
     if _is_streamed(value):
         return _streamed(value, conventions)
+    # What is in memory: two columns, or samples one after another.
     if isinstance(value, (tuple, list)) and len(value) == 2:
         inputs = _column(value[0])
         labels = read_labels(value[1])
@@ -144,7 +154,9 @@ def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple
     else:
         kind = type(value).__name__
         raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
-    if inputs.ndim == 0 or getattr(labels, "ndim", 1) == 0:
+    # Text has no axes to count.
+    axes = getattr(labels, "ndim", 1)
+    if inputs.ndim == 0 or axes == 0:
         raise Error("expected as many inputs and labels as there are samples, found single numbers")
     if len(inputs) != len(labels):
         found = f"{len(inputs)} inputs and {len(labels)} labels"
@@ -158,12 +170,14 @@ def _column(values: Any) -> Any:
 
     if not isinstance(values, (tuple, list)):
         return torch.as_tensor(values)
+    # The first stands for all of them.
     first = values[0] if values else None
     if not hasattr(first, "shape") and not is_picture(first):
         kind = type(first).__name__
         cure = "torch.tensor(inputs) makes one"
         raise Error(f"inputs are a list of {kind}s, expected a tensor or an array; {cure}")
-    return _stack([read_input(value) for value in values])
+    inputs = [read_input(value) for value in values]
+    return _stack(inputs)
 
 
 def _is_streamed(value: Any) -> bool:
@@ -172,9 +186,12 @@ def _is_streamed(value: Any) -> bool:
 
     if isinstance(value, (tuple, list)):
         return len(value) == 2 and isinstance(value[0], np.memmap)
-    is_loader = hasattr(value, "dataset") and hasattr(value, "__iter__")
+    if not hasattr(value, "__iter__"):
+        return False
+    # A loader is gone through, even if it has samples that could be asked for.
+    is_loader = hasattr(value, "dataset")
     has_samples = hasattr(value, "__getitem__") and hasattr(value, "__len__")
-    return is_loader or (hasattr(value, "__iter__") and not has_samples)
+    return is_loader or not has_samples
 
 
 def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
@@ -200,8 +217,11 @@ def _with_pairs(value: Any) -> Any:
     dataset = dataset_of(value)
     if dataset is not None:
         return Rows(dataset)
+    # The first batch shows whether they have names.
     first = next(iter(value), None)
-    return Batches(value) if isinstance(first, Mapping) else value
+    if isinstance(first, Mapping):
+        return Batches(value)
+    return value
 
 
 def _stacked(dataset: Any) -> tuple[Any, Any]:
@@ -209,9 +229,13 @@ def _stacked(dataset: Any) -> tuple[Any, Any]:
     if not len(dataset):
         raise Error("the dataset has no samples")
     rows = Rows(dataset)
-    pairs = [rows[index] for index in range(len(rows))]
-    inputs = _stack([pair[0] for pair in pairs])
-    return inputs, read_labels([pair[1] for pair in pairs])
+    inputs = []
+    labels = []
+    for index in range(len(rows)):
+        given, label = rows[index]
+        inputs.append(given)
+        labels.append(label)
+    return _stack(inputs), read_labels(labels)
 
 
 def _stack(inputs: list[Any]) -> Any:
@@ -224,23 +248,28 @@ def _stack(inputs: list[Any]) -> Any:
 
 
 def _split(
-    pair: tuple[Any, Any], generator: Any, conventions: dict[str, str]
+    pair: tuple[Any, Any],
+    generator: Any,
+    conventions: dict[str, str],
 ) -> list[tuple[Any, Any]]:
     """A fifth of the samples for testing, of every class where labels are classes."""
     import torch
 
     inputs, labels = pair
-    if len(inputs) < 2:
-        raise Error(f"expected at least two samples, found {len(inputs)}")
+    size = len(inputs)
+    if size < 2:
+        raise Error(f"expected at least two samples, found {size}")
     # Drawn on the host: the same samples on every device.
-    order = torch.randperm(len(inputs), generator=generator, device="cpu")
+    order = torch.randperm(size, generator=generator, device="cpu")
     order = order.to(labels.device)
     # Numbers are one group, classes one each.
     whole = labels.ndim == 1 and not labels.is_floating_point()
     groups = labels[order].unique() if whole else [None]
-    chosen = torch.zeros(len(inputs), dtype=torch.bool, device=labels.device)
+    chosen = torch.zeros(size, dtype=torch.bool, device=labels.device)
     for group in groups:
-        members = order if group is None else order[labels[order] == group]
+        members = order
+        if group is not None:
+            members = order[labels[order] == group]
         # A class of a single sample stays in the training part.
         count = len(members) // TEST_SHARE or int(len(members) > 1)
         chosen[members[:count]] = True

@@ -21,10 +21,12 @@ def read_labels(values: Any) -> Any:
 
     if isinstance(values, torch.Tensor):
         return values
-    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    dtype = getattr(values, "dtype", None)
+    kind = getattr(dtype, "kind", "")
     # Text, and objects that may be text; other arrays hold numbers.
     if kind and kind not in "UO":
         return torch.as_tensor(np.asarray(values))
+    # One label after another: all are text, or none is.
     each = list(values)
     are_text = [isinstance(label, str) for label in each]
     if each and all(are_text):
@@ -32,7 +34,8 @@ def read_labels(values: Any) -> Any:
     if any(are_text):
         raise Error("some labels are text and others are not, expected all of one kind")
     try:
-        return torch.stack([torch.as_tensor(label) for label in each])
+        tensors = [torch.as_tensor(label) for label in each]
+        return torch.stack(tensors)
     except (TypeError, ValueError, RuntimeError) as error:
         found = type(each[0]).__name__ if each else "none"
         raise Error(f"labels must be classes, numbers or text, found {found}: {error}") from error
@@ -56,9 +59,11 @@ def numbered(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[An
     if any(part.is_floating_point() for part in parts):
         _tell_of_numbers(parts, conventions)
         return list(parts), 0
-    if any(part.ndim != parts[0].ndim for part in parts):
+    # Whole numbers: one a sample is its class, several need a closer look.
+    ndim = parts[0].ndim
+    if any(part.ndim != ndim for part in parts):
         raise Error("labels of the two parts have other shapes, expected the same")
-    if parts[0].ndim == 1:
+    if ndim == 1:
         whole = [part.long() for part in parts]
         return whole, _counted(whole)
     return _of_rows(parts, conventions)
@@ -67,43 +72,55 @@ def numbered(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[An
 def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[list[Any], int]:
     import torch
 
-    names = sorted({name for part in parts for name in part})
+    names = sorted(set().union(*parts))
     numbers = {name: number for number, name in enumerate(names)}
-    more = ", ..." if len(names) > _SHOWN else ""
-    listed = ", ".join(names[:_SHOWN]) + more
+    # A reader is told which class is which, as far as there is room.
+    listed = ", ".join(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        listed += ", ..."
     conventions["labels"] = f"text, numbered in alphabetical order: {listed}"
     found = []
     for part in parts:
-        found.append(torch.tensor([numbers[name] for name in part], device="cpu"))
+        classes = [numbers[name] for name in part]
+        found.append(torch.tensor(classes, device="cpu"))
     return found, len(names)
 
 
 def _of_rows(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[Any], int]:
     """Whole numbers in rows: a column of classes, or one-hot."""
-    size = " x ".join(map(str, parts[0].shape[1:]))
-    if parts[0].ndim == 2 and parts[0].shape[1] == 1:
+    lengths = parts[0].shape[1:]
+    rows = len(lengths) == 1
+    if rows and lengths[0] == 1:
         column = [part[:, 0].long() for part in parts]
         conventions["labels"] = "a column of classes"
         return column, _counted(column)
-    if parts[0].ndim == 2 and all(_is_one_hot(part) for part in parts):
+    if rows and all(_is_one_hot(part) for part in parts):
+        classes = [part.long().argmax(1) for part in parts]
         conventions["labels"] = "one-hot rows, read as classes"
-        return [part.long().argmax(1) for part in parts], int(parts[0].shape[1])
-    raise Error(
-        f"labels are whole numbers, {size} a sample, and not one-hot: expected one class a sample, "
-        "or floating-point numbers to be fitted"
-    )
+        return classes, int(lengths[0])
+    # Neither: nobody can say what they mean.
+    size = " x ".join(map(str, lengths))
+    found = f"labels are whole numbers, {size} a sample, and not one-hot"
+    expected = "expected one class a sample, or floating-point numbers to be fitted"
+    raise Error(f"{found}: {expected}")
 
 
 def _is_one_hot(rows: Any) -> bool:
     whole = rows.long()
-    binary = bool(((whole == 0) | (whole == 1)).all())
-    return binary and bool((whole.sum(1) == 1).all())
+    binary = (whole == 0) | (whole == 1)
+    if not binary.all():
+        return False
+    single = whole.sum(1) == 1
+    return bool(single.all())
 
 
 def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
     """Floating-point numbers are fitted as they are, also where they look like classes."""
-    if all(bool((part == part.round()).all()) for part in parts):
-        conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
+    for part in parts:
+        whole = part == part.round()
+        if not whole.all():
+            return
+    conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
 
 
 def _counted(parts: Sequence[Any]) -> int:

@@ -15,7 +15,9 @@ _BRACES = re.compile(r"\{([\w-]+)\}")
 
 
 def filled(
-    declared: Mapping[str, str], options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
+    declared: Mapping[str, str],
+    options: Mapping[str, Any],
+    roles: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
     """Every name that the declared ones stand for, with its meaning.
 
@@ -37,7 +39,8 @@ def filled(
         choices = [_choices(key, options, roles) for key in keys]
         for chosen in itertools.product(*choices):
             values = dict(zip(keys, chosen))
-            found[_put(name, values)] = _put(meaning, values)
+            full = _put(name, values)
+            found[full] = _put(meaning, values)
     return found
 
 
@@ -47,10 +50,13 @@ def placeholders(name: str) -> list[str]:
 
 
 def _choices(
-    key: str, options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
+    key: str,
+    options: Mapping[str, Any],
+    roles: Mapping[str, Sequence[str]],
 ) -> Sequence[str]:
     if key in roles:
         return roles[key]
+    # An option that is a list stands for one name an entry.
     value = options[key]
     several = value if isinstance(value, (tuple, list)) else [value]
     texts = []

@@ -42,11 +42,15 @@ class Limits:
         if value is None:
             return
         if self.choices is not None and value not in self.choices:
+            allowed = self._allowed()
             near = self._near(value)
-            raise Error(f"{name} must be one of {self._allowed()}, found {value!r}{near}")
+            raise Error(f"{name} must be one of {allowed}, found {value!r}{near}")
         for bound, holds in _BOUNDS.items():
             limit = getattr(self, bound)
-            if limit is not None and not holds(value, limit):
+            # What is not set bounds nothing.
+            if limit is None:
+                continue
+            if not holds(value, limit):
                 words = bound.replace("_", " ")
                 raise Error(f"{name} must be {words} {limit}, found {value}")
 
@@ -58,8 +62,11 @@ class Limits:
         """A name that is close; without one the list of choices says enough."""
         if not isinstance(value, str):
             return ""
-        text = suggestion(value, map(str, self.choices or ()))
-        return text if "mean" in text else ""
+        names = map(str, self.choices or ())
+        text = suggestion(value, names)
+        if "mean" not in text:
+            return ""
+        return text
 
     def describe(self) -> list[str]:
         """The limits in words, for help texts."""
@@ -67,9 +74,11 @@ class Limits:
         for bound in _BOUNDS:
             limit = getattr(self, bound)
             if limit is not None:
-                texts.append(f"{bound.replace('_', ' ')} {limit}")
+                words = bound.replace("_", " ")
+                texts.append(f"{words} {limit}")
         if self.choices:
-            texts.append(" | ".join(map(str, self.choices)))
+            choices = map(str, self.choices)
+            texts.append(" | ".join(choices))
         return texts
 
 
@@ -146,12 +155,14 @@ def conform(cls: type, field: Any, value: Any) -> Any:
     try:
         value = _typed(value, hint)
     except (TypeError, OverflowError):
+        expected = describe_type(hint)
         found = f"found {_shown(value)} ({type(value).__name__})"
-        raise Error(f"{field.name} must be {describe_type(hint)}, {found}") from None
+        raise Error(f"{field.name} must be {expected}, {found}") from None
     # Every entry of a list must be within the limits.
+    limits = metadata["limits"]
     parts = value if isinstance(value, tuple) else (value,)
     for part in parts:
-        metadata["limits"].check(field.name, part)
+        limits.check(field.name, part)
     return value
 
 
@@ -161,7 +172,9 @@ def _shown(value: Any) -> str:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits has no text
         return "a huge number"
-    return text if len(text) <= 200 else text[:200] + "..."
+    if len(text) > 200:
+        return text[:200] + "..."
+    return text
 
 
 def _as_array(value: Any, name: str) -> Any:
@@ -169,6 +182,7 @@ def _as_array(value: Any, name: str) -> Any:
         return value
     import numpy as np
 
+    # numpy would drop the imaginary part with no more than a warning.
     if np.iscomplexobj(value):
         raise Error(f"{name} must hold real numbers, found complex ones")
     try:
@@ -192,6 +206,7 @@ def _typed(value: Any, hint: Any) -> Any:
         return _typed_tuple(value, arguments)
     if hint is float:
         return _typed_float(value)
+    # Whole numbers of numpy are whole numbers, too.
     if hint is int and not isinstance(value, (bool, float, str)):
         return operator.index(value)
     if hint in (bool, str) and type(value) is hint:
@@ -221,8 +236,7 @@ def _typed_float(value: Any) -> float:
 def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
-    # tuple[int, ...] takes any length.
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
+    if _is_any_length(arguments):
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         raise TypeError
@@ -230,6 +244,11 @@ def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     for part, hint in zip(value, arguments):
         typed.append(_typed(part, hint))
     return tuple(typed)
+
+
+def _is_any_length(arguments: tuple[Any, ...]) -> bool:
+    """Are these the arguments of tuple[int, ...]?"""
+    return len(arguments) == 2 and arguments[1] is Ellipsis
 
 
 def describe_type(hint: Any) -> str:
@@ -242,7 +261,7 @@ def describe_type(hint: Any) -> str:
         return " or ".join(inner)
     if origin is tuple:
         each = describe_type(arguments[0])
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
+        if _is_any_length(arguments):
             return f"a list, each {each}"
         return f"a list of {len(arguments)}, each {each}"
     return _NAMES.get(hint, "an object")

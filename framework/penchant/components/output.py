@@ -6,7 +6,7 @@ The choice is a hook of the network, so that names of its parameters stay what t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penchant.errors import Error, suggestion
@@ -29,9 +29,16 @@ def choose(network: Any, output: str | None, unit: int | None) -> None:
 
 
 def _chosen(
-    network: Any, inputs: Any, returned: Any, *, output: str | None, unit: int | None
+    network: Any,
+    inputs: Any,
+    returned: Any,
+    *,
+    output: str | None,
+    unit: int | None,
 ) -> Any:
-    found = returned if output is None else _part(returned, output)
+    found = returned
+    if output is not None:
+        found = _part(returned, output)
     if unit is None:
         return found
     if not hasattr(found, "ndim"):
@@ -62,15 +69,18 @@ def _parts(returned: Any) -> dict[str, Any]:
     if isinstance(returned, (tuple, list)):
         found = {str(number): part for number, part in enumerate(returned)}
     # A named tuple has both: positions and names.
-    names = getattr(returned, "_fields", None) or vars(returned) if _has_names(returned) else ()
-    for name in names:
+    for name in _names(returned):
         if not name.startswith("_"):
             found[name] = getattr(returned, name)
     return found
 
 
-def _has_names(returned: Any) -> bool:
-    return hasattr(returned, "_fields") or hasattr(returned, "__dict__")
+def _names(returned: Any) -> Iterable[str]:
+    """Names of a named tuple's fields, or of an object's attributes."""
+    names: Iterable[str] = ()
+    if hasattr(returned, "_fields") or hasattr(returned, "__dict__"):
+        names = getattr(returned, "_fields", None) or vars(returned)
+    return names
 
 
 def told(returned: Any) -> str:
@@ -80,5 +90,8 @@ def told(returned: Any) -> str:
     if not parts:
         return f"{kind}, expected a tensor"
     listed = ", ".join(parts)
-    first = next((name for name, part in parts.items() if hasattr(part, "ndim")), listed)
-    return f"a {kind} with {listed}: say which is its output, such as output = {first!r}"
+    # The first tensor is what is meant most often.
+    tensors = [name for name, part in parts.items() if hasattr(part, "ndim")]
+    first = tensors[0] if tensors else listed
+    cure = f"say which is its output, such as output = {first!r}"
+    return f"a {kind} with {listed}: {cure}"

@@ -28,7 +28,10 @@ def read_input(value: Any) -> Any:
         cure = "picture.convert('RGB') makes one"
         raise Error(f"a picture has mode {value.mode!r}, expected one of {listed}; {cure}")
     pixels = torch.from_numpy(np.array(value))
-    return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
+    # Grey ones have no axis of colours.
+    if pixels.ndim == 2:
+        return pixels[None]
+    return pixels.permute(2, 0, 1)
 
 
 def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any:
@@ -50,19 +53,27 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
     if inputs.is_complex():
         raise Error("inputs are complex numbers, expected real ones")
     if _looks_like_bytes(inputs):
-        found = f"inputs are images of whole numbers up to {int(inputs.max())}"
+        highest = int(inputs.max())
+        found = f"inputs are images of whole numbers up to {highest}"
         if not inputs.is_floating_point():
             kind = str(inputs.dtype).removeprefix("torch.")
             raise Error(f"{found}, {kind}: give uint8, which is divided by 255, or divide them")
         warnings.append(f"{found}, used as they are: divide by 255 if these are pixels")
-    return inputs if inputs.is_floating_point() else inputs.float()
+    if inputs.is_floating_point():
+        return inputs
+    return inputs.float()
 
 
 def _looks_like_bytes(inputs: Any) -> bool:
     """Images whose values are whole, never negative, and beyond 1 but not beyond a byte."""
     if inputs.ndim < 3 or not inputs.numel() or inputs.dtype.itemsize == 0:
         return False
-    lowest, highest = inputs.min(), inputs.max()
-    if not (lowest >= 0 and 1 < highest <= _BRIGHTEST):
+    lowest = inputs.min()
+    highest = inputs.max()
+    within = lowest >= 0 and 1 < highest <= _BRIGHTEST
+    if not within:
         return False
-    return not inputs.is_floating_point() or bool((inputs == inputs.round()).all())
+    if not inputs.is_floating_point():
+        return True
+    whole = inputs == inputs.round()
+    return bool(whole.all())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import re
@@ -24,6 +23,7 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
     found = _imported(text, what)
+    # A module may hold anything under this name.
     if not callable(found):
         kind = type(found).__name__
         raise Error(f"the target {target!r} of {what} must be callable, found {kind}")
@@ -34,7 +34,10 @@ def _imported(text: str, what: str) -> Any:
     """The object that a target names; whatever its module raises is told as one line."""
     module, _, name = text.partition(":")
     try:
-        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything when it is imported
@@ -53,7 +56,8 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
     # More parameters are its own affair, as long as they have defaults.
-    if names[: len(expected)] != expected:
+    first = names[: len(expected)]
+    if first != expected:
         wanted = ", ".join(expected)
         found = ", ".join(names)
         raise Error(f"the target of {what} must take ({wanted}), found ({found})")

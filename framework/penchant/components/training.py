@@ -53,7 +53,8 @@ class Training(Component):
         if self.steps is not None:
             return self.steps
         epochs = EPOCHS if self.epochs is None else self.epochs
-        return epochs * self.steps_per_epoch(samples)
+        each = self.steps_per_epoch(samples)
+        return epochs * each
 
     def steps_per_epoch(self, samples: int) -> int:
         """Optimiser steps in a pass over this many samples; the last batch may be smaller."""

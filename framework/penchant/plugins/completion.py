@@ -22,19 +22,23 @@ def names(plugins: Plugins, kind: str | None, begun: str) -> list[str]:
     """
     name, colon, typed = begun.partition(":")
     if not colon:
-        known = [plugins.address(offer) for offer in plugins.offers(kind)]
+        offers = plugins.offers(kind)
+        known = [plugins.address(offer) for offer in offers]
         return beginning(known, begun)
     if kind is None or not plugins.has(kind, name):
         return []
     # Options before the last comma are typed already.
     before, comma, last = typed.rpartition(",")
-    options = option_names(plugins.find(kind, name).component, last)
+    offer = plugins.find(kind, name)
+    options = option_names(offer.component, last)
     return [f"{name}:{before}{comma}{option}" for option in options]
 
 
 def option_names(component: type[Component], begun: str) -> list[str]:
     """Options of a component that begin so, ready for their value."""
-    known = [f"{field.name}=" for field in attrs.fields(component)]
+    known = []
+    for field in attrs.fields(component):
+        known.append(f"{field.name}=")
     return beginning(known, begun)
 
 
@@ -56,16 +60,21 @@ def estimators(plugins: Plugins, probe: type[Probe], begun: str) -> list[str]:
     """
     role, equals, _ = begun.partition("=")
     if not equals:
-        return beginning([f"{name}=" for name in probe.roles], begun)
+        known = [f"{name}=" for name in probe.roles]
+        return beginning(known, begun)
+    # The role is typed: what fits it.
     known = []
     for offer in plugins.offers("estimator"):
         given = getattr(offer.component, "role", "")
         # A plugin's own role is an object with a name.
-        if getattr(given, "name", given) == role:
-            known.append(f"{role}={plugins.address(offer)}")
+        own = getattr(given, "name", given)
+        if own == role:
+            address = plugins.address(offer)
+            known.append(f"{role}={address}")
     return beginning(known, begun)
 
 
 def beginning(known: Iterable[str], begun: str) -> list[str]:
     """Those that begin so, in order."""
-    return sorted(name for name in known if name.startswith(begun))
+    fitting = [name for name in known if name.startswith(begun)]
+    return sorted(fitting)

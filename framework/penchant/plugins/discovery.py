@@ -42,7 +42,8 @@ class Offer:
     @property
     def package(self) -> str:
         """The top-level package its declaration is in."""
-        return self.component.__module__.partition(".")[0]
+        package, _, _ = self.component.__module__.partition(".")
+        return package
 
 
 @attrs.frozen
@@ -73,7 +74,8 @@ class Plugins:
                 offer = Offer(component, plugin.distribution, plugin.version)
                 # Two distributions may offer the same name; then neither takes it from the other.
                 key = (component.kind, component.name)
-                self._offers.setdefault(key, []).append(offer)
+                same = self._offers.setdefault(key, [])
+                same.append(offer)
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name."""
@@ -85,7 +87,8 @@ class Plugins:
 
     def clash(self, component: type[Component]) -> str:
         """The distributions that offer a component of this name, where there are several."""
-        offers = self._offers[component.kind, component.name]
+        key = (component.kind, component.name)
+        offers = self._offers[key]
         if len(offers) < 2:
             return ""
         names = [offer.distribution for offer in offers]
@@ -94,10 +97,10 @@ class Plugins:
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
         name = offer.component.name
-        own = offer.distribution == KERNEL
-        if own or not self.clash(offer.component):
+        distribution = offer.distribution
+        if distribution == KERNEL or not self.clash(offer.component):
             return name
-        return f"{offer.distribution}/{name}"
+        return f"{distribution}/{name}"
 
     def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`).
@@ -114,49 +117,63 @@ class Plugins:
             Error: There is none, or there are several; the message says what helps.
         """
         distribution, _, short = name.rpartition("/")
-        offers = self._offers.get((kind, short), [])
+        key = (kind, short)
+        offers = self._offers.get(key, [])
         if distribution:
             wanted = normalised(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
         kernel = [offer for offer in offers if offer.distribution == KERNEL]
         offers = kernel or offers
+        if len(offers) == 1:
+            return offers[0]
+
         place = f" ({where})" if where else ""
-        if len(offers) > 1:
+        # Several: the message says how each of them is reached.
+        if offers:
             versions = [f"{offer.distribution} {offer.version}" for offer in offers]
             addresses = [f"'{offer.distribution}/{short}'" for offer in offers]
-            found = f"is offered by {' and '.join(versions)}"
-            cure = f"write {' or '.join(addresses)}"
-            raise Error(f"the {kind} {name!r} {found}; {cure}{place}")
-        if not offers:
-            known = [self.address(offer) for offer in self.offers(kind)]
-            near = suggestion(name, known) + self._collections(kind, short)
-            aside = self._set_aside()
-            raise Error(f"unknown {kind} {name!r}{near}{place}{aside}")
-        return offers[0]
+            found = " and ".join(versions)
+            cure = " or ".join(addresses)
+            raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
+        # None: what is close, what may have it inside, and what is missing altogether.
+        known = [self.address(offer) for offer in self.offers(kind)]
+        near = suggestion(name, known)
+        inside = self._collections(kind, short)
+        aside = self._set_aside()
+        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{aside}")
 
     def _collections(self, kind: str, name: str) -> str:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
         found = []
         for offer in self.offers(kind):
             required = _required(offer.component)
+            if len(required) != 1:
+                continue
             # Text that is no target: the name of something inside.
-            if len(required) == 1 and required[0].type in ("str", str):
-                found.append(f"'{self.address(offer)}:{required[0].name}={name}'")
-        return f" Or {' or '.join(found)}?" if found else ""
+            only = required[0]
+            if only.type in ("str", str):
+                address = self.address(offer)
+                found.append(f"'{address}:{only.name}={name}'")
+        if not found:
+            return ""
+        listed = " or ".join(found)
+        return f" Or {listed}?"
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
         _, _, short = name.rpartition("/")
-        return (kind, short) in self._offers
+        key = (kind, short)
+        return key in self._offers
 
     def _set_aside(self) -> str:
         """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
         lines = []
         for plugin in self.plugins:
-            if plugin.reason:
-                what = f"{plugin.name} {plugin.version}"
-                lines.append(f"\n  {what} was set aside: {plugin.reason}")
+            if not plugin.reason:
+                continue
+            what = f"{plugin.name} {plugin.version}"
+            lines.append(f"\n  {what} was set aside: {plugin.reason}")
         return "".join(lines)
 
     def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
@@ -177,23 +194,31 @@ class Plugins:
         """The same plugins and one more that only listens to events."""
         manager = _manager()
         manager.register(listener, name)
-        heard = Plugin(name, KERNEL, kernel_version(), manager=manager)
+        version = kernel_version()
+        heard = Plugin(name, KERNEL, version, manager=manager)
         return Plugins([*self.plugins, heard])
 
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        own = Plugin(OWN, OWN, "0", components=(component,))
+        own = Plugin(
+            name=OWN,
+            distribution=OWN,
+            version="0",
+            components=(component,),
+        )
         return Plugins([*self.plugins, own])
 
 
 def _required(component: type[Component]) -> list[Any]:
     """Options that must be given."""
-    return [field for field in attrs.fields(component) if field.default is attrs.NOTHING]
+    fields = attrs.fields(component)
+    return [field for field in fields if field.default is attrs.NOTHING]
 
 
 def _place(offer: Offer) -> tuple[str, str, str]:
-    return offer.component.kind, offer.component.name, offer.distribution
+    component = offer.component
+    return component.kind, component.name, offer.distribution
 
 
 @functools.cache
@@ -240,8 +265,9 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     sources: dict[tuple[str, str], _Source] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
+        key = (source.distribution, point.name)
         # The first on the path counts, as for import.
-        sources.setdefault((source.distribution, point.name), source)
+        sources.setdefault(key, source)
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
@@ -249,11 +275,13 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
             raise Error(f"unknown plugin {name!r}{near}")
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
+    in_order = sorted(sources.values(), key=lambda source: source.point.name)
     with _uncollected():
-        for source in sorted(sources.values(), key=lambda source: source.point.name):
+        for source in in_order:
             name = source.point.name
-            wanted = name in only if only else True
-            if wanted and name not in without:
+            if only and name not in only:
+                continue
+            if name not in without:
                 plugins.append(_try(source))
     return Plugins(plugins)
 
@@ -272,19 +300,29 @@ def _uncollected() -> Iterator[None]:
 
 def _kernel() -> Plugin:
     """What the kernel itself offers, as a plugin like all others."""
-    components = tuple(_components(builtin, _manager()))
-    return Plugin(KERNEL, KERNEL, kernel_version(), components=components)
+    manager = _manager()
+    components = tuple(_components(builtin, manager))
+    return Plugin(
+        name=KERNEL,
+        distribution=KERNEL,
+        version=kernel_version(),
+        components=components,
+    )
 
 
 class _Manager(pluggy.PluginManager):
     """Looks only at names that can be hooks: every command pays for each that is looked at."""
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        return super().parse_hookspec_opts(module_or_class, name) if _is_hook(name) else None
+        if not _is_hook(name):
+            return None
+        return super().parse_hookspec_opts(module_or_class, name)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         # Any other name may be a hook that is misspelt.
-        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
+        if name.startswith("__"):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
 
 
 def _is_hook(name: str) -> bool:
@@ -339,6 +377,7 @@ def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Com
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")
+    # Every hook that offers components, one kind after another.
     seen: set[tuple[str, str]] = set()
     for hook, base in hookspecs.COMPONENT_HOOKS.items():
         for component in _offered(manager, hook):
@@ -351,7 +390,8 @@ def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Com
 
 
 def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
-    for offered in getattr(manager.hook, hook)():
+    call = getattr(manager.hook, hook)
+    for offered in call():
         if not isinstance(offered, (list, tuple)):
             kind = type(offered).__name__
             raise Error(f"{hook} must return a list of classes, found {kind}")
@@ -364,7 +404,8 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     What takes longer (types of options, values of presets) is checked by the kit and when a
     component is used: every command pays for what is done here.
     """
-    if not (isinstance(component, type) and issubclass(component, base)):
+    derived = isinstance(component, type) and issubclass(component, base)
+    if not derived:
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
     name = component.name or ""
@@ -381,6 +422,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
         _check_field(field, what)
     if not component.target:
         raise Error(f"{what} has no target")
+    # Then what only its kind has.
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
@@ -407,6 +449,7 @@ def _check_preset_names(probe: type[Probe], what: str) -> None:
         if unknown:
             listed = ", ".join(sorted(unknown))
             raise Error(f"{place} sets unknown options: {listed}")
+        # The same for what it chooses estimators for.
         estimators = preset.get("estimators", {})
         roles = estimators.keys() - probe.roles.keys()
         if roles:

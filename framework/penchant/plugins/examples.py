@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Iterable
 
 from penchant.components.component import AXES, Probe
 from penchant.components.roles import Role, role_of
@@ -29,11 +28,14 @@ def example(offer: Offer, plugins: Plugins) -> str:
     if issubclass(cls, Probe):
         return _measurement(address, cls)
     if cls.kind in _LETTERS:
-        return f"penchant doctor {_LETTERS[cls.kind]} {address}"
+        letter = _LETTERS[cls.kind]
+        return f"penchant doctor {letter} {address}"
     if cls.kind == "executor":
         return _simplest(_probes(plugins), f"--executor {address}")
+    # What is left are estimators.
     role = role_of(cls)
-    return _estimated(role.name if role else "", address, plugins)
+    name = role.name if role else ""
+    return _estimated(name, address, plugins)
 
 
 def example_of_role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
@@ -47,27 +49,35 @@ def example_of_role(role: Role, estimators: list[Offer], plugins: Plugins) -> st
     Returns:
         The command.
     """
-    return _estimated(role.name, plugins.address(estimators[0]), plugins)
+    address = plugins.address(estimators[0])
+    return _estimated(role.name, address, plugins)
 
 
 def example_of_training(plugins: Plugins) -> str:
     """A command that says how long to train."""
-    trained = {name: cls for name, cls in _probes(plugins).items() if cls.trains()}
+    probes = _probes(plugins)
+    trained = {name: cls for name, cls in probes.items() if cls.trains()}
     return _simplest(trained, "--set training.epochs=2")
 
 
 def quick_arguments(cls: type[Probe]) -> list[str] | None:
     """What a probe's docstring says that its quick preset is meant for; None where it is silent."""
-    words = (inspect.getdoc(cls) or "").split()
+    text = inspect.getdoc(cls) or ""
+    # A command may be broken over two lines.
+    words = text.split()
     found = _QUICK.search(" ".join(words))
-    return None if found is None else shlex.split(found[1])
+    if found is None:
+        return None
+    return shlex.split(found[1])
 
 
 def _probes(plugins: Plugins) -> dict[str, type[Probe]]:
     found: dict[str, type[Probe]] = {}
     for offer in plugins.offers("probe"):
-        if issubclass(offer.component, Probe):
-            found[plugins.address(offer)] = offer.component
+        cls = offer.component
+        if issubclass(cls, Probe):
+            address = plugins.address(offer)
+            found[address] = cls
     return found
 
 
@@ -75,22 +85,33 @@ def _measurement(address: str, cls: type[Probe]) -> str:
     """The probe with what its docstring names, or with what it needs left open."""
     arguments = quick_arguments(cls)
     if arguments is None:
-        needed = [axis for axis in AXES if axis in cls.needs]
-        arguments = [part for axis in needed for part in (_LETTERS[axis], axis.upper())]
-    return shlex.join(["penchant", "probe", address, *arguments])
+        arguments = []
+        for axis in AXES:
+            if axis in cls.needs:
+                arguments += [_LETTERS[axis], axis.upper()]
+    words = ["penchant", "probe", address, *arguments]
+    return shlex.join(words)
 
 
 def _estimated(role: str, estimator: str, plugins: Plugins) -> str:
     """A probe of this role with this estimator; one that takes a single estimator, if there is."""
-    able = {name: cls for name, cls in _probes(plugins).items() if role in cls.roles}
-    single = {name: cls for name, cls in able.items() if isinstance(cls.roles[role], str)}
+    able = {}
+    single = {}
+    for name, cls in _probes(plugins).items():
+        if role not in cls.roles:
+            continue
+        able[name] = cls
+        if isinstance(cls.roles[role], str):
+            single[name] = cls
     if single or not able:
         return _simplest(single, f"-e {role}={estimator}")
     # A probe that takes several compares them: its first is what others are compared with.
-    defaults, *_ = [cls.roles[role] for cls in able.values()]
+    comparing = next(iter(able.values()))
+    defaults = comparing.roles[role]
     different = dict.fromkeys([defaults[0], estimator, *defaults])
     chosen = [f"-e {role}={name}" for name in different]
-    return _simplest(able, " ".join(chosen[:2]))
+    ending = " ".join(chosen[:2])
+    return _simplest(able, ending)
 
 
 def _simplest(probes: dict[str, type[Probe]], ending: str) -> str:
@@ -99,11 +120,9 @@ def _simplest(probes: dict[str, type[Probe]], ending: str) -> str:
         return f"penchant run EXPERIMENT.toml {ending}"
 
     def needs(address: str) -> tuple[int, str]:
-        return _axes(probes[address].needs), address
+        axes = [need for need in probes[address].needs if need in AXES]
+        return len(axes), address
 
     address = min(probes, key=needs)
-    return f"{_measurement(address, probes[address])} {ending}"
-
-
-def _axes(needs: Iterable[str]) -> int:
-    return sum(axis in AXES for axis in needs)
+    command = _measurement(address, probes[address])
+    return f"{command} {ending}"

@@ -33,11 +33,13 @@ def explain(name: str, plugins: Plugins) -> str:
         known.append(role.name)
         if name == role.name:
             texts.append(_role(role, estimators, plugins))
+    # A training is no component, but has options as one has.
     known.append(Training.name)
     if name == Training.name:
         texts.append(_training(plugins))
     if not texts:
-        raise Error(f"no component is called {name!r}{suggestion(name, known)}")
+        near = suggestion(name, known)
+        raise Error(f"no component is called {name!r}{near}")
     return "\n\n".join(texts)
 
 
@@ -47,52 +49,67 @@ def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
     for offer in plugins.offers("estimator"):
         role = role_of(offer.component)
         if role is not None:
-            found.setdefault(role, []).append(offer)
-    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
+            estimators = found.setdefault(role, [])
+            estimators.append(offer)
+    ordered = {}
+    for role in sorted(found, key=lambda role: role.name):
+        ordered[role] = found[role]
+    return ordered
 
 
 def explanation(offer: Offer, plugins: Plugins) -> str:
     """Help text, options with defaults and bounds, what comes out, cost, and an example."""
     cls = offer.component
-    title = f"{cls.name} ({cls.kind}, {offer.distribution} {offer.version})"
-    lines = [title, ""]
+    source = f"{offer.distribution} {offer.version}"
+    lines = [f"{cls.name} ({cls.kind}, {source})", ""]
     if issubclass(cls, Probe) and cls.question:
         lines += [cls.question, ""]
     lines.append(inspect.getdoc(cls) or "")
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
+    # What can be set, and what comes out.
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-    lines += _section("Example", [example(offer, plugins)])
+    command = example(offer, plugins)
+    lines += _section("Example", [command])
     return "\n".join(lines)
 
 
 def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
+    text = inspect.cleandoc(role.__doc__ or "")
+    lines = [f"{role.name} (role)", "", text]
     called = ", ".join(role.parameters)
-    lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
     lines += _section("Called with", [called])
-    rows = [f"{plugins.address(each)}: {each.component.summary()}" for each in estimators]
+    rows = []
+    for offer in estimators:
+        address = plugins.address(offer)
+        summary = offer.component.summary()
+        rows.append(f"{address}: {summary}")
     lines += _section("Estimators", rows)
-    lines += _section("Example", [example_of_role(role, estimators, plugins)])
+    command = example_of_role(role, estimators, plugins)
+    lines += _section("Example", [command])
     return "\n".join(lines)
 
 
 def _training(plugins: Plugins) -> str:
     """How networks are trained: a table of an experiment, not a component."""
-    lines = ["training (a table of an experiment)", "", inspect.getdoc(Training) or ""]
+    text = inspect.getdoc(Training) or ""
+    lines = ["training (a table of an experiment)", "", text]
     lines += _options(Training)
     place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [place])
-    lines += _section("Example", [example_of_training(plugins)])
+    command = example_of_training(plugins)
+    lines += _section("Example", [command])
     return "\n".join(lines)
 
 
 def _options(cls: type[Component]) -> list[str]:
-    options = [_option(cls, field) for field in attrs.fields(cls)]
+    fields = attrs.fields(cls)
+    options = [_option(cls, field) for field in fields]
     return _section("Options", options)
 
 
@@ -101,15 +118,17 @@ def _probe(cls: type[Probe]) -> list[str]:
     needs = list(cls.needs)
     for axis in cls.accepts:
         needs.append(f"{axis} (only when selected)")
-    roles = [f"{role}: {_names(default)}" for role, default in cls.roles.items()]
-    presets = [f"{name}: {_shown(values)}" for name, values in cls.presets.items()]
+    # All of them on one line.
+    needed = [", ".join(needs)] if needs else []
+    roles = {role: _names(default) for role, default in cls.roles.items()}
+    presets = {name: _shown(values) for name, values in cls.presets.items()}
     return [
-        *_section("Needs", [", ".join(needs)] if needs else []),
-        *_section("Estimators", roles),
+        *_section("Needs", needed),
+        *_section("Estimators", _pairs(roles)),
         *_section("Datasets and architectures it calls", list(cls.uses)),
         *_section("Quantities", _pairs(cls.quantities)),
         *_section("Arrays", _pairs(cls.arrays)),
-        *_section("Presets", presets),
+        *_section("Presets", _pairs(presets)),
     ]
 
 
@@ -125,21 +144,25 @@ def _pairs(declared: Any) -> list[str]:
 
 
 def _names(value: Any) -> str:
-    return value if isinstance(value, str) else ", ".join(value)
+    if isinstance(value, str):
+        return value
+    return ", ".join(value)
 
 
 def _option(cls: type, field: Any) -> str:
     """One line about an option: what it means, its type, bounds and default."""
-    kind = describe_type(hints(cls)[field.name])
+    metadata = field.metadata
+    hint = hints(cls)[field.name]
+    kind = describe_type(hint)
     # Its type says nothing: three things stand for an array.
-    if field.metadata["array"]:
+    if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
     default = "must be given"
     if field.default is not attrs.NOTHING:
         default = f"default {_shown(field.default)}"
-    limits = field.metadata["limits"].describe()
+    limits = metadata["limits"].describe()
     facts = "; ".join([kind, *limits, default])
-    return f"{field.name}: {field.metadata['help']} ({facts})"
+    return f"{field.name}: {metadata['help']} ({facts})"
 
 
 def _shown(value: Any) -> str:
@@ -158,4 +181,5 @@ def _shortened(value: Any) -> Any:
     if len(parts) <= _LONGEST:
         return parts
     # The beginning shows the spacing, the end how far it goes.
-    return [*parts[:2], f"... {len(parts)} in all ...", parts[-1]]
+    between = f"... {len(parts)} in all ..."
+    return [*parts[:2], between, parts[-1]]

@@ -15,13 +15,15 @@ Row = dict[str, str]
 def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     """A row for every component of a kind, in the singular or plural, or of every kind."""
     single = kind.removesuffix("s") if kind else None
-    if single not in (None, "role", *KINDS):
-        listed = ", ".join((*KINDS, "role"))
+    known = (*KINDS, "role")
+    if single is not None and single not in known:
+        listed = ", ".join(known)
         raise Error(f"kind must be one of {listed}, found {kind!r}")
     if single == "role":
         return _roles(plugins)
+    kinds = KINDS if single is None else (single,)
     found = []
-    for each in KINDS if single is None else (single,):
+    for each in kinds:
         found += _components(plugins, each)
     return found
 
@@ -45,9 +47,15 @@ def _roles(plugins: Plugins) -> list[Row]:
 
     found = []
     for role, estimators in roles(plugins).items():
-        summary, _, _ = (role.__doc__ or "").partition("\n")
-        names = ", ".join(plugins.address(offer) for offer in estimators)
-        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
+        text = role.__doc__ or ""
+        summary, _, _ = text.partition("\n")
+        names = [plugins.address(offer) for offer in estimators]
+        row = {
+            "kind": "role",
+            "name": role.name,
+            "summary": summary,
+            "estimators": ", ".join(names),
+        }
         found.append(row)
     return found
 
@@ -56,13 +64,18 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
     """A heading for every kind, a line for every component, none wider than `width`."""
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
-        by_kind.setdefault(row["kind"], []).append(row)
+        members = by_kind.setdefault(row["kind"], [])
+        members.append(row)
     found: list[str] = []
     for kind, same in by_kind.items():
-        gap = [""] if found else []
-        found += [*gap, f"{kind}s"]
-        names = max(len(row["name"]) for row in same)
+        # A gap before each heading but the first.
+        if found:
+            found.append("")
+        found.append(f"{kind}s")
+        longest = max(len(row["name"]) for row in same)
         for row in same:
-            line = f"  {row['name']:{names}}  {row['summary']}"
-            found.append(line if len(line) <= width else f"{line[: width - 1]}…")
+            line = f"  {row['name']:{longest}}  {row['summary']}"
+            if len(line) > width:
+                line = line[: width - 1] + "…"
+            found.append(line)
     return found

@@ -32,7 +32,8 @@ def normalised(name: str) -> str:
     >>> normalised("Penchant_NAD")
     'penchant-nad'
     """
-    return re.sub(r"[-_.]+", "-", name).lower()
+    hyphened = re.sub(r"[-_.]+", "-", name)
+    return hyphened.lower()
 
 
 def metadata_headers(distribution: Any) -> dict[str, list[str]]:
@@ -63,7 +64,9 @@ def base_version(version: str) -> str:
     '0.2.0'
     """
     found = re.match(r"\d+(\.\d+)*", version)
-    return found[0] if found else "0"
+    if found is None:
+        return "0"
+    return found[0]
 
 
 def unfit(line: str, name: str, version: str) -> str:
@@ -85,13 +88,14 @@ def unfit(line: str, name: str, version: str) -> str:
     plain = _PLAIN.fullmatch(line.strip())
     if plain is None:
         return _unfit_by_packaging(line, name, version)
-    if normalised(plain[1]) != name:
+    about, clauses = plain[1], plain[2]
+    if normalised(about) != name:
         return ""
     present = _numbers(version)
-    for sign, wanted in _CLAUSE.findall(plain[2]):
+    for sign, wanted in _CLAUSE.findall(clauses):
         holds = _COMPARED[sign]
         if not holds(present, _numbers(wanted)):
-            return plain[2].strip()
+            return clauses.strip()
     return ""
 
 
@@ -99,7 +103,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     """A release as numbers; trailing zeros say nothing."""
     significant = re.sub(r"(\.0+)+$", "", version)
     parts = significant.split(".")
-    return tuple(map(int, parts))
+    numbers = map(int, parts)
+    return tuple(numbers)
 
 
 def _unfit_by_packaging(line: str, name: str, version: str) -> str:
@@ -116,5 +121,7 @@ def _unfit_by_packaging(line: str, name: str, version: str) -> str:
     marker = requirement.marker
     if marker is not None and not marker.evaluate({"extra": ""}):
         return ""
-    met = requirement.specifier.contains(version, prereleases=True)
-    return "" if met else str(requirement.specifier)
+    specifier = requirement.specifier
+    if specifier.contains(version, prereleases=True):
+        return ""
+    return str(specifier)

@@ -15,6 +15,7 @@ from penchant.errors import Error
 _MARK = "=== "
 _NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 _ENDINGS = (".md", ".py", ".toml")
+_NAMES = ("LICENSE", "py.typed")
 
 
 def packed(folder: Path) -> str:
@@ -22,19 +23,24 @@ def packed(folder: Path) -> str:
     parts = []
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder).as_posix()
-        ours = path.suffix in _ENDINGS or path.name in ("LICENSE", "py.typed")
+        ours = path.suffix in _ENDINGS or path.name in _NAMES
+        if not ours or not path.is_file():
+            continue
         # What wheels and tests leave behind is no part of the plugin.
         made = place.startswith(("build/", ".")) or ".egg-info" in place
-        if path.is_file() and ours and not made:
-            text = path.read_text(encoding="utf-8")
-            parts.append(f"{_MARK}{place}\n{text}")
+        if made:
+            continue
+        text = path.read_text(encoding="utf-8")
+        parts.append(f"{_MARK}{place}\n{text}")
     return "".join(parts)
 
 
 def unpacked(text: str) -> dict[str, str]:
     """The files in such a text, by path."""
     files: dict[str, str] = {}
-    for part in re.split(rf"^{_MARK}", text, flags=re.MULTILINE)[1:]:
+    # Nothing stands before the first mark.
+    _, *parts = re.split(rf"^{_MARK}", text, flags=re.MULTILINE)
+    for part in parts:
         place, _, content = part.partition("\n")
         files[place] = content
     return files
@@ -57,12 +63,14 @@ def new_plugin(name: str, parent: Path) -> Path:
     folder = parent / f"penchant-{name}"
     if folder.exists():
         raise Error(f"{folder} exists already; choose another name or remove it")
+    # The example, file by file, with other names in it.
     template = resources.files("penchant.plugins").joinpath("template.txt")
     files = unpacked(template.read_text(encoding="utf-8"))
     for place, content in files.items():
         path = folder / _renamed(place, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_renamed(content, name), encoding="utf-8")
+        text = _renamed(content, name)
+        path.write_text(text, encoding="utf-8")
     return folder
 
 

@@ -53,8 +53,14 @@ class Entry:
     @property
     def title(self) -> str:
         """Its labels in one line."""
-        parts = [str(self.labels[axis]) for axis in AXES if self.labels.get(axis)]
-        return " · ".join([*parts, f"seed {self.labels.get('seed', '?')}"])
+        parts = []
+        for axis in AXES:
+            label = self.labels.get(axis)
+            if label:
+                parts.append(str(label))
+        seed = self.labels.get("seed", "?")
+        parts.append(f"seed {seed}")
+        return " · ".join(parts)
 
 
 def entries_of(run: Run) -> list[Entry]:
@@ -63,16 +69,18 @@ def entries_of(run: Run) -> list[Entry]:
     # Jobs of one probe share their texts: ten thousand copies would fill the memory.
     shared: dict[str, Any] = {}
     for job in run.jobs:
+        name = job["id"]
+        status = job["status"]
         labels = dict(job["labels"])
-        if job["status"] not in ("done", "failed"):
-            found.append(Entry(job["id"], job["status"], labels, probe=str(labels["probe"])))
+        if status not in ("done", "failed"):
+            found.append(Entry(name, status, labels, probe=str(labels["probe"])))
             continue
         try:
-            result = run.result(job["id"], arrays=False)
-            found.append(_entry(job["id"], labels, result, shared))
+            result = run.result(name, arrays=False)
+            found.append(_entry(name, labels, result, shared))
         except (Error, KeyError, TypeError, AttributeError, ValueError) as error:
             broken = Entry(
-                job["id"],
+                name,
                 "failed",
                 labels,
                 probe=str(labels["probe"]),
@@ -82,12 +90,19 @@ def entries_of(run: Run) -> list[Entry]:
     return found
 
 
-def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, Any]) -> Entry:
+def _entry(
+    name: str,
+    labels: dict[str, Any],
+    result: Result,
+    shared: dict[str, Any],
+) -> Entry:
     record = result.record
     # Runs of before some of these were kept are shown without them.
     probe = record.get("probe") or {}
-    seconds = result.cost.get("seconds")
     summary = str(record.get("summary") or "")
+    seconds = result.cost.get("seconds")
+    if seconds is not None:
+        seconds = float(seconds)
     return Entry(
         id=name,
         status=result.status,
@@ -100,32 +115,41 @@ def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, 
         settings=_once(_settings(record), shared),
         warnings=result.warnings,
         error=result.error or "",
-        seconds=None if seconds is None else float(seconds),
+        seconds=seconds,
     )
 
 
 def _once(value: Any, shared: dict[str, Any]) -> Any:
     """The same object for equal values."""
-    return shared.setdefault(repr(value), value)
+    content = repr(value)
+    return shared.setdefault(content, value)
 
 
 def _settings(record: dict[str, Any]) -> dict[str, Any]:
     """What was asked for besides the labels, one name a setting: `probe.networks`, `dtype`."""
     found: dict[str, Any] = {}
+    # What was put together, and with which options.
     for kind in ("probe", "architecture", "dataset"):
         part = record.get(kind) or {}
-        for name, value in part.get("options", {}).items():
+        options = part.get("options", {})
+        for name, value in options.items():
             found[f"{kind}.{name}"] = value
-        if part.get("weights"):
-            found[f"{kind}.weights"] = part["weights"]
-    for role, chosen in (record.get("estimators") or {}).items():
+        weights = part.get("weights")
+        if weights:
+            found[f"{kind}.weights"] = weights
+    estimators = record.get("estimators") or {}
+    for role, chosen in estimators.items():
         found[f"estimator of {role}"] = _named(chosen)
-    for name, value in (record.get("training") or {}).items():
+    training = record.get("training") or {}
+    for name, value in training.items():
         found[f"training.{name}"] = value
+    # Then what holds for the whole job.
     for name in ("preset", "shape", "outputs", "dtype", "device", "threads"):
-        if record.get(name) is not None:
-            found[name] = record[name]
-    for name, text in (record.get("versions") or {}).items():
+        value = record.get(name)
+        if value is not None:
+            found[name] = value
+    versions = record.get("versions") or {}
+    for name, text in versions.items():
         found[f"version of {name}"] = text
     return found
 
@@ -133,10 +157,14 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
 def _named(chosen: Any) -> str:
     """An estimator with its options, or several."""
     if isinstance(chosen, list):
-        return ", ".join(map(_named, chosen))
+        names = map(_named, chosen)
+        return ", ".join(names)
     options = chosen.get("options", {})
     listed = ", ".join(f"{name} {value}" for name, value in options.items())
-    return f"{chosen['name']} ({listed})" if listed else str(chosen["name"])
+    name = chosen["name"]
+    if not listed:
+        return str(name)
+    return f"{name} ({listed})"
 
 
 @attrs.frozen(eq=False)
@@ -150,7 +178,8 @@ class Group:
     @property
     def conventions(self) -> dict[str, str]:
         """What makes its numbers incomparable with others."""
-        return self.entries[0].conventions
+        first = self.entries[0]
+        return first.conventions
 
 
 @attrs.frozen(eq=False)
@@ -190,36 +219,46 @@ class Answer:
         """How many differences are looked at: those from nulls, and those between groups."""
         nulls = 0
         for group in self.groups:
-            nulls += sum(found.quantity.null is not None for found in group.quantities.values())
-        return nulls + len(self.meanings) * len(self.pairs)
+            for found in group.quantities.values():
+                nulls += found.quantity.null is not None
+        between = len(self.meanings) * len(self.pairs)
+        return nulls + between
 
     @property
     def pairs(self) -> list[tuple[Group, Group]]:
         """Groups to compare; of very many, each with the first only."""
-        every = len(self.groups) * (len(self.groups) - 1) // 2
+        count = len(self.groups)
+        every = count * (count - 1) // 2
         if every <= MOST_PAIRS:
-            return list(itertools.combinations(self.groups, 2))
-        return [(self.groups[0], other) for other in self.groups[1:]]
+            pairs = itertools.combinations(self.groups, 2)
+            return list(pairs)
+        first, *others = self.groups
+        return [(first, other) for other in others]
 
     def contrasts(self, quantity: str) -> list[Contrast]:
         """Differences between groups whose errors are known, largest in its errors first."""
         found = []
         for first, second in self.pairs:
-            if quantity not in first.quantities or quantity not in second.quantities:
+            one = first.quantities.get(quantity)
+            other = second.quantities.get(quantity)
+            if one is None or other is None:
                 continue
             if clashes(first.conventions, second.conventions):
                 continue
-            apart = difference(first.quantities[quantity], second.quantities[quantity])
+            apart = difference(one, other)
             if apart is not None and apart.error is not None:
                 found.append(Contrast(quantity, first, second, apart))
         return sorted(found, key=_size, reverse=True)
 
     def from_null(self, group: Group, quantity: str) -> int:
         """-1 below its null by more than its error, 1 above, 0 neither or unknown."""
-        away = against_null(group.quantities[quantity])
+        found = group.quantities[quantity]
+        away = against_null(found)
         if away is None or not away.exceeds(self.looks):
             return 0
-        return 1 if away.value > 0 else -1
+        if away.value > 0:
+            return 1
+        return -1
 
 
 def _size(contrast: Contrast) -> tuple[float, float]:
@@ -231,7 +270,10 @@ def _size(contrast: Contrast) -> tuple[float, float]:
     return abs(errors), abs(apart.value)
 
 
-def clashes(first: dict[str, str], second: dict[str, str]) -> dict[str, tuple[str, str]]:
+def clashes(
+    first: dict[str, str],
+    second: dict[str, str],
+) -> dict[str, tuple[str, str]]:
     """Conventions that two results state differently: their numbers are not comparable."""
     found = {}
     for name, text in first.items():
@@ -243,17 +285,23 @@ def clashes(first: dict[str, str], second: dict[str, str]) -> dict[str, tuple[st
 
 def answers(entries: Iterable[Entry]) -> list[Answer]:
     """One answer a probe, in the order in which probes come."""
-    found: dict[str, list[Entry]] = {}
+    by_probe: dict[str, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(entry.probe, []).append(entry)
-    return [_answer(probe, members) for probe, members in found.items()]
+        members = by_probe.setdefault(entry.probe, [])
+        members.append(entry)
+    found = []
+    for probe, members in by_probe.items():
+        found.append(_answer(probe, members))
+    return found
 
 
 def _answer(probe: str, entries: list[Entry]) -> Answer:
+    # An axis tells groups apart, or is the same for all of them.
     varying = []
     common = []
     for axis in AXES:
-        values = list(dict.fromkeys(entry.labels.get(axis) for entry in entries))
+        labels = [entry.labels.get(axis) for entry in entries]
+        values = list(dict.fromkeys(labels))
         if len(values) > 1:
             varying.append(axis)
         elif values[0] and axis != "probe":
@@ -279,16 +327,25 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
 def _groups(entries: Sequence[Entry], axes: Sequence[str], probe: str) -> Iterator[Group]:
     found: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
-        key = tuple(entry.labels.get(axis) for axis in axes)
-        found.setdefault(key, []).append(entry)
+        labels = [entry.labels.get(axis) for axis in axes]
+        members = found.setdefault(tuple(labels), [])
+        members.append(entry)
     for key, members in found.items():
-        label = ", ".join(str(part) for part in key if part) or probe
-        yield Group(label, members, _pooled_quantities(members))
+        named = [str(part) for part in key if part]
+        yield Group(
+            label=", ".join(named) or probe,
+            entries=members,
+            quantities=_pooled_quantities(members),
+        )
 
 
 def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
     by_name: dict[str, list[Quantity]] = {}
     for entry in entries:
         for name, quantity in entry.quantities.items():
-            by_name.setdefault(name, []).append(quantity)
-    return {name: pooled(quantities) for name, quantities in by_name.items()}
+            seeds = by_name.setdefault(name, [])
+            seeds.append(quantity)
+    found = {}
+    for name, seeds in by_name.items():
+        found[name] = pooled(seeds)
+    return found

@@ -24,6 +24,7 @@ from penchant.results.report import setting_text, value_text
 from penchant.results.runs import Run, read
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
+MOST_SENTENCES = 6  # of a probe, before its table
 _AXES = ("probe", "architecture", "dataset")
 Cell = tuple[Any, ...]
 
@@ -77,36 +78,43 @@ class Comparison:
 
     def looks(self, probe: str) -> int:
         """How many differences of a probe are looked at together."""
-        own = [row for row in self.rows if row.probe == probe]
-        return sum(row.difference is not None for row in own)
+        count = 0
+        for row in self.rows:
+            if row.probe == probe and row.difference is not None:
+                count += 1
+        return count
 
     def exceeds(self, row: Row) -> bool:
         """Is this difference beyond its error, among those of its probe?"""
-        return row.difference is not None and row.difference.exceeds(self.looks(row.probe))
+        if row.difference is None:
+            return False
+        together = self.looks(row.probe)
+        return row.difference.exceeds(together)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per cell, quantity and other run, ready for `pandas.DataFrame`."""
         found = []
         for row in self.rows:
             apart = row.difference
-            found.append(
-                {
-                    "probe": row.probe,
-                    "cell": row.cell,
-                    "quantity": row.quantity,
-                    "first": self.names[0],
-                    "second": row.run,
-                    "first_value": row.first.quantity.value,
-                    "first_stderr": row.first.quantity.stderr,
-                    "second_value": row.second.quantity.value,
-                    "second_stderr": row.second.quantity.stderr,
-                    "pairs": row.pairs,
-                    "difference": apart.value if apart else None,
-                    "stderr": apart.error if apart else None,
-                    "exceeds": self.exceeds(row),
-                    "reason": row.reason,
-                }
-            )
+            first = row.first.quantity
+            second = row.second.quantity
+            columns = {
+                "probe": row.probe,
+                "cell": row.cell,
+                "quantity": row.quantity,
+                "first": self.names[0],
+                "second": row.run,
+                "first_value": first.value,
+                "first_stderr": first.stderr,
+                "second_value": second.value,
+                "second_stderr": second.stderr,
+                "pairs": row.pairs,
+                "difference": apart.value if apart else None,
+                "stderr": apart.error if apart else None,
+                "exceeds": self.exceeds(row),
+                "reason": row.reason,
+            }
+            found.append(columns)
         return found
 
     def to_pandas(self) -> Any:
@@ -116,33 +124,44 @@ class Comparison:
     def lines(self) -> list[str]:
         """What a terminal shows: differences under each other, marked where they exceed errors."""
         lines = []
+        before = self.names[0]
         for (probe, cell, run), group in itertools.groupby(self.rows, _place):
             rows = list(group)
-            lines.append(f"{probe}: {cell}, {self.names[0]} -> {run}")
-            if rows[0].reason:
-                lines.append(f"  not compared: {rows[0].reason}")
+            lines.append(f"{probe}: {cell}, {before} -> {run}")
+            reason = rows[0].reason
+            if reason:
+                lines.append(f"  not compared: {reason}")
+            # Columns as wide as their widest cell.
             texts = [self._texts(row) for row in rows]
             widths = [max(map(len, column)) for column in zip(*texts)]
             for text in texts:
                 cells = [f"{part:{width}}" for part, width in zip(text, widths)]
-                lines.append("  " + "  ".join(cells).rstrip())
-        for probe, cells in self.alone.items():
-            lines += [f"{probe}: {cell}" for cell in cells]
+                line = "  ".join(cells)
+                lines.append("  " + line.rstrip())
+        for probe, alone in self.alone.items():
+            for cell in alone:
+                lines.append(f"{probe}: {cell}")
         return lines
 
     def _texts(self, row: Row) -> tuple[str, str, str, str]:
-        first, second = value_text(row.first.quantity), value_text(row.second.quantity)
-        if row.difference is None:
-            return row.quantity, first, second, ""
-        mark = " *" if self.exceeds(row) else ""
-        return row.quantity, first, second, f"{row.difference}{mark}"
+        first = value_text(row.first.quantity)
+        second = value_text(row.second.quantity)
+        apart = ""
+        if row.difference is not None:
+            mark = " *" if self.exceeds(row) else ""
+            apart = f"{row.difference}{mark}"
+        return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:
         """Write the page, which looks like a report."""
-        return write_page(Path(path), "compare.html.jinja", _page(self))
+        values = _page(self)
+        return write_page(Path(path), "compare.html.jinja", values)
 
     def __repr__(self) -> str:
-        return "\n".join([f"Comparison of {', '.join(self.names)}", *self.lines()])
+        names = ", ".join(self.names)
+        title = f"Comparison of {names}"
+        lines = [title, *self.lines()]
+        return "\n".join(lines)
 
 
 def _place(row: Row) -> tuple[str, str, str]:
@@ -162,47 +181,60 @@ def compare(*runs: Run | str | Path) -> Comparison:
     """
     if len(runs) < 2:
         raise Error(f"a comparison takes two runs or more, found {len(runs)}")
-    found = [run if isinstance(run, Run) else read(run) for run in runs]
+    found = []
+    for run in runs:
+        found.append(run if isinstance(run, Run) else read(run))
     names = _names(found)
     cells = [_cells(run) for run in found]
+
+    # Each run against the first.
     rows: list[Row] = []
     changes: dict[str, list[str]] = {}
     alone: dict[str, list[str]] = {}
     for name, other in zip(names[1:], cells[1:]):
-        pairs, lacking = _matched(cells[0], other, (names[0], name))
+        both = (names[0], name)
+        pairs, lacking = _matched(cells[0], other, both)
         for probe, text in lacking:
-            alone.setdefault(probe, []).append(text)
+            texts = alone.setdefault(probe, [])
+            texts.append(text)
         for label, first, second in pairs:
             probe = first[0].probe
             listed = changes.setdefault(probe, [])
-            listed += [text for text in _changes(first[0], second[0]) if text not in listed]
+            changed = _changes(first[0], second[0])
+            listed += [text for text in changed if text not in listed]
             rows += _rows(label, name, first, second)
-    return Comparison(names, rows, _answers(names, cells), changes, alone)
+    said = _answers(names, cells)
+    return Comparison(names, rows, said, changes, alone)
 
 
 def _names(runs: Sequence[Run]) -> tuple[str, ...]:
     """The folders' names, or their paths where these are the same."""
     short = [run.folder.name for run in runs]
-    if len(set(short)) == len(short):
+    distinct = set(short)
+    if len(distinct) == len(short):
         return tuple(short)
-    return tuple(str(run.folder) for run in runs)
+    paths = [str(run.folder) for run in runs]
+    return tuple(paths)
 
 
 def _cells(run: Run) -> dict[Cell, list[Entry]]:
     """Jobs that are done, by what they measured."""
     found: dict[Cell, list[Entry]] = {}
     for entry in entries_of(run):
-        if entry.status == "done":
-            key = tuple(entry.labels.get(axis) for axis in _AXES)
-            found.setdefault(key, []).append(entry)
+        if entry.status != "done":
+            continue
+        labels = [entry.labels.get(axis) for axis in _AXES]
+        members = found.setdefault(tuple(labels), [])
+        members.append(entry)
     return found
 
 
 def _answers(names: Sequence[str], cells: Sequence[dict[Cell, list[Entry]]]) -> list[Answer]:
     """Everything together, with the run as one more axis."""
     entries = []
+    every = itertools.chain.from_iterable(cells)
     # Runs of one cell stand under each other.
-    for key in dict.fromkeys(itertools.chain.from_iterable(cells)):
+    for key in dict.fromkeys(every):
         for name, found in zip(names, cells):
             for entry in found.get(key, []):
                 labels = {**entry.labels, "run": name}
@@ -211,22 +243,30 @@ def _answers(names: Sequence[str], cells: Sequence[dict[Cell, list[Entry]]]) -> 
 
 
 def _matched(
-    first: dict[Cell, list[Entry]], second: dict[Cell, list[Entry]], names: tuple[str, str]
+    first: dict[Cell, list[Entry]],
+    second: dict[Cell, list[Entry]],
+    names: tuple[str, str],
 ) -> tuple[list[tuple[str, list[Entry], list[Entry]]], list[tuple[str, str]]]:
     """Cells of two runs that belong together, and the probes and names of those that have none."""
+    # Cells that both have.
     pairs = []
     for key, entries in first.items():
         if key in second:
-            pairs.append((_named(key, entries), entries, second[key]))
+            label = _named(key, entries)
+            pairs.append((label, entries, second[key]))
+    # What is left, probe by probe.
     lacking: list[Any] = []
-    for probe in dict.fromkeys(key[0] for key in (*first, *second)):
+    probes = [key[0] for key in (*first, *second)]
+    for probe in dict.fromkeys(probes):
         left = _only_in(first, second, probe)
         right = _only_in(second, first, probe)
         # One cell on each side: another architecture or dataset in the same place.
         if len(left) == len(right) == 1:
-            one, other = first[left[0]], second[right[0]]
-            label = f"{_named(left[0], one)} against {_named(right[0], other)}"
-            pairs.append((label, one, other))
+            one = first[left[0]]
+            other = second[right[0]]
+            before = _named(left[0], one)
+            after = _named(right[0], other)
+            pairs.append((f"{before} against {after}", one, other))
         else:
             lacking += _alone(left, first, names[0])
             lacking += _alone(right, second, names[1])
@@ -234,24 +274,33 @@ def _matched(
 
 
 def _only_in(
-    run: dict[Cell, list[Entry]], other: dict[Cell, list[Entry]], probe: str
+    run: dict[Cell, list[Entry]],
+    other: dict[Cell, list[Entry]],
+    probe: str,
 ) -> list[Cell]:
-    return [key for key in run if key[0] == probe and key not in other]
+    own = [key for key in run if key[0] == probe]
+    return [key for key in own if key not in other]
 
 
 def _alone(
-    keys: Sequence[Cell], cells: dict[Cell, list[Entry]], name: str
+    keys: Sequence[Cell],
+    cells: dict[Cell, list[Entry]],
+    name: str,
 ) -> Iterator[tuple[str, str]]:
     """Probe and sentence of each cell that has nothing to be compared with."""
     for key in keys:
         entries = cells[key]
-        yield entries[0].probe, f"{_named(key, entries)} is in {name} only"
+        label = _named(key, entries)
+        yield entries[0].probe, f"{label} is in {name} only"
 
 
 def _named(cell: Cell, entries: Sequence[Entry]) -> str:
     """A cell in words; the probe's label only where it is not its name."""
     probe = entries[0].probe
-    parts = [str(part) for part in cell if part and part != probe]
+    parts = []
+    for part in cell:
+        if part and part != probe:
+            parts.append(str(part))
     return " · ".join(parts) or probe
 
 
@@ -259,39 +308,47 @@ def _changes(first: Entry, second: Entry) -> list[str]:
     """Settings that differ, as text."""
     found = []
     for name in dict.fromkeys((*first.settings, *second.settings)):
-        before, after = first.settings.get(name), second.settings.get(name)
-        if before != after:
-            found.append(f"{name}: {setting_text(before)} against {setting_text(after)}")
-    if len(found) > MOST_SETTINGS:
-        rest = len(found) - MOST_SETTINGS
-        found = [*found[:MOST_SETTINGS], f"and {rest} more settings"]
+        before = first.settings.get(name)
+        after = second.settings.get(name)
+        if before == after:
+            continue
+        old = setting_text(before)
+        new = setting_text(after)
+        found.append(f"{name}: {old} against {new}")
+    rest = len(found) - MOST_SETTINGS
+    if rest > 0:
+        found = found[:MOST_SETTINGS]
+        found.append(f"and {rest} more settings")
     return found
 
 
 def _rows(label: str, run: str, first: list[Entry], second: list[Entry]) -> Iterator[Row]:
     """Every quantity that both have."""
-    differing = clashes(first[0].conventions, second[0].conventions)
+    # Conventions, units and meanings are the same for every seed.
+    before, after = first[0], second[0]
     reason = ""
+    differing = clashes(before.conventions, after.conventions)
     if differing:
         texts = [f"{name} ({one} against {other})" for name, (one, other) in differing.items()]
         reason = f"conventions differ: {'; '.join(texts)}"
-    for name, quantity in first[0].quantities.items():
-        if name not in second[0].quantities:
+    for name, quantity in before.quantities.items():
+        counterpart = after.quantities.get(name)
+        if counterpart is None:
             continue
         left = _by_seed(first, name)
         right = _by_seed(second, name)
         shared = [seed for seed in left if seed in right]
         why = reason
-        if not why and quantity.unit != second[0].quantities[name].unit:
-            why = f"units differ: {quantity.unit!r} against {second[0].quantities[name].unit!r}"
+        if not why and quantity.unit != counterpart.unit:
+            why = f"units differ: {quantity.unit!r} against {counterpart.unit!r}"
         yield Row(
-            probe=first[0].probe,
+            probe=before.probe,
             cell=label,
             run=run,
             quantity=name,
-            meaning=first[0].meanings.get(name, ""),
-            first=pooled(list(left.values())),
-            second=pooled(list(right.values())),
+            meaning=before.meanings.get(name, ""),
+            first=_pooled(left),
+            second=_pooled(right),
             pairs=len(shared),
             difference=None if why else _apart(left, right, shared),
             reason=why,
@@ -306,71 +363,93 @@ def _by_seed(entries: Sequence[Entry], name: str) -> dict[Any, Quantity]:
     return found
 
 
+def _pooled(by_seed: dict[Any, Quantity]) -> Pooled:
+    quantities = list(by_seed.values())
+    return pooled(quantities)
+
+
 def _apart(
-    left: dict[Any, Quantity], right: dict[Any, Quantity], shared: Sequence[Any]
+    left: dict[Any, Quantity],
+    right: dict[Any, Quantity],
+    shared: Sequence[Any],
 ) -> Difference | None:
     """Pair by pair where all seeds are shared, else mean against mean."""
     if len(shared) == len(left) == len(right):
         first = [left[seed] for seed in shared]
         second = [right[seed] for seed in shared]
         return paired_difference(first, second)
-    return difference(pooled(list(left.values())), pooled(list(right.values())))
+    return difference(_pooled(left), _pooled(right))
 
 
 # ---- the page
 
 
 def _page(found: Comparison) -> dict[str, Any]:
+    first, *others = found.names
+    listed = ", ".join(others)
     sections = [_section(found, answer) for answer in found.answers]
-    title = f"{found.names[0]} against {', '.join(found.names[1:])}"
-    several = len(found.names) > 2
-    return {"title": title, "names": found.names, "several": several, "sections": sections}
+    return {
+        "title": f"{first} against {listed}",
+        "names": found.names,
+        "several": len(others) > 1,
+        "sections": sections,
+    }
 
 
 def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
-    own = [row for row in found.rows if row.probe == answer.probe]
+    probe = answer.probe
+    own = [row for row in found.rows if row.probe == probe]
     exceeding = [row for row in own if found.exceeds(row)]
     compared = [row for row in own if row.difference is not None]
-    reasons = [_reason(row) for row in own if row.reason]
-    sentences = [_sentence(found, row) for row in exceeding[:6]]
+    sentences = [_sentence(found, row) for row in exceeding[:MOST_SENTENCES]]
+    # Every reason once, however many quantities it is of.
+    reasons: dict[str, None] = {}
+    for row in own:
+        if row.reason:
+            reasons[f"{row.cell} in {row.run}: {row.reason}"] = None
     return {
-        "probe": answer.probe,
-        "anchor": f"answer-{answer.probe}",
+        "probe": probe,
+        "anchor": f"answer-{probe}",
         "question": answer.question,
         "found": sentences,
         "compared": bool(compared),
-        "reasons": list(dict.fromkeys(reasons)),
-        "changes": found.changes.get(answer.probe, []),
-        "alone": found.alone.get(answer.probe, []),
+        "reasons": list(reasons),
+        "changes": found.changes.get(probe, []),
+        "alone": found.alone.get(probe, []),
         "panels": panels(answer),
         "rows": [_row_values(found, row) for row in own],
     }
 
 
-def _reason(row: Row) -> str:
-    return f"{row.cell} in {row.run}: {row.reason}"
-
-
 def _sentence(found: Comparison, row: Row) -> str:
     apart = row.difference
     assert apart is not None
-    errors = f" ({abs(apart.errors):.2g} errors)" if apart.errors is not None else ""
+    errors = ""
+    if apart.errors is not None:
+        size = abs(apart.errors)
+        errors = f" ({size:.2g} errors)"
     more = "more" if apart.value > 0 else "less"
-    size = str(attrs.evolve(apart, value=abs(apart.value))).removeprefix("+")
-    return f"{row.quantity} of {row.cell} is {more} in {row.run}, by {size}{errors}."
+    # The word has said the sign.
+    value = abs(apart.value)
+    unsigned = attrs.evolve(apart, value=value)
+    by = str(unsigned).removeprefix("+")
+    what = f"{row.quantity} of {row.cell}"
+    return f"{what} is {more} in {row.run}, by {by}{errors}."
 
 
 def _row_values(found: Comparison, row: Row) -> dict[str, Any]:
     apart = row.difference
+    first = row.first.quantity
+    second = row.second.quantity
     return {
         "quantity": row.quantity,
         "about": row.meaning,
         "cell": row.cell,
         "run": row.run,
-        "first": value_text(row.first.quantity),
-        "first_sort": repr(row.first.quantity.value),
-        "second": value_text(row.second.quantity),
-        "second_sort": repr(row.second.quantity.value),
+        "first": value_text(first),
+        "first_sort": repr(first.value),
+        "second": value_text(second),
+        "second_sort": repr(second.value),
         "difference": "not compared" if apart is None else str(apart),
         "sort": "" if apart is None else repr(apart.value),
         "exceeds": found.exceeds(row),

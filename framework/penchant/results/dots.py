@@ -54,9 +54,10 @@ def panels(answer: Answer) -> list[Panel]:
     found = []
     for name in answer.meanings:
         known = [group for group in groups if _is_known(group, name)]
-        nulls = any(group.quantities[name].quantity.null is not None for group in known)
+        pooled = [group.quantities[name] for group in known]
+        nulls = [each for each in pooled if each.quantity.null is not None]
         # One number alone is told by the table.
-        if len(known) > 1 or (known and nulls):
+        if len(known) > 1 or nulls:
             found.append(_panel(name, known))
         if len(found) == MOST_PANELS:
             break
@@ -65,10 +66,13 @@ def panels(answer: Answer) -> list[Panel]:
 
 def _is_known(group: Group, name: str) -> bool:
     found = group.quantities.get(name)
-    return found is not None and math.isfinite(found.quantity.value)
+    if found is None:
+        return False
+    return math.isfinite(found.quantity.value)
 
 
 def _panel(name: str, groups: Sequence[Group]) -> Panel:
+    # A scale that has room for every group.
     everything: list[float] = []
     for group in groups:
         everything += _extent(group.quantities[name])
@@ -76,13 +80,16 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
     rows = []
     for number, group in enumerate(groups):
         y = TOP + ROW * (number + 0.5)
-        rows.append(_row(group.label, group.quantities[name], y, scale))
+        found = group.quantities[name]
+        rows.append(_row(group.label, found, y, scale))
+    first = groups[0].quantities[name]
+    ticks = [(scale.place(value), f"{value:g}") for value in scale.ticks]
     return Panel(
         quantity=name,
-        unit=groups[0].quantities[name].quantity.unit,
+        unit=first.quantity.unit,
         height=TOP + ROW * len(groups) + BOTTOM,
         rows=rows,
-        ticks=[(scale.place(value), f"{value:g}") for value in scale.ticks],
+        ticks=ticks,
         is_log=scale.is_log,
     )
 
@@ -90,10 +97,14 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
 def _extent(found: Pooled) -> list[float]:
     """Every number that has a place in the panel."""
     quantity = found.quantity
+    value = (quantity.value, quantity.stderr)
+    null = (quantity.null, quantity.null_spread)
     numbers = [quantity.value, *found.values]
-    for middle, error in ((quantity.value, quantity.stderr), (quantity.null, quantity.null_spread)):
-        if middle is not None:
-            numbers += [middle, middle - (error or 0.0), middle + (error or 0.0)]
+    for middle, error in (value, null):
+        if middle is None:
+            continue
+        room = error or 0.0
+        numbers += [middle, middle - room, middle + room]
     return [number for number in numbers if math.isfinite(number)]
 
 
@@ -102,14 +113,15 @@ def _row(label: str, found: Pooled, y: float, scale: _Scale) -> Row:
     low, high = _bar(quantity.value, quantity.stderr, scale)
     null_low, null_high = _bar(quantity.null, quantity.null_spread, scale)
     # One seed is the value itself.
-    seeds = found.values if len(found.values) > 1 else ()
+    values = found.values if len(found.values) > 1 else ()
+    seeds = [scale.place(value) for value in values if math.isfinite(value)]
     return Row(
         label=label,
         y=y,
         x=scale.place(quantity.value),
         low=low,
         high=high,
-        seeds=tuple(scale.place(value) for value in seeds if math.isfinite(value)),
+        seeds=tuple(seeds),
         null=None if quantity.null is None else scale.place(quantity.null),
         null_low=null_low,
         null_high=null_high,
@@ -118,11 +130,15 @@ def _row(label: str, found: Pooled, y: float, scale: _Scale) -> Row:
 
 
 def _bar(
-    middle: float | None, error: float | None, scale: _Scale
+    middle: float | None,
+    error: float | None,
+    scale: _Scale,
 ) -> tuple[float | None, float | None]:
     if middle is None or not error or not math.isfinite(error):
         return None, None
-    return scale.place(middle - error), scale.place(middle + error)
+    low = scale.place(middle - error)
+    high = scale.place(middle + error)
+    return low, high
 
 
 @attrs.frozen
@@ -137,31 +153,43 @@ class _Scale:
     @classmethod
     def around(cls, numbers: Sequence[float]) -> _Scale:
         """A scale that has room for all of them."""
-        low, high = min(numbers), max(numbers)
+        low = min(numbers)
+        high = max(numbers)
         if low > 0 and high / low > _WIDEST_LINEAR:
             return cls._logarithmic(low, high)
         # A little room at both ends, also where all numbers are the same.
         room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-        low, high = low - room, high + room
-        return cls(low, high, _round_numbers(low, high), False)
+        low -= room
+        high += room
+        ticks = _round_numbers(low, high)
+        return cls(low, high, ticks, is_log=False)
 
     @classmethod
     def _logarithmic(cls, low: float, high: float) -> _Scale:
         first = math.floor(math.log10(low))
         last = math.ceil(math.log10(high))
-        every = max(1, math.ceil((last - first) / _TICKS))
-        ticks = [10.0**power for power in range(first, last + 1, every)]
-        return cls(10.0**first, 10.0**last, ticks, True)
+        # Whole powers of ten, and few enough of them.
+        step = math.ceil((last - first) / _TICKS)
+        powers = range(first, last + 1, max(1, step))
+        ticks = [10.0**power for power in powers]
+        return cls(
+            low=10.0**first,
+            high=10.0**last,
+            ticks=ticks,
+            is_log=True,
+        )
 
     def place(self, value: float) -> float:
         """The pixel of a number; what lies outside stops at the edge."""
         low, high = self.low, self.high
         if self.is_log:
             value = math.log10(max(value, low))
-            low, high = math.log10(low), math.log10(high)
+            low = math.log10(low)
+            high = math.log10(high)
         share = (value - low) / (high - low)
         share = min(max(share, 0.0), 1.0)
-        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+        room = WIDTH - LEFT - RIGHT
+        return round(LEFT + share * room, 1)
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
@@ -170,10 +198,18 @@ def _round_numbers(low: float, high: float) -> list[float]:
     >>> _round_numbers(0.13, 0.92)
     [0.2, 0.4, 0.6, 0.8]
     """
+    # The first round step that is no smaller than it has to be.
     rough = (high - low) / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough)
+    exponent = math.floor(math.log10(rough))
+    power = 10.0**exponent
+    steps = [power * each for each in (1, 2, 5, 10)]
+    step = next(each for each in steps if each >= rough)
+    # Its multiples between the two.
     first = math.ceil(low / step)
     last = math.floor(high / step)
-    # Rounded, because 3 * 0.2 is not 0.6.
-    return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
+    found = []
+    for number in range(first, last + 1):
+        # Rounded, because 3 * 0.2 is not 0.6.
+        text = f"{number * step:.10g}"
+        found.append(float(text))
+    return found

@@ -66,15 +66,20 @@ class Difference:
         if self.error == 0:
             return True
         limit = critical(looks, self.degrees)
-        return abs(self.value / self.error) > limit
+        errors = abs(self.value / self.error)
+        return errors > limit
 
     def __str__(self) -> str:
         text = rounded(self.value, self.error)
         if self.value > 0:
             text = f"+{text}"
         if self.error:
-            text += f" ± {short_error(self.error, self.value)}"
-        return text.replace("-", "−", 1) if text.startswith("-") else text
+            error = short_error(self.error, self.value)
+            text += f" ± {error}"
+        # A minus sign, not a hyphen.
+        if text.startswith("-"):
+            text = text.replace("-", "−", 1)
+        return text
 
 
 def critical(looks: int, degrees: int | None = None) -> float:
@@ -92,10 +97,12 @@ def critical(looks: int, degrees: int | None = None) -> float:
     """
     tail = LEVEL / (2 * max(1, looks))
     if degrees is None:
-        return statistics.NormalDist().inv_cdf(1 - tail)
+        normal = statistics.NormalDist()
+        return normal.inv_cdf(1 - tail)
     from scipy.special import stdtrit
 
-    return float(-stdtrit(degrees, tail))
+    point = stdtrit(degrees, tail)
+    return float(-point)
 
 
 def pooled(quantities: Sequence[Quantity]) -> Pooled:
@@ -112,6 +119,7 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
     if len(known) == 1:
         return Pooled(known[0], values)
 
+    # What the seeds claim, and what they show.
     claimed = _claimed(known)
     shown = statistics.stdev(values) / math.sqrt(len(values))
     exact = shown == 0 and all(quantity.exact for quantity in known)
@@ -137,15 +145,18 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
 
 def _claimed(quantities: Sequence[Quantity]) -> float | None:
     """The error of the mean as each seed's own error has it; None where a seed has none."""
-    return _error_of_mean([quantity.stderr for quantity in quantities])
+    errors = [quantity.stderr for quantity in quantities]
+    return _error_of_mean(errors)
 
 
 def _error_of_mean(errors: Sequence[float | None]) -> float | None:
     """Independent errors added in squares, over how many there are."""
     known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
+    count = len(known)
+    if count < len(errors):
         return None
-    return math.hypot(*known) / len(known)
+    total = math.hypot(*known)
+    return total / count
 
 
 def _is_restless(quantities: Sequence[Quantity]) -> bool:
@@ -162,7 +173,8 @@ def _is_restless(quantities: Sequence[Quantity]) -> bool:
         if not quantity.stderr:
             return True
         total += (away / quantity.stderr) ** 2
-    return bool(total > chdtri(len(quantities) - 1, LEVEL))
+    limit = chdtri(len(quantities) - 1, LEVEL)
+    return bool(total > limit)
 
 
 def _pooled_null(quantities: Sequence[Quantity]) -> dict[str, float | None]:
@@ -190,33 +202,48 @@ def against_null(found: Pooled) -> Difference | None:
     if quantity.null is None or quantity.missing:
         return None
     value = quantity.value - quantity.null
-    parts = [quantity.null_spread, 0.0 if quantity.exact else quantity.stderr]
-    known = [part for part in parts if part is not None]
+    own = _own_error(quantity)
+    known = [part for part in (quantity.null_spread, own) if part is not None]
     if not known:
         return Difference(value, None)
-    yardstick = math.hypot(max(known), quantity.null_stderr or 0.0)
+    # The null itself was measured, too.
+    uncertain = quantity.null_stderr or 0.0
+    yardstick = math.hypot(max(known), uncertain)
     return Difference(value, yardstick, found.degrees)
+
+
+def _own_error(quantity: Quantity) -> float | None:
+    """Zero for a number that is exact; None where nobody knows."""
+    if quantity.exact:
+        return 0.0
+    return quantity.stderr
 
 
 def difference(first: Pooled, second: Pooled) -> Difference | None:
     """Second less first, of two independent numbers; None where one is missing."""
-    if first.quantity.missing or second.quantity.missing:
+    one = first.quantity
+    other = second.quantity
+    if one.missing or other.missing:
         return None
-    value = second.quantity.value - first.quantity.value
+    value = other.value - one.value
     errors = []
-    for each in (first.quantity, second.quantity):
-        error = 0.0 if each.exact else each.stderr
+    for each in (one, other):
+        error = _own_error(each)
         if error is None:
             return Difference(value, None)
         errors.append(error)
     # The error that is known worst decides how far a difference must go.
-    known = [each.degrees for each in (first, second) if each.degrees is not None]
-    degrees = min(known) if known else None
-    return Difference(value, math.hypot(*errors), degrees)
+    degrees = [each.degrees for each in (first, second)]
+    known = [each for each in degrees if each is not None]
+    fewest = min(known, default=None)
+    return Difference(value, math.hypot(*errors), fewest)
 
 
 def paired_difference(
-    first: Sequence[Quantity], second: Sequence[Quantity], *, fewest: int = 3
+    first: Sequence[Quantity],
+    second: Sequence[Quantity],
+    *,
+    fewest: int = 3,
 ) -> Difference | None:
     """Second less first, pair by pair: what both members of a pair share does not count.
 
@@ -233,11 +260,14 @@ def paired_difference(
     for one, other in zip(first, second, strict=True):
         if not one.missing and not other.missing:
             pairs.append((one, other))
+    count = len(pairs)
     if not pairs:
         return None
-    if len(pairs) < fewest:
+    # Too few to have a spread.
+    if count < fewest:
         left, right = zip(*pairs)
         return difference(pooled(left), pooled(right))
     apart = [other.value - one.value for one, other in pairs]
-    error = statistics.stdev(apart) / math.sqrt(len(apart))
-    return Difference(statistics.fmean(apart), error, len(apart) - 1)
+    mean = statistics.fmean(apart)
+    error = statistics.stdev(apart) / math.sqrt(count)
+    return Difference(mean, error, count - 1)

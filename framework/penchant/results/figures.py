@@ -36,7 +36,8 @@ def figures_of(target: Any, result: Any) -> dict[str, Any]:
     with one_look():
         found = draw(shown)
     if not isinstance(found, dict):
-        raise Error(f"figures must be a dict of names, found {type(found).__name__}")
+        kind = type(found).__name__
+        raise Error(f"figures must be a dict of names, found {kind}")
     return found
 
 
@@ -68,6 +69,8 @@ def _saved(figure: Any, ending: str) -> bytes:
 def title_of(figure: Any) -> str:
     """What stands over a figure, or over its first panel."""
     titles = [figure.get_suptitle()]
-    titles.extend(axes.get_title() for axes in figure.axes)
+    for axes in figure.axes:
+        titles.append(axes.get_title())
     found = next(filter(None, titles), "")
-    return " ".join(found.split())
+    words = found.split()
+    return " ".join(words)

@@ -65,8 +65,9 @@ def sweep(folder: Path) -> None:
 
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
-    advice = _ADVICE.get(error.errno or 0, "")
+    number = error.errno or 0
     problem = error.strerror or error
+    advice = _ADVICE.get(number, "")
     return Error(f"cannot write {path}: {problem}{advice}")
 
 
@@ -84,8 +85,9 @@ def write_json(path: Path, value: Any) -> None:
         text = json.dumps(value, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Error(f"{path.name} cannot hold this: {error}") from error
+    content = text.encode()
     with atomic(path) as file:
-        file.write(text.encode())
+        file.write(content)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -94,7 +96,9 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
-    schema = value.get("schema") if isinstance(value, dict) else None
+    schema = None
+    if isinstance(value, dict):
+        schema = value.get("schema")
     if not isinstance(schema, int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
     # Older files are read; of newer ones nobody here knows what they mean.
@@ -109,16 +113,18 @@ def read_json(path: Path) -> dict[str, Any]:
 def checksum(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256")
+    return digest.hexdigest()
 
 
 def check_name(name: Any, what: str) -> None:
     """Refuse a name that a file of arrays, or a file system, does not give back."""
+    subject = f"the name of a {what}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Error(f"the name of a {what} must be letters, digits and hyphens, found {name!r}")
+        raise Error(f"{subject} must be letters, digits and hyphens, found {name!r}")
     # numpy takes the ending off when it reads an archive.
     if name.endswith(".npy"):
-        raise Error(f"the name of a {what} must not end in .npy, found {name!r}")
+        raise Error(f"{subject} must not end in .npy, found {name!r}")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
@@ -134,17 +140,19 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
     """
     import numpy as np
 
+    # A fixed date: the same arrays give the same file.
+    date = (1980, 1, 1, 0, 0, 0)
     with atomic(path, durable=durable) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
-                # A fixed date: the same arrays give the same file.
-                member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+                member = zipfile.ZipInfo(f"{name}.npy", date_time=date)
                 array = np.asanyarray(value)
                 with archive.open(member, "w", force_zip64=True) as part:
                     np.lib.format.write_array(part, array, allow_pickle=False)
         # What is hashed is what the disk was given.
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+        return digest.hexdigest()
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:

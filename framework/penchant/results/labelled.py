@@ -36,36 +36,48 @@ def result_dataset(result: Any) -> Any:
     """Arrays and quantities of a result as an `xarray.Dataset`."""
     xarray = _xarray()
     variables: dict[str, Any] = {}
-    coordinates = {axis: list(names) for axis, names in result.labels.items()}
-    about = result.record.get("about", {})
+    used: set[str] = set()
+    abouts = result.record.get("about", {})
     for name, array in result.arrays.items():
         # An error has the axes of what it is the error of.
         base = name.removesuffix("-stderr")
         owner = base if base in result.arrays else name
         axes = _axes_of(owner, array.shape, result.labels)
-        variables[name] = (axes, array, {"about": about.get(name, "")})
+        used.update(axes)
+        about = abouts.get(name, "")
+        variables[name] = (axes, array, {"about": about})
+    # Quantities are numbers without axes.
+    meanings = result.meanings
     for name, quantity in result.quantities.items():
         known = attrs.asdict(quantity)
         value = known.pop("value")
         facts = {key: part for key, part in known.items() if part not in (None, "")}
-        facts["about"] = result.meanings.get(name, "")
+        facts["about"] = meanings.get(name, "")
         # An array of the same name keeps it.
         key = name if name not in variables else f"quantity {name}"
         variables[key] = ((), value, facts)
-    used = {axis for axes, *_ in variables.values() for axis in axes}
-    coordinates = {axis: names for axis, names in coordinates.items() if axis in used}
-    return xarray.Dataset(variables, coordinates, {"id": result.record.get("id", "")})
+    # Labels of axes that no array has are left out.
+    coordinates = {}
+    for axis, names in result.labels.items():
+        if axis in used:
+            coordinates[axis] = list(names)
+    title = result.record.get("id", "")
+    return xarray.Dataset(variables, coordinates, {"id": title})
 
 
-def _axes_of(name: str, shape: Sequence[int], labels: Mapping[str, Sequence[str]]) -> list[str]:
+def _axes_of(
+    name: str,
+    shape: Sequence[int],
+    labels: Mapping[str, Sequence[str]],
+) -> list[str]:
     """A name for every axis: that of the only labels of its length, else one of the array's own."""
     found: list[str] = []
     for number, length in enumerate(shape):
         fitting = [axis for axis, names in labels.items() if len(names) == length]
+        own = f"{name}-{number}"
         if len(fitting) == 1 and fitting[0] not in found:
-            found.append(fitting[0])
-        else:
-            found.append(f"{name}-{number}")
+            own = fitting[0]
+        found.append(own)
     return found
 
 
@@ -84,35 +96,44 @@ def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:
     if probe is None and len(probes) == 1:
         probe = probes[0]
     if probe not in probes:
-        raise Error(
-            f"expected the label of a probe, found {probe!r}{suggestion(str(probe), probes)}"
-        )
+        guess = suggestion(str(probe), probes)
+        raise Error(f"expected the label of a probe, found {probe!r}{guess}")
     chosen = [row for row in rows if row["probe"] == probe]
     # Only axes that the probe has.
     coordinates = {}
     for axis in _AXES:
-        labels = list(dict.fromkeys(row[axis] for row in chosen if axis in row))
+        labels = [row[axis] for row in chosen if axis in row]
         if labels:
-            coordinates[axis] = labels
+            coordinates[axis] = list(dict.fromkeys(labels))
+    by_quantity: dict[str, list[Mapping[str, Any]]] = {}
+    for row in chosen:
+        own = by_quantity.setdefault(row["quantity"], [])
+        own.append(row)
+    # An array a quantity, and one more for each of its numbers that a job has.
     variables = {}
-    for name in dict.fromkeys(row["quantity"] for row in chosen):
-        own = [row for row in chosen if row["quantity"] == name]
+    for name, own in by_quantity.items():
         variables[name] = _filled(own, coordinates, "value")
         for part in _PARTS:
             if any(row[part] is not None for row in own):
-                variables[f"{name}-{part.replace('_', '-')}"] = _filled(own, coordinates, part)
+                suffix = part.replace("_", "-")
+                variables[f"{name}-{suffix}"] = _filled(own, coordinates, part)
     return xarray.Dataset(variables, coordinates, {"probe": probe})
 
 
 def _filled(
-    rows: Sequence[Mapping[str, Any]], coordinates: Mapping[str, Sequence[Any]], part: str
+    rows: Sequence[Mapping[str, Any]],
+    coordinates: Mapping[str, Sequence[Any]],
+    part: str,
 ) -> tuple[list[str], Any]:
     """Axes and the array of one number of a quantity."""
     import numpy as np
 
-    array = np.full([len(labels) for labels in coordinates.values()], math.nan)
+    # Not a number wherever no job fills it.
+    shape = [len(labels) for labels in coordinates.values()]
+    array = np.full(shape, math.nan)
     for row in rows:
-        place = tuple(labels.index(row[axis]) for axis, labels in coordinates.items())
-        if row[part] is not None:
-            array[place] = row[part]
+        number = row[part]
+        place = [labels.index(row[axis]) for axis, labels in coordinates.items()]
+        if number is not None:
+            array[tuple(place)] = number
     return list(coordinates), array

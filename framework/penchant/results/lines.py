@@ -29,19 +29,26 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
     """
     rows = []
     for name, quantity in quantities.items():
-        rows.append([name, *_columns(quantity)])
+        columns = _columns(quantity)
+        rows.append([name, *columns])
     # Points of numbers stand under each other.
     fronts = [_front(row[1]) for row in rows]
     widest = max(fronts, default=0)
     for row, front in zip(rows, fronts):
-        row[1] = " " * (widest - front) + row[1]
+        padding = " " * (widest - front)
+        row[1] = padding + row[1]
     return _laid_out(rows, max(width, NARROWEST))
 
 
 def _front(number: str) -> int:
     """Letters before the point."""
-    whole = number.split(" ")[0].partition("e")[0]
-    return len(whole.partition(".")[0]) if whole[-1:].isdigit() else 0
+    # Without its unit and its exponent.
+    value, _, _ = number.partition(" ")
+    digits, _, _ = value.partition("e")
+    if not digits[-1:].isdigit():
+        return 0
+    front, _, _ = digits.partition(".")
+    return len(front)
 
 
 def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
@@ -51,13 +58,16 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
     value = rounded(quantity.value, quantity.stderr)
     error = ""
     if quantity.stderr is not None:
-        error = f"± {short_error(quantity.stderr, quantity.value)}"
+        size = short_error(quantity.stderr, quantity.value)
+        error = f"± {size}"
     # Without an error the unit follows the value itself.
     if quantity.unit and error:
         error += f" {quantity.unit}"
     elif quantity.unit:
         value += f" {quantity.unit}"
-    null = f"null {quantity.null_text}" if quantity.null is not None else ""
+    null = ""
+    if quantity.null is not None:
+        null = f"null {quantity.null_text}"
     return value, error, null, distance(quantity)
 
 
@@ -68,11 +78,13 @@ def distance(quantity: Quantity) -> str:
         return ""
     if not away.value:
         return "0 errors"
+    below = away.errors < 0
+    size = abs(away.errors)
     # Beyond a hundred the number says more about the sample than about the effect.
-    if abs(away.errors) >= 100:
-        return "< −99 errors" if away.errors < 0 else "> +99 errors"
-    sign = "−" if away.errors < 0 else "+"
-    return f"{sign}{abs(away.errors):.2g} errors"
+    if size >= 100:
+        return "< −99 errors" if below else "> +99 errors"
+    sign = "−" if below else "+"
+    return f"{sign}{size:.2g} errors"
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -83,26 +95,35 @@ def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     # What is said last is least needed: distance, then null.
     while len(columns) > 3 and _needed(columns, shortest=12) > width:
         columns.pop()
-    widths = [max(map(len, column)) for column in columns]
+    # Names take what the numbers leave.
+    first, *others = _widths(columns)
     spare = width - _needed(columns, shortest=0)
-    widths[0] = min(widths[0], max(12, spare))
+    first = min(first, max(12, spare))
     lines = []
-    for row in zip(*columns):
-        name, value, *rest = row
-        cells = [f"{shortened(name, widths[0]):{widths[0]}} ", f"{value:<{widths[1]}}"]
-        for cell, size in zip(rest, widths[2:]):
+    for name, *rest in zip(*columns):
+        fitting = shortened(name, first)
+        cells = [f"{fitting:{first}} "]
+        for cell, size in zip(rest, others):
             cells.append(f"{cell:<{size}}")
         # One space between value and error, two elsewhere.
         text = " ".join(cells[:3])
-        lines.append(_INDENT + "  ".join([text, *cells[3:]]).rstrip())
+        line = "  ".join([text, *cells[3:]])
+        lines.append(_INDENT + line.rstrip())
     return lines
+
+
+def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
+    """Letters of the longest cell of each column."""
+    return [max(map(len, column)) for column in columns]
 
 
 def _needed(columns: Sequence[Sequence[str]], *, shortest: int) -> int:
     """Columns of a terminal that these take, with names of at most `shortest` letters."""
-    widths = [max(map(len, column)) for column in columns]
-    widths[0] = min(widths[0], shortest)
-    return len(_INDENT) + sum(widths) + 2 * (len(widths) - 1)
+    first, *others = _widths(columns)
+    names = min(first, shortest)
+    # Two spaces before each column but the first.
+    spaces = 2 * len(others)
+    return len(_INDENT) + names + sum(others) + spaces
 
 
 def shortened(text: str, width: int) -> str:
@@ -114,9 +135,10 @@ def shortened(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     kept = max(width - 1, 1)
-    front = kept - kept // 2
     back = kept // 2
-    return text[:front] + _ELLIPSIS + (text[-back:] if back else "")
+    front = kept - back
+    end = text[-back:] if back else ""
+    return text[:front] + _ELLIPSIS + end
 
 
 def warning_lines(warnings: Iterable[tuple[str, str]], *, width: int = 80) -> list[str]:

@@ -29,40 +29,53 @@ _STYLE = (
 
 def result_html(result: Any) -> str:
     """A result as a table of its quantities, after whatever must be known before."""
-    labels = result.record.get("labels") or {}
+    record = result.record
+    labels = record.get("labels") or {}
     title = _labelled(labels) or "Result"
     parts = [f"<strong>{_safe(title)}</strong>"]
-    question = result.record.get("question") or result.record.get("summary")
+    question = record.get("question") or record.get("summary")
     if question:
-        parts.append(f'<div class="soft">{_safe(question)}</div>')
+        parts.append(_soft(_safe(question)))
+    # What must be known before the numbers are believed.
     if result.error:
-        parts.append(f'<div class="note">failed: {_safe(result.error)}</div>')
-    parts += [f'<div class="note">{_safe(text)}</div>' for text in result.warnings]
+        parts.append(_note(f"failed: {result.error}"))
+    for text in result.warnings:
+        parts.append(_note(text))
     rows = []
+    meanings = result.meanings
     for name, quantity in result.quantities.items():
-        rows.append((name, *_columns(quantity), result.meanings.get(name, "")))
+        meaning = meanings.get(name, "")
+        rows.append((name, *_columns(quantity), meaning))
     if rows:
-        parts.append(_table(("quantity", "value", "null", "apart", "meaning"), rows))
-    if result.arrays:
-        listed = ", ".join(f"{name} {list(array.shape)}" for name, array in result.arrays.items())
-        parts.append(f'<div class="soft">arrays: {_safe(listed)}</div>')
-    if result.record.get("figures") and result.arrays:
-        parts.append('<div class="soft">figures: <code>.show()</code></div>')
+        heads = ("quantity", "value", "null", "apart", "meaning")
+        parts.append(_table(heads, rows))
+    # Arrays and figures are named, not shown.
+    shapes = [f"{name} {list(array.shape)}" for name, array in result.arrays.items()]
+    if shapes:
+        listed = ", ".join(shapes)
+        parts.append(_soft(f"arrays: {_safe(listed)}"))
+    if record.get("figures") and result.arrays:
+        parts.append(_soft("figures: <code>.show()</code>"))
     return _framed(parts)
 
 
 def run_html(run: Any) -> str:
     """A run as a table of what it found, seeds pooled."""
-    parts = [f"<strong>{_safe(run.title)}</strong>", f'<div class="soft">{_safe(run)}</div>']
-    ended = [job for job in run.jobs if job["status"] in ("done", "failed")]
-    results = [(job, run.result(job["id"], arrays=False)) for job in ended]
+    title = _safe(run.title)
+    parts = [f"<strong>{title}</strong>", _soft(_safe(run))]
+    results = []
+    for job in run.jobs:
+        if job["status"] in ("done", "failed"):
+            result = run.result(job["id"], arrays=False)
+            results.append((job, result))
     parts += _troubles(results)
+    # The table, as far as it is worth reading here.
     rows = _pooled_rows(results)
-    columns = ("measured", "quantity", "value", "null", "apart", "seeds")
-    parts.append(_table(columns, rows[:MOST_ROWS]))
-    if len(rows) > MOST_ROWS:
-        more = len(rows) - MOST_ROWS
-        parts.append(f'<div class="soft">{more} more rows: <code>.to_pandas()</code></div>')
+    heads = ("measured", "quantity", "value", "null", "apart", "seeds")
+    parts.append(_table(heads, rows[:MOST_ROWS]))
+    more = len(rows) - MOST_ROWS
+    if more > 0:
+        parts.append(_soft(f"{more} more rows: <code>.to_pandas()</code>"))
     return _framed(parts)
 
 
@@ -70,42 +83,55 @@ def _troubles(results: Sequence[tuple[Mapping[str, Any], Any]]) -> Iterator[str]
     """Failures, then every warning once."""
     warnings = []
     for job, result in results:
-        warnings += [(job["id"], text) for text in result.warnings]
+        for text in result.warnings:
+            warnings.append((job["id"], text))
         if result.error:
-            text = f"{_labelled(job['labels'])} failed: {result.error}"
-            yield f'<div class="note">{_safe(text)}</div>'
+            what = _labelled(job["labels"])
+            yield _note(f"{what} failed: {result.error}")
     for text, jobs in grouped(warnings).items():
-        many = f" ({len(jobs)} jobs)" if len(jobs) > 1 else ""
-        yield f'<div class="note">{_safe(text + many)}</div>'
+        if len(jobs) > 1:
+            text += f" ({len(jobs)} jobs)"
+        yield _note(text)
 
 
 def _pooled_rows(results: Sequence[tuple[Mapping[str, Any], Any]]) -> list[tuple[str, ...]]:
     """A row for each quantity of each cell, over its seeds."""
     found: dict[tuple[str, str], list[Quantity]] = {}
     for job, result in results:
-        labels = {axis: label for axis, label in job["labels"].items() if axis != "seed"}
+        labels = dict(job["labels"])
+        labels.pop("seed", None)
+        group = _labelled(labels)
         for name, quantity in result.quantities.items():
-            found.setdefault((_labelled(labels), name), []).append(quantity)
+            seeds = found.setdefault((group, name), [])
+            seeds.append(quantity)
     rows: list[tuple[str, ...]] = []
     for (group, name), quantities in found.items():
         together = pooled(quantities)
-        rows.append((group, name, *_columns(together.quantity), str(len(quantities))))
+        columns = _columns(together.quantity)
+        count = str(len(quantities))
+        rows.append((group, name, *columns, count))
     return rows
 
 
 def _labelled(labels: Mapping[str, Any]) -> str:
-    parts = [str(labels[axis]) for axis in ("probe", "architecture", "dataset") if axis in labels]
+    parts = []
+    for axis in ("probe", "architecture", "dataset"):
+        if axis in labels:
+            parts.append(str(labels[axis]))
     if "seed" in labels:
         parts.append(f"seed {labels['seed']}")
     return " · ".join(parts)
 
 
 def _columns(quantity: Quantity) -> tuple[str, str, str]:
-    value = str(quantity).partition(" (null")[0]
+    value, _, _ = str(quantity).partition(" (null")
     # The unit stands behind the null in a line of text; here it belongs to the value.
     if quantity.null is not None and quantity.unit and not quantity.missing:
         value += f" {quantity.unit}"
     return value, quantity.null_text, distance(quantity)
+
+
+# ---- HTML
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -116,8 +142,10 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         parts.append(f"<th{kind}>{_safe(head)}</th>")
     parts.append("</tr></thead><tbody>")
     for row in rows:
-        cells = [f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(row, classes)]
-        parts.append("<tr>" + "".join(cells) + "</tr>")
+        parts.append("<tr>")
+        for cell, kind in zip(row, classes):
+            parts.append(f"<td{kind}>{_safe(cell)}</td>")
+        parts.append("</tr>")
     parts.append("</tbody></table>")
     return "".join(parts)
 
@@ -126,41 +154,55 @@ def _safe(text: Any) -> str:
     return html.escape(str(text))
 
 
+def _soft(content: str) -> str:
+    """A line that stands back; its content is escaped already."""
+    return f'<div class="soft">{content}</div>'
+
+
+def _note(text: str) -> str:
+    """A line that stands out, escaped here."""
+    return f'<div class="note">{_safe(text)}</div>'
+
+
 def _framed(parts: Iterable[str]) -> str:
-    return f'{_STYLE}<div class="penchant">{"".join(parts)}</div>'
+    content = "".join(parts)
+    return f'{_STYLE}<div class="penchant">{content}</div>'
 
 
 def figure_svg(figure: Any) -> str | None:
     """A figure as SVG; None where it is too large for that."""
     ending, content = picture(figure)
-    return content.decode() if ending == "svg" else None
+    if ending != "svg":
+        return None
+    return content.decode()
 
 
 def figures_html(figures: Mapping[str, Any]) -> str:
     """Figures one after another, each with its caption."""
     parts = []
     for name, figure in figures.items():
+        # The picture is part of the page, so that a notebook can be sent to others.
         ending, content = picture(figure)
         kind = "svg+xml" if ending == "svg" else ending
         data = base64.b64encode(content).decode()
+        address = f"data:image/{kind};base64,{data}"
         caption = _safe(figure.get_label() or name)
-        image = f'<img src="data:image/{kind};base64,{data}" alt="{caption}">'
-        parts.append(f"<figure>{image}<figcaption>{caption}</figcaption></figure>")
+        parts.append("<figure>")
+        parts.append(f'<img src="{address}" alt="{caption}">')
+        parts.append(f"<figcaption>{caption}</figcaption>")
+        parts.append("</figure>")
     return _framed(parts)
 
 
 def display(text: str, content: str) -> None:
     """Show HTML where a notebook can, else print text."""
     # Looked up, never imported: without IPython nobody waits for it.
-    shell = sys.modules.get("IPython")
-    if shell is not None and shell.get_ipython() is not None and "IPKernelApp" in _config(shell):
+    package = sys.modules.get("IPython")
+    shell = None if package is None else package.get_ipython()
+    if shell is not None and "IPKernelApp" in shell.config:
         from IPython.display import HTML
         from IPython.display import display as show
 
         show(HTML(content))
         return
     sys.stdout.write(f"{text}\n")
-
-
-def _config(shell: Any) -> Any:
-    return shell.get_ipython().config

@@ -37,17 +37,14 @@ def write_page(path: Path, template: str, values: dict[str, Any]) -> Path:
 
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = (HERE / "page.js").read_text(encoding="utf-8")
-    page = (
-        _templates()
-        .get_template(template)
-        .render(
-            style=Markup(style),
-            script=Markup(script),
-            # Even a text that slipped through would not be run: only what has these hashes is.
-            style_hash=_hash(style),
-            script_hash=_hash(script),
-            **values,
-        )
+    compiled = _templates().get_template(template)
+    page = compiled.render(
+        style=Markup(style),
+        script=Markup(script),
+        # Even a text that slipped through would not be run: only what has these hashes is.
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        **values,
     )
     with atomic(path) as file:
         file.write(page.encode(errors="backslashreplace"))
@@ -72,8 +69,10 @@ def _templates() -> Any:
 
 
 def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+    content = text.encode()
+    digest = hashlib.sha256(content).digest()
+    written = base64.b64encode(digest).decode()
+    return f"sha256-{written}"
 
 
 def embedded(content: bytes, ending: str) -> str:
@@ -93,17 +92,17 @@ def followed_into_the_dark(svg: str) -> str:
     White becomes the page's paper and black its ink; colours become light enough to be seen. Images
     inside a drawing stay as they are.
     """
-    colours = sorted({match[2] for match in _COLOUR.finditer(svg)})
+    colours = {match[2] for match in _COLOUR.finditer(svg)}
     if not colours:
         return svg
-    light = "".join(f"--c{each}:#{each};" for each in colours)
-    dark = "".join(f"--c{each}:{_in_the_dark(each)};" for each in colours)
-    ink = _in_the_dark("000000")
     # Letters have no colour of their own: they take that of the whole drawing.
-    style = (
-        f"<style>svg{{fill:#000000;{light}}}"
-        f"@media (prefers-color-scheme: dark){{svg{{fill:{ink};{dark}}}}}</style>"
-    )
+    light = "fill:#000000;"
+    dark = f"fill:{_in_the_dark('000000')};"
+    for colour in sorted(colours):
+        light += f"--c{colour}:#{colour};"
+        dark += f"--c{colour}:{_in_the_dark(colour)};"
+    style = f"<style>svg{{{light}}}@media (prefers-color-scheme: dark){{svg{{{dark}}}}}</style>"
+    # The drawing names its colours; the style says which they are.
     svg = _COLOUR.sub(r"\1: var(--c\2)", svg)
     return _OPENING.sub(lambda match: match[0] + style, svg, count=1)
 
@@ -114,12 +113,16 @@ def _in_the_dark(colour: str) -> str:
     >>> _in_the_dark("ffffff"), _in_the_dark("000000"), _in_the_dark("2b5c8a")
     ('#12151b', '#e6e9ef', '#7baad6')
     """
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    parts = [part / 255 for part in bytes.fromhex(colour)]
     hue, lightness, saturation = colorsys.rgb_to_hls(*parts)
+    mixed = []
     if saturation < 0.1:
         # Greys change places: what was near the paper stays near the paper.
-        mixed = [ink + lightness * (paper - ink) for ink, paper in zip(_DARK_INK, _DARK_PAPER)]
+        for ink, paper in zip(_DARK_INK, _DARK_PAPER):
+            mixed.append(ink + lightness * (paper - ink))
     else:
         light = max(lightness, _DARK_COLOUR)
-        mixed = [255 * part for part in colorsys.hls_to_rgb(hue, light, saturation)]
-    return "#" + "".join(f"{round(part):02x}" for part in mixed)
+        for part in colorsys.hls_to_rgb(hue, light, saturation):
+            mixed.append(255 * part)
+    digits = [f"{round(part):02x}" for part in mixed]
+    return "#" + "".join(digits)

@@ -22,8 +22,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, numbers.Real):
         return float(value)
     if hasattr(value, "item"):
-        return float(value.item())
-    raise Error(f"a quantity must be a number, found {type(value).__name__}")
+        held = value.item()
+        return float(held)
+    kind = type(value).__name__
+    raise Error(f"a quantity must be a number, found {kind}")
 
 
 def _required(value: Any) -> float:
@@ -34,7 +36,9 @@ def _required(value: Any) -> float:
 
 
 def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
+    if value is None:
+        return None
+    return int(value)
 
 
 @attrs.frozen
@@ -122,10 +126,13 @@ class Quantity:
             return "missing"
         text = rounded(self.value, self.stderr)
         if self.stderr is not None:
-            text += f" ± {short_error(self.stderr, self.value)}"
+            error = short_error(self.stderr, self.value)
+            text += f" ± {error}"
         if self.null is not None:
             text += f" (null {self.null_text})"
-        return f"{text} {self.unit}".rstrip()
+        if self.unit:
+            text += f" {self.unit}"
+        return text.rstrip()
 
     @property
     def null_text(self) -> str:
@@ -135,12 +142,15 @@ class Quantity:
         # What is known of its error says how many digits mean anything.
         error = self.null_spread or self.null_stderr
         if self.null_spread is not None:
-            return f"{rounded(self.null, error)} ± {short_error(self.null_spread, self.null)}"
+            value = rounded(self.null, error)
+            spread = short_error(self.null_spread, self.null)
+            return f"{value} ± {spread}"
         if error is not None:
             return rounded(self.null, error)
         # A null that is known exactly needs no more digits than the value beside it.
-        texts = (rounded(self.null), rounded(self.null, self.stderr))
-        return min(texts, key=len)
+        exact = rounded(self.null)
+        beside = rounded(self.null, self.stderr)
+        return min(exact, beside, key=len)
 
 
 def _flat(values: Any) -> Any:
@@ -164,16 +174,19 @@ def rounded(value: float | None, error: float | None = None) -> str:
     if not error or not math.isfinite(error):
         return _short_exponent(f"{value:.6g}")
     # Digits behind the point, down to the error's second.
-    digits = 1 - math.floor(math.log10(error))
+    power = math.floor(math.log10(error))
+    digits = 1 - power
     size = max(abs(value), error)
     if _SMALLEST <= size < _LARGEST:
+        kept = round(value, digits)
         behind = max(digits, 0)
-        return f"{round(value, digits):.{behind}f}"
+        return f"{kept:.{behind}f}"
     if value == 0:
         return "0"
     # Very large and very small numbers: the same digits, counted from the first.
     first = math.floor(math.log10(abs(value)))
-    behind = min(max(first + digits, 1), 12)
+    behind = max(first + digits, 1)
+    behind = min(behind, 12)
     return _short_exponent(f"{value:.{behind}e}")
 
 
@@ -186,15 +199,20 @@ def short_error(error: float, value: float | None = None) -> str:
     if error == 0 or not math.isfinite(error):
         return f"{error:g}"
     # Digits behind the point; what has too many or too few is written with an exponent.
-    digits = 1 - math.floor(math.log10(abs(error)))
-    size = max(abs(error), abs(value or 0.0))
+    power = math.floor(math.log10(abs(error)))
+    digits = 1 - power
+    beside = abs(value or 0.0)
+    size = max(abs(error), beside)
     if _SMALLEST <= size < _LARGEST:
+        kept = round(error, digits)
         behind = max(digits, 0)
-        return f"{round(error, digits):.{behind}f}"
+        return f"{kept:.{behind}f}"
     return _short_exponent(f"{error:.1e}")
 
 
 def _short_exponent(text: str) -> str:
     """Without the zeros and the plus sign that nobody needs: 1.2e-7."""
     number, mark, exponent = text.partition("e")
-    return f"{number}e{int(exponent)}" if mark else text
+    if not mark:
+        return text
+    return f"{number}e{int(exponent)}"

@@ -6,6 +6,7 @@ small; runs of many jobs list them with links to their files.
 
 from __future__ import annotations
 
+import collections
 import csv
 import datetime
 import io
@@ -42,7 +43,8 @@ def write_report(run: Run) -> Path:
     entries = entries_of(run)
     _write_csv(run.folder / CSV, entries)
     values = _page(run, entries)
-    return write_page(run.folder / "report.html", "report.html.jinja", values)
+    path = run.folder / "report.html"
+    return write_page(path, "report.html.jinja", values)
 
 
 def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
@@ -54,7 +56,6 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     failures = [{**_link(entry), "error": entry.error} for entry in failed]
     shown = {entry.id for entry in detailed}
     warnings = _warnings(entries)
-    toml = run.folder / "experiment.toml"
     return {
         "title": run.title,
         "lead": _lead(run, entries),
@@ -70,23 +71,35 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
         "jobs": _jobs(run, detailed),
         "csv": CSV,
         **_reproduction(run),
-        "experiment": toml.read_text(encoding="utf-8") if toml.is_file() else "",
+        "experiment": _asked(run),
     }
 
 
 def _lead(run: Run, entries: Sequence[Entry]) -> str:
-    counts: dict[str, int] = {}
-    for entry in entries:
-        counts[entry.status] = counts.get(entry.status, 0) + 1
+    # How many, how they ended, and how long they took.
+    jobs = _counted(len(entries), "job")
+    counts = collections.Counter(entry.status for entry in entries)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items())
-    parts = [f"{len(entries)} job{'' if len(entries) == 1 else 's'}: {listed}"]
     seconds = sum(entry.seconds or 0.0 for entry in entries)
-    parts.append(f"{_duration(seconds)} of work")
+    work = _duration(seconds)
+    parts = [f"{jobs}: {listed}", f"{work} of work"]
+    # The day on which a job ended last.
     record = run.folder / "run.json"
     if record.is_file():
-        moment = datetime.datetime.fromtimestamp(record.stat().st_mtime)
+        written = record.stat().st_mtime
+        moment = datetime.datetime.fromtimestamp(written)
         parts.append(f"{moment.day} {moment:%B %Y}")
     return " · ".join(parts)
+
+
+def _counted(count: int, word: str) -> str:
+    """A number and its noun.
+
+    >>> _counted(1, "job"), _counted(3, "job")
+    ('1 job', '3 jobs')
+    """
+    ending = "" if count == 1 else "s"
+    return f"{count} {word}{ending}"
 
 
 def _duration(seconds: float) -> str:
@@ -95,20 +108,23 @@ def _duration(seconds: float) -> str:
     >>> _duration(5.21), _duration(754), _duration(90000)
     ('5.2 seconds', '13 minutes', '25 hours')
     """
+    if seconds < 10:
+        return f"{seconds:.2g} seconds"
     if seconds < 120:
-        return f"{seconds:.2g} seconds" if seconds < 10 else f"{seconds:.0f} seconds"
+        return f"{seconds:.0f} seconds"
     if seconds < 7200:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.0f} hours"
+        minutes = seconds / 60
+        return f"{minutes:.0f} minutes"
+    hours = seconds / 3600
+    return f"{hours:.0f} hours"
 
 
 def _legend(entries: Sequence[Entry]) -> str:
-    seeds = {entry.labels.get("seed") for entry in entries}
     text = (
         "▲ and ▼: above and below the null, ✱: a difference, each by more than its error "
         "(two-sided 1 % point, corrected for the number of comparisons of its table). "
     )
-    if len(seeds) > 1:
+    if len(_seeds(entries)) > 1:
         text += (
             "Values are means over seeds; their error is the larger of what the seeds' own errors "
             "give and what their spread shows. ≁: seeds differ by more than their errors allow, so "
@@ -117,19 +133,28 @@ def _legend(entries: Sequence[Entry]) -> str:
     return text + "± is one standard error; of a null, the standard deviation without an effect."
 
 
+def _seeds(entries: Sequence[Entry]) -> set[Any]:
+    return {entry.labels.get("seed") for entry in entries}
+
+
 def _link(entry: Entry) -> dict[str, str]:
-    return {"anchor": entry.id, "title": entry.title}
+    return {
+        "anchor": entry.id,
+        "title": entry.title,
+    }
 
 
 def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Every warning once, with the jobs that have it."""
-    by_id = {entry.id: entry for entry in entries}
+    links = {}
     pairs = []
     for entry in entries:
-        pairs += [(entry.id, text) for text in entry.warnings]
+        links[entry.id] = _link(entry)
+        for text in entry.warnings:
+            pairs.append((entry.id, text))
     found = []
     for text, names in grouped(pairs).items():
-        jobs = [_link(by_id[name]) for name in names]
+        jobs = [links[name] for name in names]
         found.append({"text": text, "jobs": jobs})
     return found
 
@@ -179,17 +204,16 @@ def _eyebrow(answer: Answer) -> str:
     if answer.shared:
         parts.append(answer.shared)
     if answer.axes:
-        parts.append(f"{len(answer.groups)} {' × '.join(_plural(axis) for axis in answer.axes)}")
-    seeds = {entry.labels.get("seed") for entry in answer.entries}
-    parts.append(f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}")
+        axes = " × ".join(f"{axis}s" for axis in answer.axes)
+        parts.append(f"{len(answer.groups)} {axes}")
+    seeds = _seeds(answer.entries)
+    parts.append(_counted(len(seeds), "seed"))
+    # Jobs without a result have no settings.
     presets = {str(entry.settings.get("preset")) for entry in answer.entries if entry.settings}
     if presets:
-        parts.append(f"preset {', '.join(sorted(presets))}")
+        listed = ", ".join(sorted(presets))
+        parts.append(f"preset {listed}")
     return " · ".join(parts)
-
-
-def _plural(word: str) -> str:
-    return f"{word}s"
 
 
 def _cell(answer: Answer, group: Group, name: str) -> dict[str, Any] | None:
@@ -212,8 +236,10 @@ def value_text(quantity: Quantity) -> str:
         return "missing"
     text = rounded(quantity.value, quantity.stderr)
     if quantity.stderr is not None:
-        text += f" ± {short_error(quantity.stderr, quantity.value)}"
-    return f"{text} {quantity.unit}".rstrip().replace("-", "−")
+        error = short_error(quantity.stderr, quantity.value)
+        text += f" ± {error}"
+    text = f"{text} {quantity.unit}".rstrip()
+    return text.replace("-", "−")
 
 
 def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
@@ -221,13 +247,20 @@ def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
     larger, smaller = contrast.second, contrast.first
     if apart.value < 0:
         larger, smaller = smaller, larger
-    size = rounded(abs(apart.value), apart.error)
-    error = f" ± {short_error(apart.error, apart.value)}" if apart.error else ""
+    between = "none"
+    if apart.value:
+        between = f"{larger.label} over {smaller.label}"
+    # The names say the sign.
+    size = abs(apart.value)
+    text = rounded(size, apart.error)
+    if apart.error:
+        error = short_error(apart.error, apart.value)
+        text += f" ± {error}"
     return {
-        "text": f"{size}{error}",
-        "sort": repr(abs(apart.value)),
+        "text": text,
+        "sort": repr(size),
         "exceeds": apart.exceeds(looks),
-        "between": f"{larger.label} over {smaller.label}" if apart.value else "none",
+        "between": between,
     }
 
 
@@ -235,70 +268,88 @@ def _sentences(answer: Answer) -> list[str]:
     """What stands out, in words: from a null first, then between groups."""
     found = []
     looks = answer.looks
+    groups = answer.groups[:MOST_GROUPS]
     for name in answer.meanings:
-        for group in answer.groups[:MOST_GROUPS]:
+        for group in groups:
             if name in group.quantities and answer.from_null(group, name):
                 found.append(_null_sentence(answer, group, name))
     for name in answer.meanings:
         contrasts = answer.contrasts(name)
-        if contrasts and contrasts[0].difference.exceeds(looks):
-            found.append(_contrast_sentence(contrasts[0], looks))
-    if len(found) > MOST_SENTENCES:
-        rest = len(found) - MOST_SENTENCES
+        if not contrasts:
+            continue
+        # The largest speaks for its quantity.
+        largest = contrasts[0]
+        if largest.difference.exceeds(looks):
+            found.append(_contrast_sentence(largest, looks))
+    rest = len(found) - MOST_SENTENCES
+    if rest > 0:
         # The largest of both kinds are worth more than many of one.
         nulls = [text for text in found if "its null" in text]
         between = [text for text in found if "its null" not in text]
         half = MOST_SENTENCES // 2
-        chosen = nulls[: max(half, MOST_SENTENCES - len(between))]
-        chosen += between[: MOST_SENTENCES - len(chosen)]
-        found = [*chosen, f"{rest} more are marked in the table."]
+        room = max(half, MOST_SENTENCES - len(between))
+        found = nulls[:room]
+        found += between[: MOST_SENTENCES - len(found)]
+        found.append(f"{rest} more are marked in the table.")
     return found
 
 
 def _null_sentence(answer: Answer, group: Group, name: str) -> str:
     pooled = group.quantities[name]
     quantity = pooled.quantity
+    # One group alone needs no name.
+    who = name
+    if len(answer.groups) > 1:
+        who = f"{name} of {group.label}"
     side = "above" if answer.from_null(group, name) > 0 else "below"
-    who = f" of {group.label}" if len(answer.groups) > 1 else ""
+    value = value_text(quantity)
     away = _errors_text(pooled)
-    return f"{name}{who} is {value_text(quantity)}, {side} its null of {quantity.null_text}{away}."
+    return f"{who} is {value}, {side} its null of {quantity.null_text}{away}."
 
 
 def _errors_text(found: Pooled) -> str:
     away = against_null(found)
     if away is None or away.errors is None:
         return ""
-    return f" by {_many(away.errors)} errors"
+    many = _many(away.errors)
+    return f" by {many} errors"
 
 
 def _many(errors: float) -> str:
     size = abs(errors)
-    return f"{size:.2g}" if size < 99.5 else "more than 99"
+    if size < 99.5:
+        return f"{size:.2g}"
+    return "more than 99"
 
 
 def _contrast_sentence(contrast: Contrast, looks: int) -> str:
     values = _contrast_values(contrast, looks)
+    between = values["between"]
+    larger, _, smaller = between.partition(" over ")
+    size = values["text"]
     errors = contrast.difference.errors
-    away = f" ({_many(errors)} errors)" if errors is not None else ""
-    larger, _, smaller = values["between"].partition(" over ")
-    return f"{contrast.quantity}: {larger} exceeds {smaller} by {values['text']}{away}."
+    if errors is not None:
+        size += f" ({_many(errors)} errors)"
+    return f"{contrast.quantity}: {larger} exceeds {smaller} by {size}."
 
 
 def _nothing_found(answer: Answer) -> str:
     nulls = _has_null(answer)
-    if nulls and len(answer.groups) > 1:
+    several = len(answer.groups) > 1
+    if nulls and several:
         return "Nothing differs from its null, or between groups, by more than its error."
     if nulls:
         return "Nothing differs from its null by more than its error."
-    if len(answer.groups) > 1:
+    if several:
         return "Nothing differs between groups by more than its error."
     return "There is neither a null nor another group to compare these numbers with."
 
 
 def _has_null(answer: Answer) -> bool:
     for group in answer.groups:
-        if any(found.quantity.null is not None for found in group.quantities.values()):
-            return True
+        for found in group.quantities.values():
+            if found.quantity.null is not None:
+                return True
     return False
 
 
@@ -306,7 +357,8 @@ def _flags(answer: Answer) -> list[str]:
     """What keeps groups from being compared."""
     names: dict[str, None] = {}
     for first, second in answer.pairs:
-        names.update(dict.fromkeys(clashes(first.conventions, second.conventions)))
+        differing = clashes(first.conventions, second.conventions)
+        names.update(dict.fromkeys(differing))
     if not names:
         return []
     listed = ", ".join(names)
@@ -317,24 +369,29 @@ def _flags(answer: Answer) -> list[str]:
 
 
 def _panel_caption(answer: Answer) -> str:
-    seeds = {entry.labels.get("seed") for entry in answer.entries}
     text = "Dots with bars: values ± one standard error"
-    if len(seeds) > 1:
+    if len(_seeds(answer.entries)) > 1:
         text += ", pooled over seeds; open circles: single seeds"
     text += "."
     if _has_null(answer):
         text += " Dashed, with a band: the null ± its standard deviation."
-    if len(answer.meanings) > MOST_PANELS:
-        text += f" The first {MOST_PANELS} of {len(answer.meanings)} quantities."
-    if len(answer.groups) > MOST_ROWS:
-        text += f" The first {MOST_ROWS} of {len(answer.groups)} groups."
+    # What there was no room for.
+    quantities = len(answer.meanings)
+    if quantities > MOST_PANELS:
+        text += f" The first {MOST_PANELS} of {quantities} quantities."
+    groups = len(answer.groups)
+    if groups > MOST_ROWS:
+        text += f" The first {MOST_ROWS} of {groups} groups."
     return text
 
 
 def _table_caption(answer: Answer, shown: int) -> str:
-    if len(answer.groups) > shown:
-        return f"The first {shown} of {len(answer.groups)} groups; all are in {CSV}."
-    return "Value ± standard error" + (", and the null below it." if _has_null(answer) else ".")
+    groups = len(answer.groups)
+    if groups > shown:
+        return f"The first {shown} of {groups} groups; all are in {CSV}."
+    if _has_null(answer):
+        return "Value ± standard error, and the null below it."
+    return "Value ± standard error."
 
 
 # ---- jobs
@@ -365,26 +422,37 @@ def _rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dict[s
 
 
 def _seconds(entry: Entry) -> str:
-    return "" if entry.seconds is None else f"{entry.seconds:.1f}"
+    if entry.seconds is None:
+        return ""
+    return f"{entry.seconds:.1f}"
 
 
 def _jobs(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    pictures = {entry.id: _figures(run.place(entry.id) / "figures") for entry in entries}
+    # All figures first: what is put into the page is shared out between jobs.
+    pictures = {}
+    for entry in entries:
+        place = run.place(entry.id)
+        pictures[entry.id] = _figures(place / "figures")
     _embed(list(pictures.values()))
+    single = len(entries) == 1
     found = []
     for entry in entries:
-        found.append(_job(run, entry, pictures[entry.id], single=len(entries) == 1))
+        figures = pictures[entry.id]
+        found.append(_job(run, entry, figures, single=single))
     return found
 
 
 def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool) -> dict[str, Any]:
-    record = _record(run.place(entry.id))
+    place = run.place(entry.id)
+    record = _record(place)
+    path = f"jobs/{entry.id}"
     quantities = []
     for name, quantity in entry.quantities.items():
-        quantities.append(_quantity_row(name, quantity, entry.meanings.get(name, "")))
+        meaning = entry.meanings.get(name, "")
+        quantities.append(_quantity_row(name, quantity, meaning))
     settings = [(name, setting_text(value)) for name, value in entry.settings.items()]
     for figure in figures:
-        figure["path"] = f"jobs/{entry.id}/figures/{figure['file']}"
+        figure["path"] = f"{path}/figures/{figure['file']}"
     return {
         **_link(entry),
         "status": entry.status,
@@ -398,31 +466,36 @@ def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool)
         "quantities": quantities,
         "conventions": entry.conventions,
         "settings": settings,
-        "path": f"jobs/{entry.id}",
-        "arrays": _arrays(run.place(entry.id), record),
+        "path": path,
+        "arrays": _arrays(place, record),
     }
 
 
 def _record(place: Path) -> dict[str, Any]:
     for name in ("failure.json", "result.json"):
-        if (place / name).is_file():
-            try:
-                return read_json(place / name)
-            except Error:
-                return {}
+        path = place / name
+        if not path.is_file():
+            continue
+        # A damaged file has been told of already.
+        try:
+            return read_json(path)
+        except Error:
+            return {}
     return {}
 
 
 def _summary(entry: Entry, record: dict[str, Any]) -> str:
     if entry.status not in ("done", "failed"):
         return "Not computed yet."
-    parts = [str(record.get("summary") or "")]
+    summary = str(record.get("summary") or "")
+    parts = [summary] if summary else []
     shape = entry.settings.get("shape")
     if shape:
-        outputs = entry.settings.get("outputs", 1)
         size = " × ".join(map(str, shape))
-        parts.append(f"Inputs {size}, {outputs} output{'' if outputs == 1 else 's'}.")
-    return " ".join(part for part in parts if part)
+        outputs = entry.settings.get("outputs", 1)
+        told = _counted(outputs, "output")
+        parts.append(f"Inputs {size}, {told}.")
+    return " ".join(parts)
 
 
 def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
@@ -440,20 +513,25 @@ def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
 
 def setting_text(value: Any) -> str:
     """A setting as a reader sees it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _arrays(place: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
-    for name, entry in (record.get("arrays") or {}).items():
+    arrays = record.get("arrays") or {}
+    for name, entry in arrays.items():
+        lengths = map(str, entry.get("shape", []))
+        # Large arrays have no table.
         table = f"{TABLES}/{name}.csv"
-        path = f"jobs/{place.name}/{table}"
+        written = (place / table).is_file()
         row = {
             "name": name,
             "about": entry.get("about", ""),
-            "shape": " × ".join(map(str, entry.get("shape", []))) or "number",
+            "shape": " × ".join(lengths) or "number",
             "dtype": entry.get("dtype", ""),
-            "csv": path if (place / table).is_file() else "",
+            "csv": f"jobs/{place.name}/{table}" if written else "",
         }
         found.append(row)
     return found
@@ -472,6 +550,7 @@ def _figures(place: Path) -> list[dict[str, Any]]:
         except Error:
             record = {}
     captions = record.get("captions") or {}
+    titles = record.get("titles") or {}
     # Runs of before captions have pictures only.
     pictures = [*place.glob("*.svg"), *place.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
@@ -481,7 +560,6 @@ def _figures(place: Path) -> list[dict[str, Any]]:
         if path is None:
             continue
         caption = str(captions.get(name) or name)
-        titles = record.get("titles") or {}
         figure = {
             "name": name,
             "file": path.name,
@@ -498,8 +576,10 @@ def _figures(place: Path) -> list[dict[str, Any]]:
 def _picture(place: Path, name: str) -> Path | None:
     for ending in ("svg", "png"):
         path = place / f"{name}.{ending}"
+        if path.parent != place:
+            continue
         # A link would put another file of this machine into a page that is shown to others.
-        if path.parent == place and path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink():
             return path
     return None
 
@@ -513,10 +593,11 @@ def _embed(jobs: Sequence[list[dict[str, Any]]]) -> None:
             if number >= len(figures):
                 continue
             figure = figures[number]
-            size = figure["place"].stat().st_size
+            path = figure["place"]
+            size = path.stat().st_size
             if size <= left:
                 left -= size
-                content = figure["place"].read_bytes()
+                content = path.read_bytes()
                 figure["data"] = embedded(content, figure["ending"])
 
 
@@ -525,27 +606,40 @@ def _embed(jobs: Sequence[list[dict[str, Any]]]) -> None:
 
 def _reproduction(run: Run) -> dict[str, Any]:
     folder = run.folder.name
-    seeds = ", ".join(map(str, run.record.get("seeds", [])))
-    facts = [("seeds", seeds), ("threads a job", str(run.record.get("threads", 1)))]
-    for name, value in (run.record.get("environment") or {}).items():
+    record = run.record
+    seeds = map(str, record.get("seeds", []))
+    threads = str(record.get("threads", 1))
+    facts = [("seeds", ", ".join(seeds)), ("threads a job", threads)]
+    environment = record.get("environment") or {}
+    for name, value in environment.items():
         facts.append((name, setting_text(value)))
     return {
         "objects": _objects(run),
         "command": f"penchant run {folder}/experiment.toml --out {folder}-again",
         "python": (
-            f'import penchant\nrun = penchant.read("{folder}")\nrun.to_pandas()                  '
-            "# one row a job and quantity\nrun.results()[0].arrays          # name to array"
+            "import penchant\n"
+            f'run = penchant.read("{folder}")\n'
+            "run.to_pandas()                  # one row a job and quantity\n"
+            "run.results()[0].arrays          # name to array"
         ),
         "facts": [(name, text) for name, text in facts if text],
     }
 
 
+def _asked(run: Run) -> str:
+    """The experiment as it was written; empty where nobody kept it."""
+    path = run.folder / "experiment.toml"
+    if not path.is_file():
+        return ""
+    return path.read_text(encoding="utf-8")
+
+
 def _objects(run: Run) -> str:
     """Objects of a script that the experiment names by their content, which no file can hold."""
-    asked = run.folder / "experiment.toml"
-    text = asked.read_text(encoding="utf-8") if asked.is_file() else ""
+    text = _asked(run)
     found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
-    return ", ".join(dict.fromkeys(found))
+    once = dict.fromkeys(found)
+    return ", ".join(once)
 
 
 def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
@@ -556,9 +650,11 @@ def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
     numbers = ("value", "stderr", "null", "null_spread", "null_stderr", "over", "count", "unit")
     writer.writerow(["job", *labels, "quantity", *numbers, "exact"])
     for entry in entries:
-        place = [entry.id, *(entry.labels.get(label, "") for label in labels)]
+        own = [entry.labels.get(label, "") for label in labels]
         for name, quantity in entry.quantities.items():
             values = [getattr(quantity, number) for number in numbers]
-            writer.writerow([*place, name, *values, quantity.exact])
+            row = [entry.id, *own, name, *values, quantity.exact]
+            writer.writerow(row)
+    content = text.getvalue()
     with atomic(path, durable=False) as file:
-        file.write(text.getvalue().encode(errors="backslashreplace"))
+        file.write(content.encode(errors="backslashreplace"))

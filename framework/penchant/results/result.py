@@ -82,11 +82,13 @@ class Result:
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
-        lines = [f"Result {title}", *quantity_lines(self.quantities)]
+        lines = [f"Result {title}"]
+        lines += quantity_lines(self.quantities)
         # Of arrays only their shapes: nobody wants a million numbers in a notebook.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:
-            lines.append(f"  arrays: {', '.join(shapes)}")
+            listed = ", ".join(shapes)
+            lines.append(f"  arrays: {listed}")
         for text in self.warnings:
             lines.append(f"  warning: {text}")
         return "\n".join(lines)
@@ -97,7 +99,8 @@ class Result:
     @property
     def status(self) -> str:
         """Done or failed."""
-        return str(self.record.get("status", "done"))
+        status = self.record.get("status", "done")
+        return str(status)
 
     @property
     def error(self) -> str | None:
@@ -119,7 +122,8 @@ class Result:
     def options(self) -> dict[str, Any]:
         """The probe's options."""
         probe = self.record.get("probe", {})
-        return dict(probe.get("options", {}))
+        options = probe.get("options", {})
+        return dict(options)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -168,8 +172,9 @@ class Result:
         text = repr(self)
         if self.record.get("figures") and self.arrays:
             figures = self.figures()
+            names = ", ".join(figures)
             content += figures_html(figures)
-            text += f"\n  figures: {', '.join(figures)}"
+            text += f"\n  figures: {names}"
         display(text, content)
 
     def to_xarray(self) -> Any:
@@ -200,8 +205,10 @@ def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
         raise Error(f"quantity {name!r} must be a penchant.Quantity, found {kind}")
+    if allowed:
+        return
     for part, number in quantity.numbers.items():
-        if not math.isfinite(number) and not allowed:
+        if not math.isfinite(number):
             raise Error(f"quantity {name!r} has {part} {number}, expected a finite number")
 
 
@@ -209,9 +216,11 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
     import numpy as np
 
     check_name(name, "array")
-    if array.dtype.kind not in "biufcU":
-        raise Error(f"array {name!r} must hold numbers or text, found {array.dtype}")
-    if allowed or not np.issubdtype(array.dtype, np.inexact):
+    dtype = array.dtype
+    if dtype.kind not in "biufcU":
+        raise Error(f"array {name!r} must hold numbers or text, found {dtype}")
+    # Whole numbers and text are always finite.
+    if allowed or not np.issubdtype(dtype, np.inexact):
         return
     bad = int((~np.isfinite(array)).sum())
     if bad:
@@ -221,7 +230,8 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
 def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
     for name, text in pairs:
         if not isinstance(text, str):
-            raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
+            kind = type(text).__name__
+            raise Error(f"{what} {name!r} must be text, found {kind}")
 
 
 def _nullable(number: Any) -> Any:
@@ -238,12 +248,17 @@ def to_json(result: Result) -> dict[str, Any]:
     for name, quantity in result.quantities.items():
         known = attrs.asdict(quantity).items()
         quantities[name] = {key: _nullable(value) for key, value in known}
+    # Of arrays what they are; their numbers are in a file of their own.
     arrays = {}
     for name, array in result.arrays.items():
-        described = {"shape": list(array.shape), "dtype": str(array.dtype)}
-        arrays[name] = {**described, "about": about.get(name, "")}
+        arrays[name] = {
+            "shape": list(array.shape),
+            "dtype": str(array.dtype),
+            "about": about.get(name, ""),
+        }
     # What an array is about stands beside it, not a second time in the record.
-    record = {key: value for key, value in result.record.items() if key != "about"}
+    record = dict(result.record)
+    record.pop("about", None)
     return {
         "schema": SCHEMA,
         **record,
@@ -259,14 +274,19 @@ def to_json(result: Result) -> dict[str, Any]:
 
 def _digest(quantities: Mapping[str, Any]) -> str:
     text = json.dumps(quantities, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """What `result.json` holds, once its numbers are known to be those that were written."""
     record = read_json(path)
-    expected = record.get("quantities_sha256")  # results of before checksums have none
-    if expected is not None and _digest(record.get("quantities", {})) != expected:
+    expected = record.get("quantities_sha256")
+    # Results of before checksums have none.
+    if expected is None:
+        return record
+    quantities = record.get("quantities", {})
+    if _digest(quantities) != expected:
         raise Error(f"{path} is damaged: its numbers are not those that were written")
     return record
 
@@ -275,15 +295,20 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """The result that `result.json` and its arrays hold; unknown keys are accepted."""
     names = {field.name for field in attrs.fields(Quantity)}
     quantities = {}
-    for name, value in record.get("quantities", {}).items():
+    written = record.get("quantities", {})
+    for name, value in written.items():
         known = {key: part for key, part in value.items() if key in names}
         # A missing number is null in JSON.
         if known.get("value") is None:
             known["value"] = math.nan
         quantities[name] = Quantity(**known)
+    # What is not the result's own is its record.
     rest = {key: value for key, value in record.items() if key not in _KEPT}
+    abouts = {}
     entries = record.get("arrays", {})
-    rest["about"] = {name: entry.get("about", "") for name, entry in entries.items()}
+    for name, entry in entries.items():
+        abouts[name] = entry.get("about", "")
+    rest["about"] = abouts
     return Result(
         quantities,
         dict(arrays),
@@ -308,11 +333,13 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     """
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
-        written = write_arrays(folder / "arrays.npz", result.arrays)
+        path = folder / "arrays.npz"
+        written = write_arrays(path, result.arrays)
         # The JSON names the content it belongs to: other arrays beside it are noticed.
         record = {**result.record, "arrays_sha256": written}
         result = attrs.evolve(result, record=record)
-    write_json(folder / name, to_json(result))
+    content = to_json(result)
+    write_json(folder / name, content)
     return result
 
 
@@ -324,13 +351,16 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
         found = _stored_arrays(folder, record) if arrays else {}
         return from_json(record, found)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        kind = type(error).__name__
+        raise Error(f"{path} is damaged: {kind}: {error}") from error
 
 
 def result_path(folder: Path) -> Path:
     """The file that speaks for a job: why it failed when it was computed again, or its result."""
     failure = folder / "failure.json"
-    return failure if failure.is_file() else folder / "result.json"
+    if failure.is_file():
+        return failure
+    return folder / "result.json"
 
 
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +368,8 @@ def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     path = folder / "arrays.npz"
     arrays = read_arrays(path)
-    lacking = set(record["arrays"]) - set(arrays)
+    expected = set(record["arrays"])
+    lacking = expected - set(arrays)
     if lacking:
         listed = ", ".join(sorted(lacking))
         raise Error(f"{path} lacks the arrays {listed}")
@@ -357,6 +388,7 @@ def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
         if expected is not None:
             return checksum(path) == expected
         # Results of before checksums: reading everything compares the archive's own.
-        return set(record["arrays"]) <= set(read_arrays(path))
+        found = read_arrays(path)
+        return set(record["arrays"]) <= set(found)
     except (OSError, Error):
         return False

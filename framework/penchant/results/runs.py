@@ -42,7 +42,8 @@ class Run:
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
         done = statuses.count("done")
-        return f"Run {self.title!r} in {self.folder}: {done} of {len(statuses)} jobs done"
+        every = len(statuses)
+        return f"Run {self.title!r} in {self.folder}: {done} of {every} jobs done"
 
     @property
     def title(self) -> str:
@@ -53,7 +54,8 @@ class Run:
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """Every job: id, status, labels, path."""
-        return list(self._entries.values())
+        entries = self._entries.values()
+        return list(entries)
 
     @property
     def done(self) -> bool:
@@ -95,7 +97,8 @@ class Run:
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
-        return read_result(self.place(job), arrays=arrays)
+        folder = self.place(job)
+        return read_result(folder, arrays=arrays)
 
     def results(self, **labels: Any) -> list[Result]:
         """Results whose labels match, in the order of jobs.
@@ -129,14 +132,20 @@ class Run:
             if options:
                 chosen = {f"option.{name}": value for name, value in found.options.items()}
             for name, quantity in found.quantities.items():
-                row = {"job": job["id"], **job["labels"], "quantity": name}
-                row.update(attrs.asdict(quantity))
-                rows.append({**row, **chosen})
+                row = {
+                    "job": job["id"],
+                    **job["labels"],
+                    "quantity": name,
+                    **attrs.asdict(quantity),
+                    **chosen,
+                }
+                rows.append(row)
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
-        return data_frame(self.table(options=options))
+        rows = self.table(options=options)
+        return data_frame(rows)
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -144,7 +153,8 @@ class Run:
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
-        return run_dataset(self.table(), probe)
+        rows = self.table()
+        return run_dataset(rows, probe)
 
     def _repr_html_(self) -> str:
         return run_html(self)
@@ -171,8 +181,9 @@ def run_record(folder: Path) -> dict[str, Any] | None:
     if path.is_file():
         try:
             record = read_json(path)
-            if all(isinstance(job["id"], str) and job["labels"] for job in record["jobs"]):
-                record["jobs"] = [_inside(job) for job in record["jobs"]]
+            jobs = record["jobs"]
+            if all(isinstance(job["id"], str) and job["labels"] for job in jobs):
+                record["jobs"] = [_inside(job) for job in jobs]
                 return record
         except NewerSchemaError:
             raise
@@ -184,8 +195,9 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
     """An entry whose path cannot lead out of the folder, whoever wrote it."""
     name = job["id"]
+    last = Path(name).name
     # Told like a damaged file, so that the results are read instead.
-    if Path(name).name != name:
+    if last != name:
         raise KeyError(name)
     return {**job, "path": f"jobs/{name}"}
 
@@ -232,13 +244,15 @@ def status_of(place: Path) -> str:
 def drop_damaged(place: Path) -> None:
     """Move what cannot be read out of the way, so that the job is computed again."""
     for name in ("result.json", "arrays.npz"):
-        if (place / name).is_file():
-            set_aside(place / name)
+        path = place / name
+        if path.is_file():
+            set_aside(path)
 
 
 def make_folder(folder: Path) -> None:
     """Create a run folder, or say why it cannot be."""
+    jobs = folder / "jobs"
     try:
-        (folder / "jobs").mkdir(parents=True, exist_ok=True)
+        jobs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise writing_failed(folder, error) from error

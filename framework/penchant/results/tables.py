@@ -33,12 +33,15 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
         if not has_table(array.shape):
             continue
         place.mkdir(exist_ok=True)
-        text = io.StringIO()
         errors = arrays.get(f"{name}-stderr")
         rows = _rows(name, _texts(array), _texts(errors))
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        with atomic(place / f"{name}.csv", durable=False) as file:
-            file.write(text.getvalue().encode())
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows(rows)
+        path = place / f"{name}.csv"
+        content = text.getvalue()
+        with atomic(path, durable=False) as file:
+            file.write(content.encode())
 
 
 def has_table(shape: Any) -> bool:
@@ -51,24 +54,25 @@ def has_table(shape: Any) -> bool:
 
 def _texts(array: Any) -> Any:
     """Numbers with the digits of their own type, not with those of a wider one."""
-    return None if array is None else array.astype(str)
+    if array is None:
+        return None
+    return array.astype(str)
 
 
 def _rows(name: str, array: Any, errors: Any) -> Iterator[list[Any]]:
     """A heading, then a row an index; a matrix as it is, errors in columns after its own."""
     beside = errors is not None and errors.shape == array.shape
+    # A number or a list: one column, and one for its errors.
     if array.ndim < 2:
         yield ["index", name, "stderr"] if beside else ["index", name]
-        flat = array.reshape(-1).tolist()
-        wrong = errors.reshape(-1).tolist() if beside else []
-        for index, value in enumerate(flat):
-            yield [index, value, wrong[index]] if beside else [index, value]
-        return
-    columns = range(array.shape[1])
-    heading: list[Any] = ["index", *columns]
-    if beside:
-        heading += [f"stderr {column}" for column in columns]
-    yield heading
+        array = array.reshape(-1, 1)
+        errors = errors.reshape(-1, 1) if beside else None
+    else:
+        columns = range(array.shape[1])
+        heading: list[Any] = ["index", *columns]
+        if beside:
+            heading += [f"stderr {column}" for column in columns]
+        yield heading
     for index, row in enumerate(array.tolist()):
         rest = errors[index].tolist() if beside else []
         yield [index, *row, *rest]

@@ -36,9 +36,11 @@ def check_component(offer: Offer) -> None:
     base = next(parent for parent in cls.__mro__ if parent.__dict__.get("kind") == cls.kind)
     check_declaration(cls, base)
     for field in attrs.fields(cls):
-        assert field.metadata["help"], f"{cls.name}.{field.name} has no help text"
+        what = f"{cls.name}.{field.name}"
+        assert field.metadata["help"], f"{what} has no help text"
         types: dict[str, Any] = hints(cls)  # type: ignore[arg-type]
-        assert field.name in types, f"{cls.name}.{field.name} has no type"
+        assert field.name in types, f"{what} has no type"
+    # Estimators are called as their role says, all others as their kind does.
     if issubclass(cls, Estimator):
         role = role_of(cls)
         assert role is not None
@@ -57,13 +59,16 @@ def _check_probe_declaration(cls: type[Probe]) -> None:
     resolve(cls.figures, f"figures of {cls.name}")
     options = {field.name for field in attrs.fields(cls)}
     known = options | cls.roles.keys()
-    declarations = {"quantity": cls.quantities, "array": cls.arrays}
+    declarations = {
+        "quantity": cls.quantities,
+        "array": cls.arrays,
+    }
     for kind, declared in declarations.items():
         for name, meaning in declared.items():
             assert meaning, f"{cls.name} does not say what the {kind} {name!r} means"
+            what = f"{cls.name} declares {name!r}"
             # Names in braces are filled from options and roles.
             for inside in placeholders(name):
-                what = f"{cls.name} declares {name!r}"
                 assert inside in known, f"{what}, but has neither option nor role {inside!r}"
 
 
@@ -74,11 +79,13 @@ def check_presets(offer: Offer) -> None:
         where = f"preset {name!r} of {cls.name}"
         odd = set("._ ").intersection(name)
         assert not odd, f"{where}: hyphens only"
+        # What is neither estimators nor training are options.
         options = dict(preset)
         estimators = options.pop("estimators", {})
         training = options.pop("training", {})
         Training.bind(training, f"{where}, training")
-        assert not training or cls.trains(), f"{where} has a training, but {cls.name} has none"
+        if training:
+            assert cls.trains(), f"{where} has a training, but {cls.name} has none"
         # What the user must give no preset can; then only names were compared.
         required = {f.name for f in attrs.fields(cls) if f.default is attrs.NOTHING}
         if required <= options.keys():
@@ -89,9 +96,10 @@ def check_presets(offer: Offer) -> None:
 
 def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
     """The estimators of a preset exist, where their plugins are installed."""
-    names = cls.presets[preset]["estimators"].values()
     plugins = discovery.load()
-    for value in names:
+    chosen = cls.presets[preset]["estimators"]
+    for value in chosen.values():
+        # One, or several; each by its name, or as a table.
         entries = value if isinstance(value, (list, tuple)) else [value]
         for entry in entries:
             name = entry if isinstance(entry, str) else entry.get("name", "")
@@ -102,7 +110,11 @@ def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
 
 
 def check_architecture(
-    name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any
+    name: str,
+    *,
+    shape: tuple[int, ...],
+    outputs: int = 2,
+    **options: Any,
 ) -> None:
     """Fits its shape, is drawn the same for the same index and otherwise for another, no trace.
 
@@ -153,9 +165,11 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
         assert same_inputs, f"{name}: other {part} inputs for the same seed"
         same_labels = torch.equal(one.labels, two.labels)
         assert same_labels, f"{name}: other {part} labels for the same seed"
-    alike = first.train.inputs.shape == other.train.inputs.shape
-    equal = alike and torch.equal(first.train.inputs, other.train.inputs)
-    equal = equal and torch.equal(first.train.labels, other.train.labels)
+    # Another seed draws others, unless nothing is drawn.
+    one, two = first.train, other.train
+    alike = one.inputs.shape == two.inputs.shape
+    equal = alike and torch.equal(one.inputs, two.inputs)
+    equal = equal and torch.equal(one.labels, two.labels)
     found = "the same" if equal else "other"
     assert equal != drawn, f"{name}: another seed gave {found} samples"
     return first
@@ -178,7 +192,8 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
     assert role is not None
     carrier = _carrier(role.name, name, parts)
     call = parts.pop("call", {})
-    estimators = {role.name: {"name": name, **parts.pop("options", {})}}
+    options = parts.pop("options", {})
+    estimators = {role.name: {"name": name, **options}}
     answers = []
     with no_trace():
         for _ in range(2):
@@ -191,15 +206,17 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
 
 def _carrier(role: str, name: str, parts: Mapping[str, Any]) -> Any:
     """A probe that does nothing but carry one estimator."""
+    axes = [axis for axis in AXES if axis in parts]
     members = {
         "__doc__": "Carries an estimator.",
         "name": "carrier",
-        "needs": tuple(axis for axis in AXES if axis in parts) or ("architecture",),
+        "needs": tuple(axes) or ("architecture",),
         "roles": {role: name},
         "quantities": {"nothing": "nothing"},
         "target": "penchant.testing.checks:carried",
     }
-    return attrs.frozen(type("Carrier", (Probe,), members))
+    made = type("Carrier", (Probe,), members)
+    return attrs.frozen(made)
 
 
 def carried(options: Any, context: Any) -> Result:
@@ -219,21 +236,29 @@ def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
         Its result.
     """
     offer = discovery.load().find("probe", name)
-    raw = {**experiment(name, parts), "executor": "serial"}
-    with no_trace(), strict_devices(offer.package):
-        return only_result(run(raw, out=folder))
+    package = offer.package
+    raw = experiment(name, parts)
+    raw["executor"] = "serial"
+    with no_trace(), strict_devices(package):
+        found = run(raw, out=folder)
+        return only_result(found)
 
 
 def only_result(found: Run) -> Result:
     """The result of a run of one job, which must be done."""
     (job,) = found.jobs
-    result = found.result(job["id"])
+    name = job["id"]
+    result = found.result(name)
     details = result.record.get("traceback") or ""
-    assert result.status == "done", f"{job['id']} failed: {result.error}\n{details}"
+    assert result.status == "done", f"{name} failed: {result.error}\n{details}"
     return result
 
 
-def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Sequence[str]) -> None:
+def check_declared(
+    cls: type[Probe],
+    results: Sequence[Result],
+    conditional: Sequence[str],
+) -> None:
     """Nothing comes out that is not declared, and all that is declared comes out.
 
     Args:
@@ -245,18 +270,21 @@ def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Seq
     declared: dict[str, set[str]] = {"quantity": set(), "array": set()}
     for result in results:
         record = result.record
-        for kind, found, names in (
+        both = (
             ("quantity", result.quantities, record["meanings"]),
             ("array", result.arrays, record["about"]),
-        ):
+        )
+        for kind, found, names in both:
             declared[kind] |= set(names)
             produced[kind] |= set(found)
             for each in found:
                 # The error of an array needs no declaration of its own.
-                listed = each in names or each.removesuffix("-stderr") in names
+                base = each.removesuffix("-stderr")
+                listed = each in names or base in names
                 assert listed, f"{cls.name} gives the {kind} {each!r}, which it does not declare"
+    excused = set(conditional)
     for kind, names in declared.items():
-        lacking = names - produced[kind] - set(conditional)
+        lacking = names - produced[kind] - excused
         assert not lacking, f"{cls.name} declares the {kind} {sorted(lacking)}, never produced"
 
 
@@ -264,22 +292,31 @@ def check_errors(result: Result) -> None:
     """Every quantity has a standard error or is exact, and says over what."""
     name = result.record["probe"]["name"]
     for quantity_name, quantity in result.quantities.items():
-        what = f"{name}: {quantity_name}"
         if quantity.missing:
             continue
-        known = quantity.stderr is not None or quantity.exact
-        assert known, f"{what} has no standard error and does not say that it is exact"
-        assert quantity.exact or quantity.over, f"{what} does not say what its error is over"
-        assert not quantity.exact or quantity.stderr is None, f"{what} is exact and has an error"
+        what = f"{name}: {quantity_name}"
+        has_error = quantity.stderr is not None
+        if quantity.exact:
+            assert not has_error, f"{what} is exact and has an error"
+        else:
+            assert has_error, f"{what} has no standard error and does not say that it is exact"
+            assert quantity.over, f"{what} does not say what its error is over"
         assert result.meanings.get(quantity_name), f"{what} has no meaning"
+    # The error of an array has its shape.
     for array_name, array in result.arrays.items():
+        if not array_name.endswith("-stderr"):
+            continue
         base = result.arrays.get(array_name.removesuffix("-stderr"))
-        if array_name.endswith("-stderr") and base is not None:
+        if base is not None:
             shapes = f"{array.shape} and {base.shape}"
             assert array.shape == base.shape, f"{name}: {array_name} has shapes {shapes}"
 
 
-def check_nulls(cls: type[Probe], results: Sequence[Result], reasons: Mapping[str, str]) -> None:
+def check_nulls(
+    cls: type[Probe],
+    results: Sequence[Result],
+    reasons: Mapping[str, str],
+) -> None:
     """Every quantity has a null in one of the runs, or there is a reason why it has none.
 
     Args:
@@ -290,8 +327,10 @@ def check_nulls(cls: type[Probe], results: Sequence[Result], reasons: Mapping[st
     found: set[str] = set()
     compared: set[str] = set()
     for result in results:
-        found |= result.quantities.keys()
-        compared |= {name for name, each in result.quantities.items() if each.null is not None}
+        for name, quantity in result.quantities.items():
+            found.add(name)
+            if quantity.null is not None:
+                compared.add(name)
     explained: set[str] = set()
     for pattern, reason in reasons.items():
         assert reason, f"{cls.name} does not say why {pattern!r} has no null"
@@ -312,23 +351,34 @@ def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:
         assert figures, f"{cls.name} drew no figure"
         for name, figure in figures.items():
             what = f"the figure {name!r} of {cls.name}"
-            assert figure.get_label(), f"{what} has no caption"
-            titles = [axes.get_title() for axes in figure.axes]
-            titled = figure.get_suptitle() or any(titles)
-            assert titled, f"{what} has no title"
-            # Pictures of networks or inputs have no axes that could be labelled.
-            labelled = any(_is_labelled(axes) for axes in figure.axes)
-            pictures = all(axes.images or not axes.axison for axes in figure.axes)
-            assert labelled or pictures, f"{what} has no axis labels"
+            _check_figure(figure, what)
+
+
+def _check_figure(figure: Any, what: str) -> None:
+    panels = figure.axes
+    assert figure.get_label(), f"{what} has no caption"
+    titles = [axes.get_title() for axes in panels]
+    titled = figure.get_suptitle() or any(titles)
+    assert titled, f"{what} has no title"
+    # Pictures of networks or inputs have no axes that could be labelled.
+    labelled = [axes for axes in panels if _is_labelled(axes)]
+    pictures = all(axes.images or not axes.axison for axes in panels)
+    assert labelled or pictures, f"{what} has no axis labels"
 
 
 def _is_labelled(axes: Any) -> bool:
     figure = axes.figure
+    own = axes.get_xlabel() or axes.get_ylabel()
     shared = figure.get_supxlabel() or figure.get_supylabel()
-    return bool(axes.get_xlabel() or axes.get_ylabel() or shared)
+    return bool(own or shared)
 
 
-def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected: Result) -> Counts:
+def check_on_device(
+    name: str,
+    folder: Path,
+    parts: Mapping[str, Any],
+    expected: Result,
+) -> Counts:
     """Runs on an emulated device, and gives the numbers it gives on the CPU.
 
     Args:
@@ -344,7 +394,9 @@ def check_on_device(name: str, folder: Path, parts: Mapping[str, Any], expected:
     raw.update(executor="serial", device=NAME, figures=False)
     with emulated_device() as counts:
         found = only_result(run(raw, out=folder))
-    assert counts.launches or not expected.shape, f"{name} launched nothing on the device"
+    # Without inputs there need be nothing to compute there.
+    if expected.shape:
+        assert counts.launches, f"{name} launched nothing on the device"
     for key, quantity in expected.quantities.items():
         other = found.quantities[key]
         if quantity.missing and other.missing:
@@ -372,12 +424,14 @@ def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: An
         Its result.
     """
     first = small_run(name, folder / "serial", parts)
-    again = small_run(name, folder / "again", {**parts, "figures": False})
+    undrawn = {**parts, "figures": False}
+    again = small_run(name, folder / "again", undrawn)
     assert_same(first, again, "a second run")
     if processes:
         raw = experiment(name, parts)
         raw.update(executor="processes", workers=2, figures=False)
-        other = only_result(run(raw, out=folder / "processes"))
+        elsewhere = run(raw, out=folder / "processes")
+        other = only_result(elsewhere)
         assert_same(first, other, "two processes")
     return first
 
@@ -392,17 +446,20 @@ def assert_same(first: Result, second: Result, what: str) -> None:
     """
     import numpy as np
 
+    # Arrays, byte by byte.
     assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"
     for name, array in first.arrays.items():
+        again = second.arrays[name]
         # Text knows no missing numbers, and numpy refuses to look for them.
         nan = array.dtype.kind in "fc"
-        equal = np.array_equal(array, second.arrays[name], equal_nan=nan)
+        equal = np.array_equal(array, again, equal_nan=nan)
         assert equal, f"{what} gave another {name!r}"
+    # Quantities, each of their numbers.
     assert first.quantities.keys() == second.quantities.keys(), f"{what} gave other quantities"
     for name, quantity in first.quantities.items():
-        other = second.quantities[name]
+        others = second.quantities[name].numbers
         for part, number in quantity.numbers.items():
-            found = other.numbers.get(part, math.nan)
+            found = others.get(part, math.nan)
             both_missing = math.isnan(number) and math.isnan(found)
             same = number == found or both_missing
             assert same, f"{what} gave {part} {found} of {name!r}, before {number}"

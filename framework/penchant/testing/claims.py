@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,10 @@ class Claim:
     @property
     def ratio(self) -> float:
         """Claimed error over spread; 1 where both are rounding."""
+        if self.spread == self.claimed == 0:
+            return 1.0
         if self.spread == 0:
-            return 1.0 if self.claimed == 0 else float("inf")
+            return float("inf")
         return self.claimed / self.spread
 
     @property
@@ -38,13 +41,20 @@ class Claim:
         return LEAST <= self.ratio <= MOST
 
     def __str__(self) -> str:
-        claimed = f"claimed {self.claimed:.3g}"
-        spread = f"spread {self.spread:.3g} over {self.seeds} seeds"
-        return f"{self.quantity}: {claimed}, {spread}, ratio {self.ratio:.2f}"
+        facts = [
+            f"claimed {self.claimed:.3g}",
+            f"spread {self.spread:.3g} over {self.seeds} seeds",
+            f"ratio {self.ratio:.2f}",
+        ]
+        listed = ", ".join(facts)
+        return f"{self.quantity}: {listed}"
 
 
 def claims(
-    name: str, folder: Path, parts: Mapping[str, Any], seeds: Iterable[int] = SEEDS
+    name: str,
+    folder: Path,
+    parts: Mapping[str, Any],
+    seeds: Iterable[int] = SEEDS,
 ) -> list[Claim]:
     """Claimed errors of a probe's quantities beside their spread over seeds.
 
@@ -58,24 +68,26 @@ def claims(
         One claim for each quantity that has a standard error in at least half of the runs.
     """
     runs = list(seeds)
-    values: dict[str, list[float]] = {}
-    errors: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = collections.defaultdict(list)
+    errors: dict[str, list[float]] = collections.defaultdict(list)
     for seed in runs:
         options = {**parts, "seed": seed, "figures": False}
         found = small_run(name, folder / str(seed), options)
         for key, quantity in found.quantities.items():
             if quantity.stderr is not None and not quantity.missing:
-                values.setdefault(key, []).append(quantity.value)
-                errors.setdefault(key, []).append(quantity.stderr)
+                values[key].append(quantity.value)
+                errors[key].append(quantity.stderr)
     compared = []
     for key, each in values.items():
+        count = len(each)
         # What is missing for most seeds has no spread to compare with.
-        if 2 * len(each) >= len(runs) and len(each) > 1:
-            # Errors vary from run to run; what is claimed is their root mean square.
-            squares = [error**2 for error in errors[key]]
-            claimed = statistics.fmean(squares) ** 0.5
-            spread = statistics.stdev(each)
-            compared.append(Claim(key, claimed, spread, len(each)))
+        if 2 * count < len(runs) or count < 2:
+            continue
+        # Errors vary from run to run; what is claimed is their root mean square.
+        squares = [error**2 for error in errors[key]]
+        claimed = statistics.fmean(squares) ** 0.5
+        spread = statistics.stdev(each)
+        compared.append(Claim(key, claimed, spread, count))
     return compared
 
 
@@ -100,14 +112,17 @@ def check_claims(
     found: dict[str, Claim] = {}
     for number, parts in enumerate(runs):
         place = folder / str(number)
-        new = _others(claims(name, place / "few", parts), found)
+        few = claims(name, place / "few", parts)
+        new = _others(few, found)
         if _wrong(new.values(), reasons):
-            new = _others(claims(name, place / "more", parts, MORE_SEEDS), found)
+            more = claims(name, place / "more", parts, MORE_SEEDS)
+            new = _others(more, found)
         found |= new
     # A reason for what is not there would hide a misspelt name.
     known = found.keys() | set(expected)
     unknown = sorted(reasons.keys() - known)
     assert not unknown, f"{name} gives no error of {unknown}, expected one of {sorted(known)}"
+    # Every error is compared, or says why not.
     lacking = sorted(known - found.keys() - reasons.keys())
     assert not lacking, f"{name} never compares the errors of {lacking} with a spread over seeds"
     wrong = _wrong(found.values(), reasons)
@@ -117,7 +132,11 @@ def check_claims(
 
 def _others(found: Iterable[Claim], known: Mapping[str, Claim]) -> dict[str, Claim]:
     """Claims about quantities that are not known yet."""
-    return {claim.quantity: claim for claim in found if claim.quantity not in known}
+    others = {}
+    for claim in found:
+        if claim.quantity not in known:
+            others[claim.quantity] = claim
+    return others
 
 
 def _wrong(found: Iterable[Claim], reasons: Mapping[str, str]) -> list[str]:

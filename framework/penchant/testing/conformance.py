@@ -48,7 +48,8 @@ def offers(distribution: str) -> list[Offer]:
     """The components of an installed distribution; one set aside is an error with its reason."""
     plugins = discovery.load()
     for plugin in plugins.plugins:
-        if plugin.distribution == distribution and plugin.reason:
+        own = plugin.distribution == distribution
+        if own and plugin.reason:
             raise AssertionError(f"{distribution} was set aside: {plugin.reason}")
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
     assert found, f"{distribution} offers nothing; is it installed?"
@@ -64,7 +65,8 @@ def has_cuda() -> bool:
 
 def label(offer: Offer) -> str:
     """A name for a test of this component."""
-    return f"{offer.component.kind}-{offer.component.name}"
+    component = offer.component
+    return f"{component.kind}-{component.name}"
 
 
 def conformance(
@@ -132,11 +134,18 @@ class _Exceptions:
     @property
     def names(self) -> set[str]:
         """The probes that any of them is about."""
-        return set().union(self.conditional, self.claims, self.unclaimed, self.without_null)
+        return {
+            *self.conditional,
+            *self.claims,
+            *self.unclaimed,
+            *self.without_null,
+        }
 
 
 def _properties(
-    distribution: str, small: dict[str, Any], exceptions: _Exceptions
+    distribution: str,
+    small: dict[str, Any],
+    exceptions: _Exceptions,
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
     found = offers(distribution)
@@ -169,8 +178,10 @@ def _properties(
 def _of_a_declaration(offer: Offer) -> Iterator[Property]:
     """The properties that a component shows without running."""
     of = label(offer)
+    # Complete in itself.
     declared = _anywhere(checks.check_component, offer)
     yield Property(f"{of}-declared", declared)
+    # Its code where others look for it.
     room = _anywhere(check_rooms, offer)
     yield Property(f"{of}-in-its-room", room)
 
@@ -179,19 +190,22 @@ def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
     """Networks of an architecture are drawn, samples of a dataset loaded; others have neither."""
     of = label(offer)
     name = offer.component.name
-    if offer.component.kind == "architecture":
+    kind = offer.component.kind
+    if kind == "architecture":
         check = functools.partial(checks.check_architecture, name, **parts)
         yield Property(f"{of}-drawn", _anywhere(check))
-    elif offer.component.kind == "dataset":
+    elif kind == "dataset":
         check = functools.partial(checks.check_dataset, name, **parts)
         yield Property(f"{of}-loaded", _anywhere(check))
-    elif offer.component.kind == "executor":
+    elif kind == "executor":
         check = functools.partial(check_executor, name, **parts)
         yield Property(f"{of}-used-as-all", check)
 
 
 def _of_a_probe(
-    offer: Offer, runs: list[Mapping[str, Any]], exceptions: _Exceptions
+    offer: Offer,
+    runs: list[Mapping[str, Any]],
+    exceptions: _Exceptions,
 ) -> Iterator[Property]:
     """The properties that a probe shows when it runs small."""
     of = label(offer)
@@ -210,7 +224,9 @@ def _of_a_probe(
 
 def _several(parts: Any) -> list[Mapping[str, Any]]:
     """The parts of one run, or of several."""
-    return list(parts) if isinstance(parts, (list, tuple)) else [parts]
+    if isinstance(parts, (list, tuple)):
+        return list(parts)
+    return [parts]
 
 
 @attrs.frozen(eq=False)
@@ -228,68 +244,86 @@ class _SmallProbe:
     def results(self) -> list[Result]:
         found = []
         for parts in self.runs:
-            found.append(_kept(self.cls.name, _frozen(parts)))
+            key = _frozen(parts)
+            found.append(_kept(self.cls.name, key))
         return found
 
     def presets(self, folder: Path) -> None:
         checks.check_presets(self.offer)
 
     def names(self, folder: Path) -> None:
-        conditional = self.exceptions.conditional.get(self.cls.name, ())
-        checks.check_declared(self.cls, self.results(), conditional)
+        results = self.results()
+        name = self.cls.name
+        conditional = self.exceptions.conditional.get(name, ())
+        checks.check_declared(self.cls, results, conditional)
 
     def errors(self, folder: Path) -> None:
         for result in self.results():
             checks.check_errors(result)
 
     def nulls(self, folder: Path) -> None:
-        reasons = self.exceptions.without_null.get(self.cls.name, {})
-        checks.check_nulls(self.cls, self.results(), reasons)
+        results = self.results()
+        name = self.cls.name
+        reasons = self.exceptions.without_null.get(name, {})
+        checks.check_nulls(self.cls, results, reasons)
 
     def same_twice(self, folder: Path) -> None:
         parts = {**self.runs[0], "figures": False}
         again = checks.small_run(self.cls.name, folder, parts)
-        first = self.results()[0]
+        first, *_ = self.results()
         checks.assert_same(first, again, "a second run")
 
     def stored(self, folder: Path) -> None:
-        result = self.results()[0]
+        result, *_ = self.results()
         place = Path(result.record["kept_in"])
-        checks.assert_same(result, read_result(place), "the disk")
+        read = read_result(place)
+        checks.assert_same(result, read, "the disk")
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())
 
     def device(self, folder: Path) -> None:
-        pairs = zip(self.runs, self.results())
-        for number, (parts, result) in enumerate(pairs):
-            place = folder / str(number)
+        for place, parts, result in self._places(folder):
             checks.check_on_device(self.cls.name, place, parts, result)
 
     def cuda(self, folder: Path) -> None:
+        for place, parts, result in self._places(folder):
+            check_on_cuda(self.cls.name, place, parts, result)
+
+    def _places(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
+        """A folder for each run elsewhere, its parts, and what it gave here."""
         pairs = zip(self.runs, self.results())
         for number, (parts, result) in enumerate(pairs):
             place = folder / str(number)
-            check_on_cuda(self.cls.name, place, parts, result)
+            yield place, parts, result
 
     def claims(self, folder: Path) -> None:
         name = self.cls.name
         runs = self.exceptions.claims.get(name, self.runs)
+        # Every error that a small run gives must be compared with a spread.
         expected = set()
         for result in self.results():
             for key, quantity in result.quantities.items():
                 if quantity.stderr is not None and not quantity.missing:
                     expected.add(key)
         reasons = self.exceptions.unclaimed.get(name)
-        check_claims(name, folder, _several(runs), expected=expected, unclaimed=reasons)
+        check_claims(
+            name,
+            folder,
+            _several(runs),
+            expected=expected,
+            unclaimed=reasons,
+        )
 
 
 def _frozen(value: Any) -> Any:
     """A key for parts of an experiment."""
     if isinstance(value, Mapping):
-        return tuple((key, _frozen(part)) for key, part in value.items())
+        pairs = [(key, _frozen(part)) for key, part in value.items()]
+        return tuple(pairs)
     if isinstance(value, (list, tuple)):
-        return ("list", *(_frozen(part) for part in value))
+        parts = [_frozen(part) for part in value]
+        return ("list", *parts)
     return value
 
 
@@ -305,9 +339,11 @@ def _thawed(value: Any) -> Any:
 @functools.cache
 def _kept(name: str, frozen: Any) -> Result:
     """The result of a small run, made once a process: every property looks at the same one."""
-    folder = Path(tempfile.mkdtemp(prefix="penchant-"))
+    temporary = tempfile.mkdtemp(prefix="penchant-")
+    folder = Path(temporary)
     parts = {**_thawed(frozen), "figures": False}
     result = checks.small_run(name, folder, parts)
+    # Where it was written: what is read from there must be the same.
     place = folder / "jobs" / result.record["id"]
     record = {**result.record, "kept_in": str(place)}
     return attrs.evolve(result, record=record)
@@ -315,7 +351,8 @@ def _kept(name: str, frozen: Any) -> Result:
 
 def check_light(package: str) -> None:
     """Importing a plugin's declarations imports nothing heavy."""
-    code = f"import sys, {package}; print([name for name in {HEAVY!r} if name in sys.modules])"
+    listing = f"[name for name in {HEAVY!r} if name in sys.modules]"
+    code = f"import sys, {package}; print({listing})"
     command = [sys.executable, "-c", code]
     # In a process of its own: this one has imported everything long ago.
     done = subprocess.run(command, capture_output=True, text=True)
@@ -331,11 +368,12 @@ def check_rooms(offer: Offer) -> None:
     targets = {"target": cls.target}
     if getattr(cls, "figures", ""):
         targets["figures"] = cls.figures
+    rooms = {"target": room, "figures": f"{offer.package}.figures"}
     for kind, target in targets.items():
         # A class of the user's own has no package to stand in.
         if not isinstance(target, str):
             continue
-        expected = room if kind == "target" else f"{offer.package}.figures"
+        expected = rooms[kind]
         place, _, _ = target.partition(":")
         assert place.startswith(expected), f"{cls.name}: {target} is not in {expected}"
 
@@ -345,11 +383,12 @@ def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path)
     pool = ProcessPool(None, 2, 1)
     try:
         for name, runs in probes.items():
-            parts = {**runs[0], "figures": False}
-            job = only_job(name, parts)
+            first = runs[0]
+            job = only_job(name, {**first, "figures": False})
             result = run_job(job, folder, pool=pool)
             assert result.status == "done", f"{name} failed in processes: {result.error}"
-            here = _kept(name, _frozen(runs[0]))
+            # Compared with the run in this process.
+            here = _kept(name, _frozen(first))
             there = read_result(folder / "jobs" / job.id)
             checks.assert_same(here, there, f"{name}: processes")
     finally:

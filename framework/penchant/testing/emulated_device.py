@@ -71,7 +71,8 @@ class Counts:
 
     def wait(self, kind: str) -> None:
         """Note that the host waits here."""
-        self.syncs[kind, _line()] += 1
+        line = _line()
+        self.syncs[kind, line] += 1
 
     def by_kind(self) -> dict[str, int]:
         """How often the host waited, by kind."""
@@ -84,8 +85,10 @@ class Counts:
     def transfers(self) -> int:
         """Copies between host and device."""
         counts = self.by_kind()
-        kinds = ("to host", "to device", "across", "between devices")
-        return sum(counts.get(kind, 0) for kind in kinds)
+        total = 0
+        for kind in ("to host", "to device", "across", "between devices"):
+            total += counts.get(kind, 0)
+        return total
 
     @property
     def waits(self) -> int:
@@ -108,7 +111,8 @@ def _line() -> str:
         own = name == __file__ or f"{NAME}_device" in name
         library = "/torch/" in name or "<" in name or "/contextlib" in name
         if not own and not library:
-            place = "/".join(name.split("/")[-3:])
+            folders = name.split("/")
+            place = "/".join(folders[-3:])
             return f"{place}:{frame.f_lineno} {frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return "unknown"
@@ -158,7 +162,8 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Compute an operator that a tensor of the device takes part in."""
-        return _Call(func, args, kwargs or {}).answer()
+        call = _Call(func, args, kwargs or {})
+        return call.answer()
 
 
 class _Call:
@@ -259,15 +264,17 @@ class _Call:
         """Indices of the host may index a tensor of the device; not the other way round."""
         own = self.args[0]
         indices = [index for index in self.args[1] if index is not None]
+        ours = [index for index in indices if isinstance(index, Emulated)]
         if not isinstance(own, Emulated):
-            if any(isinstance(index, Emulated) for index in indices):
+            if ours:
                 raise RuntimeError(f"a tensor of the cpu is indexed by a tensor on {NAME}:0")
             return
         # Indices of the host are copied first; a mask must be counted before it can index.
-        if any(not isinstance(index, Emulated) for index in indices):
-            _counts[-1].wait("index of the host")
+        counts = _counts[-1]
+        if len(ours) < len(indices):
+            counts.wait("index of the host")
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
-            _counts[-1].wait("boolean index")
+            counts.wait("boolean index")
         values: Any = self.args[2] if len(self.args) > 2 else None
         of_host = isinstance(values, torch.Tensor) and not isinstance(values, Emulated)
         # A single number is sent along with the kernel, as on a real device.
@@ -276,11 +283,13 @@ class _Call:
 
     def _refuse_generator(self) -> None:
         generator = self.kwargs.get("generator")
+        if generator is None:
+            return
         on_device = self.asks_for_device or (self.device is None and bool(self.ours))
-        if generator is not None and on_device and generator.device.type != NAME:
+        kind = generator.device.type
+        if on_device and kind != NAME:
             raise RuntimeError(
-                f"expected a generator of {NAME}, but found one of {generator.device.type} "
-                f"in {self.func}"
+                f"expected a generator of {NAME}, but found one of {kind} in {self.func}"
             )
 
     def _count_waiting(self) -> None:
@@ -329,13 +338,16 @@ def _each(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
 
 
 def _on_device(tensor: torch.Tensor, *, index: int) -> torch.Tensor:
-    return tensor if isinstance(tensor, Emulated) else Emulated(tensor, index)
+    if isinstance(tensor, Emulated):
+        return tensor
+    return Emulated(tensor, index)
 
 
 @functools.cache
 def _name(func: Any) -> str:
     """What an operator is called, whatever it takes."""
-    name: str = func._schema.name.split("::")[1]
+    full: str = func._schema.name
+    _, name = full.split("::")
     return name
 
 
@@ -348,7 +360,8 @@ def _is_free(func: Any) -> bool:
     # A view gives back memory of an argument that it does not write to.
     arguments = [each.alias_info for each in schema.arguments]
     returns = [each.alias_info for each in schema.returns]
-    views = any(alias is not None and not alias.is_write for alias in arguments)
+    shared = [alias for alias in arguments if alias is not None]
+    views = any(not alias.is_write for alias in shared)
     aliased = any(alias is not None for alias in returns)
     return views and aliased
 
@@ -361,7 +374,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         # What the host does for itself is no business of the device.
         if Emulated not in types and "device" not in kwargs:
             return func(*args, **kwargs)
-        return _Call(func, args, kwargs).answer()
+        call = _Call(func, args, kwargs)
+        return call.answer()
 
 
 @functools.cache

@@ -31,8 +31,10 @@ def started(name: str, workers: int = 2, **options: Any) -> Iterator[Any]:
     Yields:
         The pool.
     """
-    component = discovery.load().find("executor", name, "test").component
-    with contextlib.closing(start_pool(component.bind(options), workers, 1)) as pool:
+    offer = discovery.load().find("executor", name, "test")
+    bound = offer.component.bind(options)
+    pool = start_pool(bound, workers, 1)
+    with contextlib.closing(pool):
         yield pool
 
 
@@ -55,12 +57,18 @@ def check_executor(name: str, folder: Path, **options: Any) -> None:
 
 def check_answers(pool: Any) -> None:
     """Answers come in order, or as they end; two maps at a time do not disturb each other."""
+    items = [1, 2, 3, 4]
     expected = [10, 20, 30, 40]
-    assert list(pool.map(_times, 10, [1, 2, 3, 4])) == expected
-    assert dict(pool.unordered(_times, 10, [1, 2, 3, 4])) == dict(enumerate(expected))
+    assert list(pool.map(_times, 10, items)) == expected
+    # As they end, each with its place.
+    answers = dict(pool.unordered(_times, 10, items))
+    assert answers == dict(enumerate(expected))
     assert list(pool.map(_times, 1, [])) == []
-    both = zip(pool.map(_times, 2, [1, 2, 3]), pool.map(_times, 3, [1, 2, 3]))
-    assert list(both) == [(2, 3), (4, 6), (6, 9)]
+    # Two maps at a time, in turns.
+    twice = pool.map(_times, 2, [1, 2, 3])
+    thrice = pool.map(_times, 3, [1, 2, 3])
+    both = list(zip(twice, thrice))
+    assert both == [(2, 3), (4, 6), (6, 9)]
 
 
 def check_errors(pool: Any) -> None:
@@ -88,16 +96,19 @@ def check_reports(pool: Any) -> None:
     """What workers report on the way is heard."""
     heard: list[Any] = []
     pool.listener = heard.append
-    told = list(pool.map(_tells, None, ["one", "two"]))
+    words = ["one", "two"]
+    told = list(pool.map(_tells, None, words))
     # In this process there is nobody to report to.
-    assert heard == [item for item, was_told in told if was_told] or sorted(heard) == ["one", "two"]
+    expected = [item for item, was_told in told if was_told]
+    assert heard == expected or sorted(heard) == words
     pool.listener = None
 
 
 def check_lending(pool: Any) -> None:
     """A single long job is not left to one worker while another has nothing to do."""
     (workers,) = pool.map(_maps, None, [8])
-    assert len(set(workers)) > 1, "no shard was lent"
+    different = set(workers)
+    assert len(different) > 1, "no shard was lent"
     # What goes wrong elsewhere is told to whoever lent it.
     (told,) = pool.map(_maps_and_fails, None, [6])
     assert "has no luck" in told
@@ -109,9 +120,12 @@ def check_lending(pool: Any) -> None:
 
 def check_a_death(pool: Any, folder: Path) -> None:
     """A worker that dies is replaced, and its item done again; one that always kills fails."""
+    # Once: the item is done again by another.
     once = folder / "died"
-    assert list(pool.map(_dies_once, str(once), [1, 2, 3])) == [1, 2, 3]
+    items = [1, 2, 3]
+    assert list(pool.map(_dies_once, str(once), items)) == items
     assert once.exists()
+    # Always: the item is given up, and the pool goes on.
     try:
         list(pool.map(_dies, None, [0]))
     except WorkersDiedError as error:
@@ -135,16 +149,19 @@ def _refuses(setup: None, item: int, worker: int) -> None:
 
 
 def _tells(setup: None, item: str, worker: int) -> tuple[str, bool]:
-    return item, report(item)
+    was_told = report(item)
+    return item, was_told
 
 
 def _maps(setup: None, item: int, worker: int) -> list[int]:
     """A job of so many shards a map: who did each of them."""
-    deadline = time.monotonic() + SECONDS_TO_START
+    shards = list(range(item))
     workers: list[int] = []
     # Other workers may still be starting.
+    deadline = time.monotonic() + SECONDS_TO_START
     while len(set(workers)) < 2 and time.monotonic() < deadline:
-        workers = list(pool_here().map(_slowly, None, list(range(item))))
+        pool = pool_here()
+        workers = list(pool.map(_slowly, None, shards))
     return workers
 
 
@@ -155,8 +172,9 @@ def _slowly(setup: None, item: int, worker: int) -> int:
 
 def _maps_and_fails(setup: None, item: int, worker: int) -> str:
     items = [f"shard {number}" for number in range(item)]
+    pool = pool_here()
     try:
-        list(pool_here().map(_raises, None, items))
+        list(pool.map(_raises, None, items))
     except (RemoteError, ValueError) as error:
         return str(error)
     return "nothing was raised"
@@ -168,10 +186,11 @@ def _maps_and_is_stopped(setup: None, item: int, worker: int) -> str:
     def over(signum: int, frame: Any) -> None:
         raise TimeoutError
 
+    shards = list(range(item))
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
-        list(pool_here().map(_slowly, None, list(range(item))))
+        list(pool_here().map(_slowly, None, shards))
     except TimeoutError:
         return "stopped"
     finally:
@@ -180,8 +199,9 @@ def _maps_and_is_stopped(setup: None, item: int, worker: int) -> str:
 
 
 def _dies_once(setup: str, item: int, worker: int) -> int:
-    if item == 2 and not Path(setup).exists():
-        Path(setup).touch()
+    died = Path(setup)
+    if item == 2 and not died.exists():
+        died.touch()
         os._exit(9)
     return item
 

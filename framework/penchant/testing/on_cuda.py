@@ -23,7 +23,12 @@ ERRORS = 6.0  # standard errors by which two honest measurements may differ
 
 
 def check_on_cuda(
-    name: str, folder: Path, parts: Mapping[str, Any], expected: Result, *, device: str = "cuda"
+    name: str,
+    folder: Path,
+    parts: Mapping[str, Any],
+    expected: Result,
+    *,
+    device: str = "cuda",
 ) -> None:
     """Run a probe twice on a GPU and compare it with itself and with the CPU.
 
@@ -41,21 +46,28 @@ def check_on_cuda(
     for number in range(2):
         raw = experiment(name, parts)
         raw.update(executor="serial", device=device, figures=False)
-        found.append(only_result(run(raw, out=folder / str(number))))
-    assert_same(found[0], found[1], "a second run on the device")
+        place = folder / str(number)
+        found.append(only_result(run(raw, out=place)))
+    first, second = found
+    assert_same(first, second, "a second run on the device")
     for key, quantity in expected.quantities.items():
-        other = found[0].quantities[key]
+        other = first.quantities[key]
         if quantity.missing and other.missing:
             continue
-        text = f"{name}: {key} is {other} on the device, {quantity} on the CPU"
-        assert abs(other.value - quantity.value) <= _allowed(quantity, other), text
-    _note(name, expected, found[1])
+        far = abs(other.value - quantity.value)
+        allowed = _allowed(quantity, other)
+        assert far <= allowed, f"{name}: {key} is {other} on the device, {quantity} on the CPU"
+    _note(name, expected, second)
 
 
 def _allowed(first: Quantity, second: Quantity) -> float:
     """How far two measurements of one thing may be apart."""
-    errors = math.hypot(first.stderr or 0.0, second.stderr or 0.0)
-    return max(CLOSE * abs(first.value), ERRORS * errors, 1e-6)
+    relative = CLOSE * abs(first.value)
+    # An error that nobody knows allows nothing.
+    here = first.stderr or 0.0
+    there = second.stderr or 0.0
+    errors = math.hypot(here, there)
+    return max(relative, ERRORS * errors, 1e-6)
 
 
 def _note(name: str, here: Result, there: Result) -> None:
@@ -66,7 +78,9 @@ def _note(name: str, here: Result, there: Result) -> None:
     place = os.environ.get(TABLE)
     if not place:
         return
-    slow, fast = (result.record["cost"]["seconds"] for result in (here, there))
-    line = f"{name:32} {slow:9.2f} {fast:9.2f} {slow / max(fast, 1e-3):8.2f}\n"
+    slow = here.record["cost"]["seconds"]
+    fast = there.record["cost"]["seconds"]
+    ratio = slow / max(fast, 1e-3)
+    line = f"{name:32} {slow:9.2f} {fast:9.2f} {ratio:8.2f}"
     with Path(place).open("a") as file:
-        file.write(line)
+        file.write(f"{line}\n")

@@ -34,7 +34,11 @@ def seed(*keys: Any) -> int:
 
 
 def architecture(
-    given: Any, *, shape: tuple[int, ...], outputs: int = 1, seed: int = 0
+    given: Any,
+    *,
+    shape: tuple[int, ...],
+    outputs: int = 1,
+    seed: int = 0,
 ) -> BoundArchitecture:
     """A bound architecture: a callable index -> module, as probes have it.
 
@@ -50,7 +54,8 @@ def architecture(
     table = _component(given)
     name = table.pop("name")
     offer = discovery.load().find("architecture", name)
-    component = with_arrays(offer.component.bind(table, name))
+    bound = offer.component.bind(table, name)
+    component = with_arrays(bound)
     return BoundArchitecture(component, name, tuple(shape), outputs, seed)
 
 
@@ -93,7 +98,8 @@ def context(probe: str | type[Probe], folder: Path | None = None, **parts: Any) 
     """
     job = only_job(probe, parts)
     if not folder:
-        folder = Path(tempfile.mkdtemp())
+        temporary = tempfile.mkdtemp()
+        folder = Path(temporary)
     return Context(job, folder)
 
 
@@ -104,9 +110,11 @@ def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     raw = experiment(probe, parts, plugins)
-    device = place(raw.get("device", "cpu"))
+    asked = raw.get("device", "cpu")
+    device = place(asked)
     kind, _, _ = device.partition(":")
-    (job,) = build(raw, plugins, "test").jobs(kind)
+    built = build(raw, plugins, "test")
+    (job,) = built.jobs(kind)
     return job
 
 
@@ -124,13 +132,24 @@ def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dic
     plugins = plugins or discovery.load()
     cls = plugins.find("probe", probe).component
     left = dict(parts)
+    # A table an axis, tiny where the probe needs it and nobody gave one.
     tables: dict[str, list[dict[str, Any]]] = {}
     for axis, tiny in _TABLES.items():
         default = tiny if axis in cls.needs else None
         given = left.pop(axis, default)
-        tables[f"{axis}s"] = [] if given is None else [_component(given)]
+        chosen = tables.setdefault(f"{axis}s", [])
+        if given is not None:
+            chosen.append(_component(given))
     # Settings hold for the whole experiment; what is left belongs to the probe.
-    settings = {name: left.pop(name) for name in list(left) if name in _SETTINGS}
-    seeds = [left.pop("seed", 0)]
+    settings = {}
+    for name in list(left):
+        if name in _SETTINGS:
+            settings[name] = left.pop(name)
+    seed = left.pop("seed", 0)
     raw = one_probe(probe, left, **tables)
-    return {"device": "cpu", **raw, **settings, "seeds": seeds}
+    return {
+        "device": "cpu",
+        **raw,
+        **settings,
+        "seeds": [seed],
+    }

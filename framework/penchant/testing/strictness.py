@@ -53,10 +53,11 @@ def strict_devices(*packages: str) -> Iterator[None]:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            # as_tensor of a tensor keeps its device.
-            from_tensor = func is torch.as_tensor and args and isinstance(args[0], torch.Tensor)
-            if func in factories and kwargs.get("device") is None and not from_tensor:
-                _refuse(func, packages)
+            if func in factories and kwargs.get("device") is None:
+                # as_tensor of a tensor keeps its device.
+                keeps = func is torch.as_tensor and args and isinstance(args[0], torch.Tensor)
+                if not keeps:
+                    _refuse(func, packages)
             return func(*args, **kwargs)
 
     with Strict():
@@ -72,5 +73,6 @@ def _refuse(func: Any, packages: tuple[str, ...]) -> None:
     if not packages:
         ours = package.startswith("penchant")
     if ours:
-        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        file = caller.f_code.co_filename
+        place = f"{file}:{caller.f_lineno}"
         raise AssertionError(f"torch.{func.__name__} without device= at {place}")
