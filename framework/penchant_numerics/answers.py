@@ -75,8 +75,9 @@ class Directions:
         if self.matrix is not None or self.rows is None:
             return self.matrix
         size = self.rows.shape[1]
+        needed = 3 * 8 * size**2  # three matrices in double precision
         memory.require(
-            3 * 8 * size**2,
+            needed,
             self.rows.device,
             what=f"the second moment of {size} inputs",
             cure="use what needs its directions only, or smaller inputs",

@@ -82,7 +82,10 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
 
 
 def mass_below(
-    measure: Quadrature, threshold: float = 0.0, *, resolution: float | None = None
+    measure: Quadrature,
+    threshold: float = 0.0,
+    *,
+    resolution: float | None = None,
 ) -> MassBelow:
     """The share of eigenvalues below a threshold, and the share too near to it to say.
 
@@ -134,7 +137,8 @@ def resolution_of(measure: Quadrature) -> float:
     """
     low, high = measure.bounds
     if measure.complete:
-        return torch.finfo(torch.float64).eps * max(abs(low), abs(high))
+        largest = max(abs(low), abs(high))
+        return torch.finfo(torch.float64).eps * largest
     return (high - low) / measure.steps
 
 
@@ -160,7 +164,8 @@ class _Run:
     def of(cls, nodes: Tensor, weights: Tensor, residuals: Tensor) -> _Run:
         """The run of these nodes; those without residual are eigenvalues."""
         settled = residuals == 0
-        others, own = nodes[~settled], weights[~settled]
+        others = nodes[~settled]
+        own = weights[~settled]
         total = float(own.sum())
         jacobi = None
         if total > 0:
@@ -195,7 +200,10 @@ def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
     # one moment says nothing
     if len(matrix) == 1:
         return 0.0, 1.0
-    nodes, vectors = torch.linalg.eigh(_with_node_at(matrix, place))
+
+    # the quadrature that has a node at the place
+    changed = _with_node_at(matrix, place)
+    nodes, vectors = torch.linalg.eigh(changed)
     weights = vectors[0].square()
 
     # the mass before the node at the place, and with it
@@ -210,15 +218,19 @@ def _with_node_at(matrix: Tensor, place: float) -> Tensor:
     smaller = matrix[:-1, :-1]
     size = len(smaller)
     identity = torch.eye(size, device="cpu", dtype=matrix.dtype)
-    solved, info = torch.linalg.solve_ex(smaller - place * identity, identity[-1])
+    shifted = smaller - place * identity
+    solved, info = torch.linalg.solve_ex(shifted, identity[-1])
     coupling = float(matrix[-1, -2]) ** 2
     entry = place + coupling * float(solved[-1])
 
     # the place is a node of the smaller matrix: the last node of the larger is at infinity
-    largest = float(matrix.abs().max())
     finite = int(info) == 0 and math.isfinite(entry)
-    if not finite or abs(entry) > _FAR * largest:
+    largest = float(matrix.abs().max())
+    far = abs(entry) > _FAR * largest
+    if far or not finite:
         return smaller
+
+    # else only the last entry is another one
     changed = matrix.clone()
     changed[-1, -1] = entry
     return changed

@@ -48,7 +48,8 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     for count in _TRIED:
         seen: dict[str, LayerUse] = {}
         with watched(layers, _noting(layers, seen, count)), torch.no_grad():
-            chosen = torch.arange(count, device=inputs.device) % len(inputs)
+            numbers = torch.arange(count, device=inputs.device)
+            chosen = numbers % len(inputs)
             outputs(outputs.values, inputs[chosen])
         for name, use in seen.items():
             if name in found:
@@ -62,6 +63,7 @@ def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int)
 
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
         """Note one use, and let its output go on."""
+        # its size is known at its first use
         weight = layers[name].weight
         if name not in seen:
             seen[name] = LayerUse(units=len(weight), width=weight[0].numel())

@@ -45,6 +45,7 @@ class LiveBytes(TorchDispatchMode):
         made = func(*args, **kwargs)
         for value in _tensors([made]):
             self._note(value.untyped_storage())
+
         # they are counted only where they could be more than ever before
         if self.peaks and self._at_most > self.peak:
             self.peak = max(self.peak, self.alive())
@@ -60,8 +61,9 @@ class LiveBytes(TorchDispatchMode):
         """What an operation gives may be a view of what it was given."""
         if self._is_new(storage):
             reference = StorageWeakRef(storage)
-            self._made[storage._cdata] = (reference, storage.nbytes())
-            self._at_most += storage.nbytes()
+            size = storage.nbytes()
+            self._made[storage._cdata] = (reference, size)
+            self._at_most += size
 
     def _is_new(self, storage: UntypedStorage) -> bool:
         """Whether a storage was not seen before."""

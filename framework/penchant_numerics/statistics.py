@@ -75,7 +75,11 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
 
 
 def accuracy(
-    values: Numbers, samples: int, *, shared: bool = True, axis: int = -1
+    values: Numbers,
+    samples: int,
+    *,
+    shared: bool = True,
+    axis: int = -1,
 ) -> tuple[Value, Value]:
     """The mean accuracy of trainings and its standard error: over trainings and test samples.
 
@@ -149,20 +153,29 @@ def crossed_accuracy(right: Numbers) -> tuple[Value, Value]:
     """
     table = _numbers(right)
     trainings, samples = table.shape[-2:]
-    mean = table.mean((-2, -1))
-    # what neither trainings nor samples explain
-    by_training = table.mean(-1, keepdims=True)
-    by_sample = table.mean(-2, keepdims=True)
-    least = np.square(binomial_stderr(mean, trainings * samples))
+    answers = trainings * samples
+    both = (-2, -1)
+    mean = table.mean(both)
+
+    # what as many independent answers would have
+    sampling = binomial_stderr(mean, answers)
+    least = np.square(sampling)
     if trainings < 2 or samples < 2:
         return _plain(mean), _plain(np.sqrt(least))
 
+    # what neither trainings nor samples explain
+    by_training = table.mean(-1, keepdims=True)
+    by_sample = table.mean(-2, keepdims=True)
     rest = table - by_training - by_sample + mean[..., None, None]
-    between_trainings = by_training.var((-2, -1), ddof=1) / trainings
-    between_samples = by_sample.var((-2, -1), ddof=1) / samples
-    left = np.square(rest).sum((-2, -1)) / ((trainings - 1) * (samples - 1))
-    variance = between_trainings + between_samples - left / (trainings * samples)
-    return _plain(mean), _plain(np.sqrt(np.maximum(variance, least)))
+    freedom = (trainings - 1) * (samples - 1)
+    left = np.square(rest).sum(both) / freedom
+
+    # the three parts of the variance
+    between_trainings = by_training.var(both, ddof=1) / trainings
+    between_samples = by_sample.var(both, ddof=1) / samples
+    variance = between_trainings + between_samples - left / answers
+    bounded = np.maximum(variance, least)
+    return _plain(mean), _plain(np.sqrt(bounded))
 
 
 # ---- jackknife
@@ -190,7 +203,8 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
     if count < 2:
         return None
     away = numbers - numbers.mean(axis, keepdims=True)
-    variance = (count - 1) / count * np.square(away).sum(axis)
+    squares = np.square(away).sum(axis)
+    variance = (count - 1) / count * squares
     return _plain(np.sqrt(variance))
 
 
@@ -215,7 +229,8 @@ def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
     numbers = _numbers(replicates)
     count = _count(numbers, axis)
     away = numbers.mean(axis) - _numbers(whole)
-    return _plain((count - 1) * away)
+    bias = (count - 1) * away
+    return _plain(bias)
 
 
 # ---- rank correlation
@@ -243,7 +258,11 @@ class RankCorrelation(NamedTuple):
 
 
 def rank_correlation(
-    x: Numbers, y: Numbers, *, generator: Generator, permutations: int = 999
+    x: Numbers,
+    y: Numbers,
+    *,
+    generator: Generator,
+    permutations: int = 999,
 ) -> RankCorrelation:
     """Spearman's rank correlation, its standard error, and what permuted pairs would give.
 
@@ -276,7 +295,8 @@ def rank_correlation(
     """
     from scipy import stats  # here, because it takes a second to load
 
-    first, second = _numbers(x), _numbers(y)
+    first = _numbers(x)
+    second = _numbers(y)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             f"a rank correlation is of pairs, found shapes {first.shape} and {second.shape}"
@@ -288,16 +308,20 @@ def rank_correlation(
     # the null is drawn, its spread is known to be 1 / sqrt(n - 1) where there are no ties
     value = float(stats.spearmanr(first, second).statistic)
     null = _permuted_rank_correlations(first, second, generator, permutations)
-    spread = float(null.std()) if permutations > 1 else None
+    spread = null_stderr = None
+    if permutations > 1:
+        spread = float(null.std())
+        null_stderr = spread / math.sqrt(permutations)
     # orders as far from none as the one that was seen, to rounding
-    as_far = int((null.abs() >= abs(value) - 1e-12).sum())
+    least = abs(value) - 1e-12
+    as_far = int((null.abs() >= least).sum())
     return RankCorrelation(
         value=value,
         stderr=_rank_correlation_stderr(value, len(first)),
         count=len(first),
         null=float(null.mean()),
         null_spread=spread,
-        null_stderr=None if spread is None else spread / math.sqrt(permutations),
+        null_stderr=null_stderr,
         p_value=(1 + as_far) / (1 + permutations),
     )
 
@@ -305,9 +329,12 @@ def rank_correlation(
 def _rank_correlation_stderr(value: float, count: int) -> float | None:
     if count < 3:
         return None
+    # as if one more pair had been seen that says nothing
     shrunk = value * count / (count + 1)
     square = shrunk**2
-    variance = (1 + square / 2) / (count - 1)
+    # Bonett and Wright
+    widened = 1 + square / 2
+    variance = widened / (count - 1)
     return (1 - square) * math.sqrt(variance)
 
 
@@ -349,13 +376,15 @@ def null_of(values: Numbers) -> dict[str, float | None]:
     """
     numbers = _numbers(values).ravel()
     count = _count(numbers, 0)
-    if count < 2:
-        return {"null": float(numbers.mean()), "null_spread": None, "null_stderr": None}
-    spread = float(numbers.std(ddof=1))
+    # one draw says nothing of its spread
+    spread = stderr = None
+    if count > 1:
+        spread = float(numbers.std(ddof=1))
+        stderr = spread / math.sqrt(count)
     return {
         "null": float(numbers.mean()),
         "null_spread": spread,
-        "null_stderr": spread / math.sqrt(count),
+        "null_stderr": stderr,
     }
 
 
@@ -458,7 +487,8 @@ def _numbers(values: Numbers) -> Array:
         on_host = values.detach().to("cpu", torch.float64)
         return on_host.numpy()
     # numpy cannot read tensors of another device out of a list
-    if isinstance(values, Sequence) and any(isinstance(each, Tensor) for each in values):
+    listed = isinstance(values, Sequence)
+    if listed and any(isinstance(each, Tensor) for each in values):
         return np.stack([_numbers(each) for each in values])
     return np.asarray(values, dtype=np.float64)
 

@@ -105,14 +105,17 @@ class Trainer:
             after_step: Called after every step with its number; nothing is read for it.
             losses: Called with the number and the mean loss of every step, when they are read.
         """
-        until = self.total if until is None else min(until, self.total)
+        if until is None:
+            until = self.total
+        until = min(until, self.total)
         self.network.train()
-        # the global random numbers are put back afterwards
         inputs = self.samples.inputs
-        devices = [inputs.device] if inputs.is_cuda else []
         every = READ_EVERY.get(inputs.device.type, LATER)
         if observe is not None or self._pace.rehearses:
             every = 1
+
+        # the global random numbers are put back afterwards
+        devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices=devices):
             self._pace.begin()
             while self.step < until and not self.finished and not self._pace.is_known:
@@ -123,6 +126,8 @@ class Trainer:
                     after_step(self.step)
                 self._pace.turned()
         self._read(observe, losses)
+
+        # a rehearsal ends early
         if self.step < until and not self.finished:
             self._leave_out(until, observe, losses)
         self.network.eval()
@@ -130,10 +135,10 @@ class Trainer:
     def _leave_out(self, until: int, *observers: Callable[[int, float], None] | None) -> None:
         """In a rehearsal, the steps up to `until`: each is told with the last loss."""
         self._pace.leave_out(until - self.step)
+        told = [observe for observe in observers if observe is not None]
         for step in range(self.step + 1, until + 1):
-            for observe in observers:
-                if observe is not None:
-                    observe(step, self._last_loss)
+            for observe in told:
+                observe(step, self._last_loss)
         self.step = until
         self.finished = self.step >= self.total
 
@@ -161,7 +166,9 @@ class Trainer:
         # count
         self.step += 1
         self.finished = self.step >= self.total
-        self._unread.append(_Step(self.step, position, len(batch.labels), loss.detach()))
+        count = len(batch.labels)
+        made = _Step(self.step, position, count, loss.detach())
+        self._unread.append(made)
 
     def _set_learning_rate(self) -> None:
         factor = decay(self.recipe.schedule, self.step, self.total)
@@ -173,12 +180,15 @@ class Trainer:
         """The order of samples in an epoch, drawn on the CPU; None where batches are whole."""
         if self.recipe.batch == 0:
             return None
+        # the same however the training came here
         generator = torch.Generator(device="cpu")
         generator.manual_seed(_mixed(self.seed, epoch))
         inputs = self.samples.inputs
         order = torch.randperm(len(inputs), generator=generator, device="cpu")
         # streamed inputs are found by the host
-        return order.to(inputs.device) if isinstance(inputs, Tensor) else order
+        if not isinstance(inputs, Tensor):
+            return order
+        return order.to(inputs.device)
 
     def _batch(self, position: int) -> Samples:
         """The samples of a step of an epoch."""
@@ -192,7 +202,8 @@ class Trainer:
 
     def _must_read(self) -> bool:
         """Whether the loss of the epoch that has just ended may end the training."""
-        ended = self._unread[-1].position == self.epoch_length - 1
+        latest = self._unread[-1]
+        ended = latest.position == self.epoch_length - 1
         return ended and self.recipe.until_loss is not None
 
     def _read(self, *observers: Callable[[int, float], None] | None) -> None:
@@ -201,12 +212,13 @@ class Trainer:
         if not steps:
             return
         # double precision holds what any precision of a loss holds
-        values = torch.stack([step.loss for step in steps]).double().tolist()
+        losses = torch.stack([step.loss for step in steps])
+        values = losses.double().tolist()
+        told = [observe for observe in observers if observe is not None]
         for step, loss in zip(steps, values):
             self._end_of_step(step, loss)
-            for observe in observers:
-                if observe is not None:
-                    observe(step.number, loss)
+            for observe in told:
+                observe(step.number, loss)
 
     def _end_of_step(self, step: _Step, loss: float) -> None:
         """Refuse a loss that is not finite, and stop where the recipe says so.
@@ -317,7 +329,8 @@ def decay(schedule: str, step: int, total: int) -> float:
     if schedule == "linear":
         return 1 - step / total
     if schedule == "thirds":
-        return 10.0 ** -min(2, 3 * step // total)
+        thirds = min(2, 3 * step // total)
+        return 10.0**-thirds
     return 1.0
 
 
@@ -336,26 +349,34 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples; one output is the difference of two logits."""
     if outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels)
+    # wrong where it is positive
     signs = 1 - 2 * labels.to(outputs.dtype)
-    losses = functional.softplus(signs * outputs[:, 0])
+    margins = signs * outputs[:, 0]
+    losses = functional.softplus(margins)
     return losses.mean()
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples of half the sum of squares; classes are unit vectors, or -1 and 1."""
     width = outputs.shape[1]
-    if not labels.is_floating_point() and width > 1:
+    classes = not labels.is_floating_point()
+    if classes and width > 1:
         labels = functional.one_hot(labels, width)
-    elif not labels.is_floating_point():
+    elif classes:
         labels = 2 * labels - 1
     targets = labels.to(outputs.dtype).reshape(outputs.shape)
     squares = (outputs - targets).square()
-    return 0.5 * squares.sum(1).mean()
+    errors = squares.sum(1)
+    return 0.5 * errors.mean()
 
 
 @torch.no_grad()
 def evaluate(
-    network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024
+    network: nn.Module,
+    samples: Samples,
+    *,
+    loss: str = "cross-entropy",
+    chunk: int = 1024,
 ) -> tuple[float, float]:
     """Mean loss and accuracy of a network in evaluation mode.
 
@@ -383,11 +404,15 @@ def evaluate(
     network.train(training)
 
     # all is read in one go; batches are weighted by their size
+    means = torch.stack(losses).double().tolist()
     total = 0.0
-    for value, count in zip(torch.stack(losses).double().tolist(), counts):
-        total += value * count
-    right = int(torch.stack(rights).sum()) if rights else 0
-    return total / sum(counts), right / sum(counts)
+    for mean, count in zip(means, counts):
+        total += mean * count
+    right = 0
+    if rights:
+        right = int(torch.stack(rights).sum())
+    seen = sum(counts)
+    return total / seen, right / seen
 
 
 @torch.no_grad()
