@@ -82,6 +82,7 @@ class Directions:
             what=f"the second moment of {size} inputs",
             cure="use what needs its directions only, or smaller inputs",
         )
+        # (1/T) sum g g^T
         rows = self.rows.to(self.eigenvalues.dtype)
         return rows.T @ rows / len(rows)
 

@@ -73,6 +73,8 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
         bounds = torch.tensor(pairs, device="cpu", dtype=torch.float64)
         lower.append(bounds[:, 0])
         upper.append(bounds[:, 1])
+
+    # their means are the bounds of the whole spectrum
     return CumulativeBounds(
         lower=torch.stack(lower).mean(0),
         upper=torch.stack(upper).mean(0),
@@ -215,6 +217,7 @@ def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
 
 def _with_node_at(matrix: Tensor, place: float) -> Tensor:
     """A tridiagonal matrix with another last entry, which gives it an eigenvalue at a place."""
+    # the entry is x + b^2 (T' - x)^-1 at its last corner, T' the smaller matrix
     smaller = matrix[:-1, :-1]
     size = len(smaller)
     identity = torch.eye(size, device="cpu", dtype=matrix.dtype)

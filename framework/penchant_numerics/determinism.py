@@ -120,10 +120,13 @@ def _close(whole: Tensor, part: Tensor) -> bool:
     if not whole.is_floating_point() or not part.numel():
         return True
 
-    # relative to the largest number
+    # how far the rows of both are apart
     rows = len(part)
     error = (whole[:rows] - part).abs().max()
-    rounding = agreement(torch.finfo(part.dtype).eps ** 0.5)
+
+    # relative to the largest number
+    root = torch.finfo(part.dtype).eps ** 0.5
+    rounding = agreement(root)
     allowed = _ROUNDING * rounding * whole.abs().max()
     return bool(error <= allowed)
 

@@ -356,10 +356,12 @@ def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[T
             f"expected (n,) values and (n, {len(shape)}) frequencies for a grid {shape}, "
             f"found {tuple(values.shape)} and {tuple(frequencies.shape)}"
         )
-    filled = torch.full(shape, math.nan, device=values.device, dtype=values.dtype)
-    mirrored = torch.zeros(shape, device=values.device, dtype=torch.bool)
-    counts = torch.tensor(shape, device=values.device)
-    k = frequencies.to(values.device)
+    # nothing is known at first
+    device = values.device
+    filled = torch.full(shape, math.nan, device=device, dtype=values.dtype)
+    mirrored = torch.zeros(shape, device=device, dtype=torch.bool)
+    counts = torch.tensor(shape, device=device)
+    k = frequencies.to(device)
 
     # what was given goes last: it wins over what is only mirrored
     for sign, from_mirror in ((-1, True), (1, False)):

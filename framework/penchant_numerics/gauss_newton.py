@@ -73,6 +73,7 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
     if outputs.shape[-1] == 1:
         share = outputs.sigmoid()
         return share * (1 - share) * tangents
+    # (diag p - p p^T) u
     share = outputs.softmax(-1)
     mean = (share * tangents).sum(-1, keepdim=True)
     return share * (tangents - mean)
@@ -138,6 +139,8 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
     # labels that are numbers ignore nothing, and those on meta have no values
     if labels.is_floating_point() or labels.is_meta:
         return inputs, labels
+
+    # whole inputs are not copied
     kept = labels != IGNORED
     if bool(kept.all()):
         return inputs, labels

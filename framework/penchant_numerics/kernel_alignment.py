@@ -131,6 +131,7 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     n = len(K)
     if n < _DISTINCT:
         raise ValueError(f"the unbiased estimator needs {_DISTINCT} samples, found {n}")
+    # a sample with itself is no pair
     K = _without_diagonal(K)
     L = _without_diagonal(L)
 
@@ -145,7 +146,9 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     L_columns = L.sum(0).transpose(0, 1)
     by_row = (K_rows * L_rows).sum()
     by_column = (K_columns * L_columns).sum()
-    across = (K_rows * L_columns).sum() + (K_columns * L_rows).sum()
+    forth = (K_rows * L_columns).sum()
+    back = (K_columns * L_rows).sum()
+    across = forth + back
 
     # no sample in both
     K_all = K_rows.sum(0)
@@ -186,8 +189,9 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     sizes = values.abs()
     vanishing = sizes <= rounding * sizes.max()
     if bool(vanishing.any()):
+        zeros = int(vanishing.sum())
         raise ValueError(
-            f"an eigenfunction needs an eigenvalue that is not zero, found {int(vanishing.sum())} "
+            f"an eigenfunction needs an eigenvalue that is not zero, found {zeros} "
             f"of {len(values)} that are zero to rounding: keep the leading ones"
         )
     scaled = vectors.double() / values.to(vectors.device).double()

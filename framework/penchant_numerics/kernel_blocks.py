@@ -382,6 +382,7 @@ class GramSum:
         step = self.rows.size * self.classes
         for total in self.totals.values():
             for start in range(0, len(total), step):
+                # the block on the diagonal, and what is beside it
                 end = start + step
                 mirror(total[start:end, start:end], self.classes)
                 beside = total[start:end, end:]

@@ -55,7 +55,8 @@ class Tridiagonal:
         Returns:
             The values, ascending, their quadrature weights, and bounds on their residuals.
         """
-        values, vectors = torch.linalg.eigh(self.matrix(steps))
+        matrix = self.matrix(steps)
+        values, vectors = torch.linalg.eigh(matrix)
         # the norm that comes after the last step
         m = len(values)
         beyond = self.next
@@ -139,6 +140,7 @@ class _Run:
             self.complete = beta <= rounding * scale
             if self.complete:
                 break
+        # steps behind the end are forgotten
         self._unread = []
 
     def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:

@@ -312,11 +312,14 @@ def _are_simple(values: Tensor, expected: Tensor, found: list[Tridiagonal]) -> T
         distances = (nodes - values[:, None]).abs()
         near = distances.argmin(1)
 
-        # there is a node, and it weighs what it should
+        # there is a node
         off = (nodes[near] - values).abs()
         there = off <= _tolerance(T, nodes)
-        excess = (seen[near] - weights).abs()
-        alike = excess <= _SAME * seen[near]
+
+        # and it weighs what it should
+        weighed = seen[near]
+        excess = (weighed - weights).abs()
+        alike = excess <= _SAME * weighed
         simple &= there & alike
     return simple
 
@@ -412,14 +415,16 @@ class _Measure:
         shares = torch.full_like(atoms, 1 / self.size)
         if self.zeros:
             share = self.zeros / self.size
-            atoms = torch.cat([atoms, atoms.new_zeros(1)])
+            zero = atoms.new_zeros(1)
+            atoms = torch.cat([atoms, zero])
             shares = torch.cat([shares, shares.new_full((1,), share)])
 
         # what the run has seen, without those that are among the exact ones already
         values, weights, residuals = distinct(T)
         if len(self.simple):
             distances = (values[:, None] - self.simple).abs()
-            away = distances.min(1).values > _tolerance(T, values)
+            nearest = distances.min(1).values
+            away = nearest > _tolerance(T, values)
             values = values[away]
             weights = weights[away]
             residuals = residuals[away]

@@ -65,6 +65,7 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
         width = inputs.shape[-1]
         return inputs.reshape(len(inputs), -1, width)
 
+    # a convolution multiplies patches
     size = module.kernel_size
     options = {name: getattr(module, name) for name in _UNFOLDED}
     if isinstance(module, nn.Conv1d):

@@ -43,6 +43,7 @@ class LiveBytes(TorchDispatchMode):
         for given in _tensors([*args, *kwargs.values()]):
             self._pass_over(given.untyped_storage())
         made = func(*args, **kwargs)
+        # what it gives is new, if it is no view
         for value in _tensors([made]):
             self._note(value.untyped_storage())
 

@@ -123,7 +123,8 @@ def map_trainings(
     for _, same in itertools.groupby(items, alike or _always):
         neighbours = list(same)
         for first in range(0, len(neighbours), size):
-            shards.append(neighbours[first : first + size])
+            last = first + size
+            shards.append(neighbours[first:last])
 
     # every item has its row again
     rows = []
@@ -176,6 +177,8 @@ def shard_of(item: Any, rows: Callable[[list[Any]], list[Row]]) -> Row:
     """
     if not isinstance(item, list):
         return rows([item])[0]
+
+    # one array a name
     found = rows(item)
     stacked = {}
     for name in found[0]:
@@ -291,10 +294,12 @@ def _looks_together(
 
 def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | Stacked:
     """A training of these learners that has not begun; each has its own order of samples."""
+    # as if each were trained alone
     seeds = []
     for learner in learners:
         generator = context.generator("training", *learner.keys)
         seeds.append(generator.initial_seed())
+
     networks = [learner.network for learner in learners]
     samples = [learner.samples for learner in learners]
     return side_by_side(networks, samples, context.training, seeds=seeds)

@@ -79,7 +79,8 @@ def capacity(device: torch.device | str) -> int:
     """Bytes that a device has in all; those of the host where it does not tell."""
     device = torch.device(device)
     if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
+        properties = torch.cuda.get_device_properties(device)
+        return int(properties.total_memory)
     if not hasattr(os, "sysconf"):  # not on Windows, where nothing is refused
         return 2**63
     # what the host has

@@ -273,6 +273,7 @@ class MixedDerivative:
         centre = self._factors(state, part)
         for left in self._blocks(part):
             columns = self._columns(state, part, *left)
+            # with itself, and with all that follow
             for right in self._blocks(part, first=left[0]):
                 others = columns
                 if right != left:
@@ -313,7 +314,8 @@ class MixedDerivative:
         if fits < self.size:
             block = max(1, fits // 2)
         for start in range(first, self.size, block):
-            yield start, min(start + block, self.size)
+            last = min(start + block, self.size)
+            yield start, last
 
     # ---- what is held at once
 
@@ -362,9 +364,11 @@ class MixedDerivative:
         sizes = {name: value.numel() for name, value in self.module.named_parameters()}
         found = []
         for layer in find_layers(self.module, self.point):
-            weights = sum(sizes[name] for name in layer.parameters())
             possible = exact or layer.rows == 1
-            if possible and layer.floats(exact=exact) < weights:
+            # numbers a column in either form
+            weights = sum(sizes[name] for name in layer.parameters())
+            factors = layer.floats(exact=exact)
+            if possible and factors < weights:
                 found.append(layer)
         return found
 
@@ -416,6 +420,7 @@ class MixedDerivative:
         for _, rows in self._units(first, last):
             units = rows.reshape(-1, *self.point.shape)
             traced = Traced(*vmap(along)(units))
+            # position by position for layers, as they are for single parameters
             layers = {}
             for layer in part.layers:
                 layers[layer.name] = (positions(layer, traced.of(layer)),)

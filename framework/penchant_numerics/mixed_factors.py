@@ -345,8 +345,9 @@ def add_exact_product(
 def _crossed(each: Factors, centre: Factors) -> tuple[Tensor, Tensor]:
     """B_t^T d_s and A_s^T h_t, both (columns, T T) with t first."""
     B_d = each.errors @ centre.errors.T
-    h_A = each.inputs @ centre.inputs.T
-    return B_d.flatten(1), h_A.mT.flatten(1)
+    A_h = each.inputs @ centre.inputs.T
+    h_A = A_h.mT
+    return B_d.flatten(1), h_A.flatten(1)
 
 
 def add_difference_product(

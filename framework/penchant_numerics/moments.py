@@ -129,6 +129,7 @@ class GroupedMoment:
         # a part of a large moment would be a large matrix
         if size > _LARGEST_GROUPED:
             groups = 1
+        # each with the rows that wait to be added
         self.parts = []
         self._waiting: list[list[Tensor]] = []
         for _ in range(groups):
@@ -328,9 +329,11 @@ def isotropic_spectra(
 def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """One spectrum, ascending: of the smaller of Gram matrix and moment."""
     count = len(squared_norms)
+    # the Gram matrix, where it is the smaller
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
-        return torch.linalg.eigvalsh(rows @ rows.T / count)
+        gram = rows @ rows.T / count
+        return torch.linalg.eigvalsh(gram)
 
     # more networks than inputs: in chunks, which need not be kept
     moment = SecondMoment(size, device=squared_norms.device)

@@ -105,6 +105,8 @@ class OverDevices(Operator):
         scale = 1.0
         if options.get("reduction") != "sum":
             scale = 1.0 / self.samples
+
+        # a copy of the network and its own samples on every device
         self.operators = []
         for place, device in enumerate(devices[: self._batches]):
             own = self._own(place, len(devices), first)
@@ -140,6 +142,7 @@ class OverDevices(Operator):
         for operator in self.operators:
             operator.pass_at_once(self.batch)
         parts = [enumerate(each._batches()) for each in self.operators]
+        # round robin
         for number in range(self._batches):
             place = number % len(self.operators)
             own, samples = next(parts[place])
@@ -173,9 +176,11 @@ class OverDevices(Operator):
         """V u for rows u (k, samples x outputs)."""
         count = len(coefficients)
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+        # every batch has coefficients of its own
         by_sample = coefficients.reshape(count, self.samples, -1)
         parts = iter(by_sample.split(self.batch, dim=1))
         for place, number, inputs in self._in_turn():
+            # what it makes of them is added up on the first device
             operator = self.operators[place]
             made = torch.zeros(count, self.size, device=operator.device, dtype=self.dtype)
             operator.add_applied(made, next(parts).to(operator.device), number, inputs)

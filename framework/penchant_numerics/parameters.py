@@ -224,7 +224,10 @@ class Unchanged:
 def _mark_of(value: Tensor) -> Tensor:
     """Bits that another value would not have."""
     if value.numel() > _SMALL:
-        flat = value.flatten(1) if value.dim() > 1 else value[None]
+        # few numbers that depend on all
+        flat = value[None]
+        if value.dim() > 1:
+            flat = value.flatten(1)
         norm = torch.linalg.vector_norm(flat)
         sums = flat.sum(1)
         value = torch.cat([sums, norm[None]])

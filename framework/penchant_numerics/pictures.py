@@ -406,6 +406,7 @@ def _panel_size(shape: tuple[int, ...]) -> tuple[float, float]:
 
 def _name_panels(panels: Sequence[Axes], *, fourier: bool) -> None:
     """Say at the left what each panel of a row is."""
+    # several channels have a panel each
     names = ["input"]
     channels = len(panels) - fourier
     if channels > 1:
@@ -567,6 +568,7 @@ def _few_log_ticks(axis: Axis) -> None:
     steps = (1.0, 2.0, 5.0) if narrow else (1.0,)
     axis.set_major_locator(LogLocator(subs=steps, numticks=5))
     axis.set_major_formatter(FuncFormatter(_plainly))
+    # nothing between them
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 

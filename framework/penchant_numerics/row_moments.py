@@ -124,6 +124,8 @@ def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Te
     """
     values, columns = torch.linalg.eigh(products / len(rows))
     leading = columns.flip(1)[:, :rank]
+
+    # combinations of the rows, some entries at a time
     combined = []
     for part in rows.split(_COLUMNS, dim=1):
         combined.append(part.T.to(leading.dtype) @ leading)

@@ -45,8 +45,8 @@ def pass_bytes(work: Callable[[Tensor], object], inputs: Tensor) -> PassBytes:
     PassBytes(fixed=0, a_sample=40)
     """
     # two samples even where there is one
-    chosen = torch.arange(2, device=inputs.device) % len(inputs)
-    pair = inputs[chosen]
+    numbers = torch.arange(2, device=inputs.device)
+    pair = inputs[numbers % len(inputs)]
     one = _peak(work, pair[:1])
     two = _peak(work, pair)
     a_sample = max(1, two - one)

@@ -249,7 +249,8 @@ class LogGrid:
 
     def _smoothed(self, nodes: Tensor, weights: Tensor, resolved: Tensor) -> Tensor:
         """Gaussian bumps; unresolved nodes reach half the way to others of their kind."""
-        places, order = self._places(nodes).sort()
+        places = self._places(nodes)
+        places, order = places.sort()
         many = ~resolved[order]
 
         # distances between neighbours that both stand for many
@@ -263,7 +264,8 @@ class LogGrid:
         reach = torch.maximum(left, right) / 2
 
         # a bump cannot be narrower than all others
-        widths = (reach.square() + self.width**2).sqrt()
+        variances = reach.square() + self.width**2
+        widths = variances.sqrt()
         return self._bumps(places, weights[order], widths)
 
     def _sorted_and_smoothed(self, nodes: Tensor, weights: Tensor) -> Tensor:

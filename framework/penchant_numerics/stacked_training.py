@@ -200,8 +200,9 @@ class Stacked:
             outputs = functional_call(self.module, state, (own_inputs,))
             return self.loss(outputs, own_labels)
 
+        of_all = torch.vmap(loss)
         with training_cast(inputs.device):
-            return torch.vmap(loss)(self._state, inputs, labels)
+            return of_all(self._state, inputs, labels)
 
     def _end_of_step(self, count: int, position: int) -> None:
         """Networks whose mean loss of an epoch is small enough have come to their end."""
@@ -328,6 +329,8 @@ class _Batches:
         self.inputs = _stack_or_expand(inputs)
         self.labels = _stack_or_expand(labels)
         self.count = self.inputs.shape[1]
+
+        # orders of the epoch at hand, and who asked for a batch last
         self._epoch: int | None = None
         self._orders: Tensor | None = None
         self._active: list[int] = []
@@ -342,6 +345,7 @@ class _Batches:
 
     def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and labels (networks, samples, ...) of a step, for some networks."""
+        # a size of 0 is all samples
         chosen = self._numbers(active)
         if self.size == 0 and len(active) == len(self.seeds):
             return self.inputs, self.labels
@@ -352,6 +356,8 @@ class _Batches:
         if epoch != self._epoch:
             self._epoch = epoch
             self._orders = self._shuffled(epoch)
+
+        # so many behind those of earlier steps
         first = position * self.size
         last = first + self.size
         rows = self._orders[chosen, first:last]
@@ -480,6 +486,7 @@ def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
 
     The norm is that of each network over all its parameters, as `clip_grad_norm_` has it for one.
     """
+    # a norm a network
     norms = []
     for each in parameters:
         flat = each.grad.flatten(1)

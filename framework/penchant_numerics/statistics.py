@@ -69,7 +69,8 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     if count < 1:
         raise ValueError(f"a share is one of at least 1 sample, found {count}")
     # half a sample on each side
-    inside = (_numbers(share) * count + 0.5) / (count + 1)
+    right = _numbers(share) * count
+    inside = (right + 0.5) / (count + 1)
     variance = inside * (1 - inside) / count
     return _plain(np.sqrt(variance))
 
@@ -340,6 +341,7 @@ def _rank_correlation_stderr(value: float, count: int) -> float | None:
 
 def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws: int) -> Tensor:
     """Rank correlations (draws,) of x with permutations of y, which are drawn all at once."""
+    # a permutation leaves their lengths
     a = _centred_ranks(x)
     b = _centred_ranks(y)
     scale = a.norm() * b.norm()
@@ -347,7 +349,8 @@ def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws:
     # an order is that of as many random keys
     keys = torch.rand(draws, len(b), generator=generator, device="cpu")
     order = keys.argsort(1)
-    return b[order] @ a / scale
+    products = b[order] @ a
+    return products / scale
 
 
 def _centred_ranks(values: Array) -> Tensor:
@@ -473,8 +476,9 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
     """One generator a draw."""
     if isinstance(generator, Generator):
         return [generator] * draws
-    if len(generator) != draws:
-        raise ValueError(f"expected one generator or one a draw, {draws}, found {len(generator)}")
+    found = len(generator)
+    if found != draws:
+        raise ValueError(f"expected one generator or one a draw, {draws}, found {found}")
     return generator
 
 

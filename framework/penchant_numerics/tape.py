@@ -143,7 +143,8 @@ class Tape(TorchDispatchMode):
         Steps that do not reach it are dropped, and slots end with their last use.
         """
         self.result = self._slot(result).number
-        needed, kept = {self.result}, []
+        needed = {self.result}
+        kept = []
         for step in reversed(self.steps):
             made = {number for number in step.outputs if number is not None}
             if not step.writes and not needed & made:
@@ -156,8 +157,10 @@ class Tape(TorchDispatchMode):
         self.steps = kept[::-1]
 
         # what was kept for recognising tangents
-        self._slots, self._live = {}, set()
-        self._held, self._constants = [], set()
+        self._slots = {}
+        self._live = set()
+        self._held = []
+        self._constants = set()
 
     # ---- playing
 
@@ -190,11 +193,14 @@ class Tape(TorchDispatchMode):
         smaller: dict[int, Packed] = {}
         for storage, (tensor, form) in self._smaller_forms().items():
             smaller[storage] = form(tensor)
+
+        # steps are given these from now on
         for number, step in enumerate(self.steps):
             arguments = []
             for each in step.arguments:
-                known = isinstance(each, Tensor) and _storage(each) in smaller
-                arguments.append(smaller[_storage(each)] if known else each)
+                if isinstance(each, Tensor):
+                    each = smaller.get(_storage(each), each)
+                arguments.append(each)
             self.steps[number] = step._replace(arguments=arguments)
         return smaller
 
@@ -278,16 +284,17 @@ def _identity(tensor: Tensor) -> tuple[Any, ...]:
 
 def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
     """The arguments an operation changes in place."""
-    if not func._schema.is_mutable:
+    schema = func._schema
+    if not schema.is_mutable:
         return []
     # arguments by the names of the operation's schema
     args, kwargs = tree_unflatten(flat, spec)
-    names = [argument.name for argument in func._schema.arguments]
+    names = [argument.name for argument in schema.arguments]
     given = {**dict(zip(names, args)), **kwargs}
 
     # those that the schema says it writes to
     found: list[Tensor] = []
-    for argument in func._schema.arguments:
+    for argument in schema.arguments:
         alias = argument.alias_info
         changed = alias is not None and alias.is_write
         if changed and argument.name in given:

@@ -22,6 +22,8 @@ _GOLDEN = 0x9E3779B97F4A7C15  # spreads consecutive numbers over all seeds
 READ_EVERY = {"cpu": 1}  # steps after which losses are read: on the CPU nothing waits
 LATER = 50  # the same on other devices
 
+Observer = Callable[[int, float], None]  # told a step and its mean loss
+
 
 class _Step(NamedTuple):
     """A step whose loss was not read yet."""
@@ -90,9 +92,9 @@ class Trainer:
         self,
         *,
         until: int | None = None,
-        observe: Callable[[int, float], None] | None = None,
+        observe: Observer | None = None,
         after_step: Callable[[int], None] | None = None,
-        losses: Callable[[int, float], None] | None = None,
+        losses: Observer | None = None,
     ) -> None:
         """Train to step `until` (default: the end).
 
@@ -132,7 +134,7 @@ class Trainer:
             self._leave_out(until, observe, losses)
         self.network.eval()
 
-    def _leave_out(self, until: int, *observers: Callable[[int, float], None] | None) -> None:
+    def _leave_out(self, until: int, *observers: Observer | None) -> None:
         """In a rehearsal, the steps up to `until`: each is told with the last loss."""
         self._pace.leave_out(until - self.step)
         told = [observe for observe in observers if observe is not None]
@@ -159,8 +161,9 @@ class Trainer:
         with training_cast(batch.inputs.device):
             loss = self.loss(self.network(batch.inputs), batch.labels)
         loss.backward()
-        if self.recipe.clip is not None:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        clip = self.recipe.clip
+        if clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()
 
         # count
@@ -196,6 +199,8 @@ class Trainer:
             inputs = self.samples.inputs
             whole = inputs if isinstance(inputs, Tensor) else inputs.whole()
             return self.samples._replace(inputs=whole)
+
+        # so many behind those of earlier steps
         first = position * self.recipe.batch
         last = first + self.recipe.batch
         return self.samples.select(self._order[first:last])
@@ -206,7 +211,7 @@ class Trainer:
         ended = latest.position == self.epoch_length - 1
         return ended and self.recipe.until_loss is not None
 
-    def _read(self, *observers: Callable[[int, float], None] | None) -> None:
+    def _read(self, *observers: Observer | None) -> None:
         """Read the losses that are still on the device, in one go, and draw their consequences."""
         steps, self._unread = self._unread, []
         if not steps:
@@ -214,6 +219,8 @@ class Trainer:
         # double precision holds what any precision of a loss holds
         losses = torch.stack([step.loss for step in steps])
         values = losses.double().tolist()
+
+        # in the order of steps
         told = [observe for observe in observers if observe is not None]
         for step, loss in zip(steps, values):
             self._end_of_step(step, loss)
@@ -258,13 +265,16 @@ class Trainer:
         """Go on from a state; samples, recipe and seed must be the same."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
+        # how far it was
         self.step = int(state["step"])
         self.finished = bool(state["finished"])
         self._epoch_loss = float(state["epoch_loss"])
 
         # in the middle of an epoch its order is needed again
         epoch, position = divmod(self.step, self.epoch_length)
-        self._order = self._shuffled(epoch) if position else None
+        self._order = None
+        if position:
+            self._order = self._shuffled(epoch)
 
 
 def _mixed(seed: int, number: int) -> int:
@@ -289,7 +299,8 @@ def seed_device(device: torch.device, seed: int) -> None:
         number = device.index
         if number is None:
             number = torch.cuda.current_device()
-        torch.cuda.default_generators[number].manual_seed(seed)
+        own = torch.cuda.default_generators[number]
+        own.manual_seed(seed)
     elif device.type not in ("cpu", "meta"):
         torch.get_device_module(device).manual_seed(seed)
 
