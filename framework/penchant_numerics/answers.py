@@ -75,12 +75,14 @@ class Directions:
         if self.matrix is not None or self.rows is None:
             return self.matrix
         size = self.rows.shape[1]
+        needed = 3 * 8 * size**2  # three matrices in double precision
         memory.require(
-            3 * 8 * size**2,
+            needed,
             self.rows.device,
             what=f"the second moment of {size} inputs",
             cure="use what needs its directions only, or smaller inputs",
         )
+        # (1/T) sum g g^T
         rows = self.rows.to(self.eigenvalues.dtype)
         return rows.T @ rows / len(rows)
 

@@ -82,7 +82,8 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
         )
     counts = labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
-        raise ValueError(f"every class needs a sample, found none of class {int(counts.argmin())}")
+        missing = int(counts.argmin())
+        raise ValueError(f"every class needs a sample, found none of class {missing}")
 
     # w_{c,c'}: probabilities of c', added up over the samples of c
     wide = accumulation_dtype(outputs.device)
@@ -149,7 +150,9 @@ def mean_gradients(
     within = weights.within()
     count = len(weights.pairs)
     passes = _Passes(outputs, batch or _fitting_batch(outputs, inputs, count))
-    for c in range(count) if classes is None else classes:
+    if classes is None:
+        classes = range(count)
+    for c in classes:
         # the samples of the class, and the classes it is told from
         chosen = torch.nonzero(labels == c).flatten()
         others = [k for k in range(count) if k != c]

@@ -52,7 +52,8 @@ def cosine(product: float, squared_first: float, squared_second: float) -> float
     0.5
     """
     square = squared_first * squared_second
-    if squared_first <= 0 or square <= 0:
+    too_little = squared_first <= 0 or square <= 0
+    if too_little:
         return math.nan
     return product / math.sqrt(square)
 
@@ -70,9 +71,12 @@ def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
     3.0
     """
     kept = list(keep)
+    count = len(kept)
     chosen = table[kept][:, kept]
-    total = chosen.sum() - chosen.diagonal().sum()
-    pairs = len(kept) * (len(kept) - 1)
+    # without those of a part with itself
+    own = chosen.diagonal().sum()
+    total = chosen.sum() - own
+    pairs = count * (count - 1)
     return float(total / pairs)
 
 
@@ -140,9 +144,11 @@ def jackknifed(statistic: Callable[[list[int]], float], parts: int) -> Corr:
     whole = statistic(everything)
     value = parts * whole - (parts - 1) * mean
 
+    # and the error follows from how far they are apart
     squares = sum((each - mean) ** 2 for each in left_out)
     variance = (parts - 1) / parts * squares
-    return Corr(value, math.sqrt(variance))
+    stderr = math.sqrt(variance)
+    return Corr(value, stderr)
 
 
 # ---- the null of random rotations
@@ -173,15 +179,21 @@ def rotated(
     if squared_first <= 0 or squared_second <= 0:
         return RotatedCorr(math.nan, math.nan)
     # Corr of each with the identity; unbiased norms may make it a little too large
-    first = _at_most_one(trace_first / math.sqrt(size * squared_first))
-    second = _at_most_one(trace_second / math.sqrt(size * squared_second))
+    norm_first = math.sqrt(size * squared_first)
+    norm_second = math.sqrt(size * squared_second)
+    first = _at_most_one(trace_first / norm_first)
+    second = _at_most_one(trace_second / norm_second)
+
+    # what is left without the traces, spread over the dimensions of the representation
     freedom = (1 - first**2) * (1 - second**2)
     dimension = max(1.0, (size - 1) * (size + 2) / 2)
-    return RotatedCorr(first * second, math.sqrt(freedom / dimension))
+    spread = math.sqrt(freedom / dimension)
+    return RotatedCorr(first * second, spread)
 
 
 def _at_most_one(value: float) -> float:
-    return max(-1.0, min(1.0, value))
+    not_above = min(1.0, value)
+    return max(-1.0, not_above)
 
 
 # ---- from moments of parts
@@ -195,7 +207,8 @@ def unbiased_square(parts: Tensor) -> Tensor:
     count = len(parts)
     all_pairs = count**2 * inner_of_means(parts, parts)
     same_part = parts.square().sum()
-    return (all_pairs - same_part) / (count * (count - 1))
+    pairs = count * (count - 1)
+    return (all_pairs - same_part) / pairs
 
 
 def inner_of_means(first: Tensor, second: Tensor) -> Tensor:
@@ -213,14 +226,17 @@ def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
     1.0
     """
     product = inner_of_means(first, second)
-    squares = unbiased_square(first) * unbiased_square(second)
-    return product / squares.sqrt()
+    square = unbiased_square(first)
+    other_square = unbiased_square(second)
+    return product / (square * other_square).sqrt()
 
 
 def rotated_corr_of_means(first: Tensor, second: Tensor) -> Tensor:
     """The mean of `corr_of_means` after a random rotation of one: tr A tr B / (D |A| |B|)."""
     size = first.shape[-1]
-    traces = first.mean(0).trace() * second.mean(0).trace()
-    product = traces / size
-    squares = unbiased_square(first) * unbiased_square(second)
-    return product / squares.sqrt()
+    trace = first.mean(0).trace()
+    other_trace = second.mean(0).trace()
+    product = trace * other_trace / size
+    square = unbiased_square(first)
+    other_square = unbiased_square(second)
+    return product / (square * other_square).sqrt()

@@ -73,6 +73,8 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
         bounds = torch.tensor(pairs, device="cpu", dtype=torch.float64)
         lower.append(bounds[:, 0])
         upper.append(bounds[:, 1])
+
+    # their means are the bounds of the whole spectrum
     return CumulativeBounds(
         lower=torch.stack(lower).mean(0),
         upper=torch.stack(upper).mean(0),
@@ -82,7 +84,10 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
 
 
 def mass_below(
-    measure: Quadrature, threshold: float = 0.0, *, resolution: float | None = None
+    measure: Quadrature,
+    threshold: float = 0.0,
+    *,
+    resolution: float | None = None,
 ) -> MassBelow:
     """The share of eigenvalues below a threshold, and the share too near to it to say.
 
@@ -134,7 +139,8 @@ def resolution_of(measure: Quadrature) -> float:
     """
     low, high = measure.bounds
     if measure.complete:
-        return torch.finfo(torch.float64).eps * max(abs(low), abs(high))
+        largest = max(abs(low), abs(high))
+        return torch.finfo(torch.float64).eps * largest
     return (high - low) / measure.steps
 
 
@@ -160,7 +166,8 @@ class _Run:
     def of(cls, nodes: Tensor, weights: Tensor, residuals: Tensor) -> _Run:
         """The run of these nodes; those without residual are eigenvalues."""
         settled = residuals == 0
-        others, own = nodes[~settled], weights[~settled]
+        others = nodes[~settled]
+        own = weights[~settled]
         total = float(own.sum())
         jacobi = None
         if total > 0:
@@ -195,7 +202,10 @@ def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
     # one moment says nothing
     if len(matrix) == 1:
         return 0.0, 1.0
-    nodes, vectors = torch.linalg.eigh(_with_node_at(matrix, place))
+
+    # the quadrature that has a node at the place
+    changed = _with_node_at(matrix, place)
+    nodes, vectors = torch.linalg.eigh(changed)
     weights = vectors[0].square()
 
     # the mass before the node at the place, and with it
@@ -207,18 +217,23 @@ def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
 
 def _with_node_at(matrix: Tensor, place: float) -> Tensor:
     """A tridiagonal matrix with another last entry, which gives it an eigenvalue at a place."""
+    # the entry is x + b^2 (T' - x)^-1 at its last corner, T' the smaller matrix
     smaller = matrix[:-1, :-1]
     size = len(smaller)
     identity = torch.eye(size, device="cpu", dtype=matrix.dtype)
-    solved, info = torch.linalg.solve_ex(smaller - place * identity, identity[-1])
+    shifted = smaller - place * identity
+    solved, info = torch.linalg.solve_ex(shifted, identity[-1])
     coupling = float(matrix[-1, -2]) ** 2
     entry = place + coupling * float(solved[-1])
 
     # the place is a node of the smaller matrix: the last node of the larger is at infinity
-    largest = float(matrix.abs().max())
     finite = int(info) == 0 and math.isfinite(entry)
-    if not finite or abs(entry) > _FAR * largest:
+    largest = float(matrix.abs().max())
+    far = abs(entry) > _FAR * largest
+    if far or not finite:
         return smaller
+
+    # else only the last entry is another one
     changed = matrix.clone()
     changed[-1, -1] = entry
     return changed

@@ -46,7 +46,9 @@ class Samples(NamedTuple):
         place = torch.zeros_like(self.labels)
         for label in self.labels.unique():
             own = self.labels == label
-            place[own] = torch.arange(int(own.sum()), device=place.device)
+            size = int(own.sum())
+            place[own] = torch.arange(size, device=place.device)
+        # the first ones
         chosen = torch.nonzero(place < count)
         return self.select(chosen[:, 0])
 
@@ -72,13 +74,15 @@ class Data:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
-        return tuple(self.train.inputs.shape[1:])
+        shape = self.train.inputs.shape
+        return tuple(shape[1:])
 
     @property
     def outputs(self) -> int:
         """Outputs a network needs: one a class, or one a component of the label."""
-        components = self.train.labels[:1].numel()
-        return self.classes or max(1, components)
+        first = self.train.labels[:1]
+        components = max(1, first.numel())
+        return self.classes or components
 
     @property
     def labels_told(self) -> str:
@@ -132,8 +136,12 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
         raise ValueError(f"{name} inputs have values that are not finite")
 
     # labels of classes count from zero
-    if classes and (labels.min() < 0 or labels.max() >= classes):
-        found = f"{int(labels.min())}..{int(labels.max())}"
+    if not classes:
+        return
+    lowest = labels.min()
+    highest = labels.max()
+    if lowest < 0 or highest >= classes:
+        found = f"{int(lowest)}..{int(highest)}"
         raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {found}")
 
 

@@ -25,9 +25,11 @@ def first_output(outputs: Tensor) -> Tensor:
     >>> first_output(torch.tensor([[1.0, 3.0]], device="cpu")).tolist()
     [2.0]
     """
+    first = outputs[..., 0]
     if outputs.shape[-1] == 1:
-        return outputs[..., 0]
-    return outputs[..., 1] - outputs[..., 0]
+        return first
+    second = outputs[..., 1]
+    return second - first
 
 
 def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
@@ -51,7 +53,9 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
 
 def chunk_size(device: torch.device) -> int:
     """Images a forward pass: 256 fit a CPU's caches, a GPU wants thousands (`make bench`)."""
-    return 256 if device.type == "cpu" else 4096
+    if device.type == "cpu":
+        return 256
+    return 4096
 
 
 class Displaced:
@@ -114,16 +118,21 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
         network: A function of a batch.
         displaced: The inputs on both sides.
     """
+    apart = 2 * displaced.step
     parts = []
     for batch in displaced.chunks():
         outputs = first_output(network(batch))
         forward, backward = outputs.chunk(2)
-        parts.append((forward - backward) / (2 * displaced.step))
+        parts.append((forward - backward) / apart)
     return torch.cat(parts)
 
 
 def finite_differences(
-    ensemble: Ensemble, point: Tensor, *, step: float, chunk: int | None = None
+    ensemble: Ensemble,
+    point: Tensor,
+    *,
+    step: float,
+    chunk: int | None = None,
 ) -> Tensor:
     """Central differences at one point, network by network: each is bound by arithmetic already.
 
@@ -142,7 +151,11 @@ def finite_differences(
 
 
 def impulse_responses(
-    ensemble: Ensemble, shape: tuple[int, ...], *, like: Tensor, chunk: int | None = None
+    ensemble: Ensemble,
+    shape: tuple[int, ...],
+    *,
+    like: Tensor,
+    chunk: int | None = None,
 ) -> Tensor:
     """(f0(e_i) - f0(-e_i)) / 2 of the bias-free networks.
 

@@ -60,8 +60,10 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
         second = _passed(network, few)
         part = _passed(network, half)
 
+    # the second pass is the first, to the bit
     again = "gives other outputs for equal inputs the second time"
     _compare(network, first, second, torch.equal, again)
+    # and half of the samples have what they had among all, to rounding
     mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
     _compare(network, first, part, _close, mixing)
 
@@ -71,7 +73,8 @@ def _fitting_samples(network: nn.Module, inputs: Tensor) -> int:
 
     # Sizes are tried in pairs: what mixes samples may have no answer for a single one.
     def passed(some: Tensor) -> Calls:
-        return _passed(network, torch.cat([some, some]))
+        pairs = torch.cat([some, some])
+        return _passed(network, pairs)
 
     return 2 * fitting_batch(passed, inputs, largest=_SAMPLES // 2, share=_SHARE)
 
@@ -82,9 +85,9 @@ def _check_modes(network: nn.Module) -> None:
         random = isinstance(module, _DropoutNd) and module.p > 0
         mixing = isinstance(module, _BatchNorm)
         if module.training and (random or mixing):
+            kind = type(module).__name__
             raise NotDeterministicError(
-                f"module {name!r} ({type(module).__name__}) is in training mode; "
-                "call network.eval()"
+                f"module {name!r} ({kind}) is in training mode; call network.eval()"
             )
 
 
@@ -117,10 +120,13 @@ def _close(whole: Tensor, part: Tensor) -> bool:
     if not whole.is_floating_point() or not part.numel():
         return True
 
-    # relative to the largest number
+    # how far the rows of both are apart
     rows = len(part)
     error = (whole[:rows] - part).abs().max()
-    rounding = agreement(torch.finfo(part.dtype).eps ** 0.5)
+
+    # relative to the largest number
+    root = torch.finfo(part.dtype).eps ** 0.5
+    rounding = agreement(root)
     allowed = _ROUNDING * rounding * whole.abs().max()
     return bool(error <= allowed)
 
@@ -148,8 +154,12 @@ def _recorder(name: str, seen: Calls) -> Callable[..., None]:
 
     def record(module: nn.Module, given: Any, made: Any) -> None:
         """Note one call."""
-        key = f"{name}#{next(numbers)}"
-        seen[key] = Call(_tensors(given), _tensors(made))
+        number = next(numbers)
+        key = f"{name}#{number}"
+        seen[key] = Call(
+            _tensors(given),
+            _tensors(made),
+        )
 
     return record
 

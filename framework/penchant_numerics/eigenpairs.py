@@ -73,7 +73,8 @@ def leading_pairs(
     """
     count = min(count, A.size)
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, found {method!r}")
+        known = ", ".join(METHODS)
+        raise ValueError(f"method must be one of {known}, found {method!r}")
     if A.size <= dense_up_to:
         matrix = A.matrix if isinstance(A, Dense) else A.dense()
         return exact_pairs(matrix, count, order=order)
@@ -101,7 +102,11 @@ def leading_pairs(
 
 
 def exact_pairs(
-    matrix: Tensor, count: int, *, order: str = "largest", symmetrise: bool = False
+    matrix: Tensor,
+    count: int,
+    *,
+    order: str = "largest",
+    symmetrise: bool = False,
 ) -> Eigenpairs:
     """Pairs of a symmetric matrix by `eigh`, in double precision.
 
@@ -122,13 +127,16 @@ def exact_pairs(
 
     # eigh has the smallest first
     if order == "largest":
-        values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
+        values = values.flip(0)[:count]
+        vectors = vectors.flip(1)[:, :count]
     else:
         first = _ordered(values, order)[:count]
-        values, vectors = values[first], vectors[:, first]
+        values = values[first]
+        vectors = vectors[:, first]
 
     # of the matrix as it was given
-    residuals = torch.linalg.vector_norm(wide @ vectors - vectors * values, dim=0)
+    differences = wide @ vectors - vectors * values
+    residuals = torch.linalg.vector_norm(differences, dim=0)
     return Eigenpairs(
         values=values.to("cpu", torch.float64),
         vectors=vectors.to(matrix.dtype),
@@ -170,7 +178,8 @@ def subspace_iteration(
     width = min(A.size, count + extra)
     block = random_starts(width, A, generator=generator)  # (width, size), rows
     if start is not None:
-        block = torch.cat([start.T.to(block), block])[:width]
+        known = start.T.to(block)
+        block = torch.cat([known, block])[:width]
     for number in range(1, iterations + 1):
         # a product brings the block nearer to the leading vectors
         basis = _orthonormal(block)
@@ -216,7 +225,8 @@ def lanczos_eigenpairs(
         The pairs in that order.
     """
     _check_order(order, count, A.size)
-    space = _KrylovSpace(A, min(A.size, width or max(3 * count, count + 20)), generator=generator)
+    wanted = width or max(3 * count, count + 20)
+    space = _KrylovSpace(A, min(A.size, wanted), generator=generator)
     while True:
         while space.filled < space.width:
             space.grow()
@@ -226,11 +236,14 @@ def lanczos_eigenpairs(
 
         # enough, or no more products, or nothing more to find
         bounds = space.beyond * leading[-1].abs()
-        done = bool((bounds <= tolerance / 2 * values.abs().max()).all())
+        allowed = tolerance / 2 * values.abs().max()
+        done = bool((bounds <= allowed).all())
         spent = space.products + space.width > products
         if done or spent or space.width == A.size:
             break
-        space.cut(values, mix, first[: (count + space.width) // 2])
+        # more than are wanted, so that less is lost
+        kept = (count + space.width) // 2
+        space.cut(values, mix, first[:kept])
 
     # residuals as they are, not as they are bounded
     rows = leading.T.to(A.device, A.dtype) @ space.basis[: space.filled]
@@ -251,8 +264,10 @@ class _KrylovSpace:
         self.A = A
         self.width = width
         self.generator = generator
+        # Q, and what A is in it
         self.basis = torch.zeros(width, A.size, device=A.device, dtype=A.dtype)
         self.H = torch.zeros(width, width, device="cpu", dtype=torch.float64)
+        # how far it is, and where it goes on
         self.filled = 0
         self.products = 0
         self.beyond = 0.0
@@ -262,9 +277,10 @@ class _KrylovSpace:
         """A random unit vector outside the space."""
         (start,) = random_starts(1, self.A, generator=self.generator)
         for _ in range(2):
-            inside = self.basis.T @ (self.basis @ start)
-            start = start - inside
-            start = start / torch.linalg.vector_norm(start)
+            inner = self.basis @ start
+            start = start - self.basis.T @ inner
+            length = torch.linalg.vector_norm(start)
+            start = start / length
         return start
 
     def grow(self) -> None:
@@ -291,19 +307,25 @@ class _KrylovSpace:
             self.beyond = 0.0
         if self.filled == self.A.size:
             return
-        self.next = self._fresh() if closed else w / self.beyond
+        if closed:
+            self.next = self._fresh()
+        else:
+            self.next = w / self.beyond
 
     def projected(self) -> Tensor:
         """H, symmetric: what orthogonalisation found above the diagonal holds below it too."""
         used = slice(0, self.filled)
         upper = self.H[used, used].triu()
-        return upper + upper.triu(1).T
+        above = upper.triu(1)
+        return upper + above.T
 
     def cut(self, values: Tensor, mix: Tensor, chosen: Tensor) -> None:
         """Keep the chosen Ritz vectors of the space, whose eigenvectors in it are `mix`."""
+        # combinations of the old vectors take their places
         count = len(chosen)
         weights = mix[:, chosen].T.to(self.basis)
-        self.basis[:count] = weights @ self.basis[: self.filled]
+        old = self.basis[: self.filled]
+        self.basis[:count] = weights @ old
         self.basis[count:] = 0
 
         # they are orthogonal, and A is diagonal in them
@@ -345,8 +367,9 @@ def block_krylov_pairs(
     [49.0, 48.0]
     """
     _check_order("largest", count, A.size)
+    width = min(count + extra, A.size)
     start = torch.randn(
-        min(count + extra, A.size),
+        width,
         A.size,
         generator=generator,
         dtype=torch.float64,
@@ -367,20 +390,30 @@ def block_krylov_pairs(
 
 
 def _block_ritz(
-    basis: Tensor, images: Tensor, count: int, *, tolerance: float, passes: int
+    basis: Tensor,
+    images: Tensor,
+    count: int,
+    *,
+    tolerance: float,
+    passes: int,
 ) -> Eigenpairs:
     """The largest Ritz pairs of a space with orthonormal rows, given the products with them."""
     small = images @ basis.T
-    values, mix = descending_eigh((small + small.T) / 2)
-    values, mix = values[:count], mix[:count]
+    symmetric = (small + small.T) / 2
+    values, mix = descending_eigh(symmetric)
+    values = values[:count]
+    mix = mix[:count]
+
+    # |A x - lambda x| without another product
     vectors = mix @ basis
     differences = mix @ images - values[:, None] * vectors
     residuals = differences.norm(dim=1)
+    converged = residuals <= tolerance * values[0]
     return Eigenpairs(
         values=values.to("cpu", torch.float64),
         vectors=vectors.T,
         residuals=residuals.to("cpu", torch.float64),
-        converged=(residuals <= tolerance * values[0]).cpu(),
+        converged=converged.cpu(),
         products=len(basis),
         passes=passes,
     )
@@ -412,17 +445,21 @@ def _outside(rows: Tensor, basis: Tensor) -> Tensor:
 
 def _check_order(order: str, count: int, size: int) -> None:
     """Refuse an unknown order, and more pairs than there are."""
-    if order not in ORDERS or not 1 <= count <= size:
+    possible = 1 <= count <= size
+    if order not in ORDERS or not possible:
+        known = ", ".join(ORDERS)
         raise ValueError(
-            f"order must be one of {', '.join(ORDERS)} and count in 1..{size}, "
-            f"found {order!r} and {count}"
+            f"order must be one of {known} and count in 1..{size}, found {order!r} and {count}"
         )
 
 
 def _ordered(values: Tensor, order: str) -> Tensor:
     """Indices of values, leading ones first."""
-    keys = values.abs() if order == "magnitude" else values
-    return keys.sort(descending=True).indices
+    keys = values
+    if order == "magnitude":
+        keys = values.abs()
+    _, indices = keys.sort(descending=True)
+    return indices
 
 
 def _orthonormal(rows: Tensor) -> Tensor:
@@ -432,19 +469,28 @@ def _orthonormal(rows: Tensor) -> Tensor:
 
 
 def _rayleigh_ritz(
-    basis: Tensor, images: Tensor, count: int, *, tolerance: float, products: int, order: str
+    basis: Tensor,
+    images: Tensor,
+    count: int,
+    *,
+    tolerance: float,
+    products: int,
+    order: str,
 ) -> Eigenpairs:
     """The best pairs in the span of orthonormal rows, given the operator's products with them."""
     small = (basis @ images.T).to("cpu", torch.float64)
-    values, mix = torch.linalg.eigh((small + small.T) / 2)
+    symmetric = (small + small.T) / 2
+    values, mix = torch.linalg.eigh(symmetric)
     chosen = _ordered(values, order)[:count]
     values = values[chosen]
     mix = mix[:, chosen].T.to(basis)  # (count, width)
 
     # |A x - lambda x| without another product
     vectors = mix @ basis
-    differences = mix @ images - values[:, None].to(basis) * vectors
-    residuals = torch.linalg.vector_norm(differences, dim=1).to("cpu", torch.float64)
+    scales = values[:, None].to(basis)
+    differences = mix @ images - scales * vectors
+    lengths = torch.linalg.vector_norm(differences, dim=1)
+    residuals = lengths.to("cpu", torch.float64)
     return Eigenpairs(
         values=values,
         vectors=vectors.T,

@@ -49,13 +49,16 @@ class Ensemble:
         self.drawer = drawer
 
     def __len__(self) -> int:
-        return len(next(iter(self.state.values())))
+        first = next(iter(self.state.values()))
+        return len(first)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Ensemble:
         """On a device, in a precision; counters stay whole numbers."""
         state = {}
         for name, tensor in self.state.items():
-            kind = dtype if tensor.is_floating_point() else tensor.dtype
+            kind = tensor.dtype
+            if tensor.is_floating_point():
+                kind = dtype
             # from pinned memory the copy goes on while networks are drawn
             state[name] = tensor.to(device, kind, non_blocking=tensor.is_pinned())
         module = self.module.to(device, dtype)
@@ -86,7 +89,9 @@ class Ensemble:
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """The networks one by one, each a callable."""
         for number in range(len(self)):
-            state = {name: tensor[number] for name, tensor in self.state.items()}
+            state = {}
+            for name, tensor in self.state.items():
+                state[name] = tensor[number]
             yield self._network(state)
 
     def _network(self, state: State) -> Callable[[Tensor], Tensor]:
@@ -164,7 +169,8 @@ def draw(
         state = replay(known.plan, known.constants, seeds)
         drawer = "replayed"
     else:
-        state = _stacked([state_of(architecture.build(seed)) for seed in seeds])
+        built = [state_of(architecture.build(seed)) for seed in seeds]
+        state = _stacked(built)
         drawer = "constructed"
     module = _own_module(architecture, known, seeds[0])
     if prepare is not None:
@@ -210,7 +216,13 @@ def draw_ahead(
     with concurrent.futures.ThreadPoolExecutor(max_workers=1) as drawer:
 
         def begin(block: Sequence[int]) -> concurrent.futures.Future[Ensemble]:
-            return drawer.submit(settings.run, draw, architecture, block, prepare=prepare)
+            return drawer.submit(
+                settings.run,
+                draw,
+                architecture,
+                block,
+                prepare=prepare,
+            )
 
         ahead = begin(first)
         for block in waiting:
@@ -251,15 +263,18 @@ def parameter_count(architecture: Drawable, index: int = 0) -> int:
         architecture: What is drawn from.
         index: The network that is built where none was built before.
     """
-    known = _known(architecture, architecture.seed_of(index))
-    return sum(tensor.numel() for tensor in known.module.parameters())
+    seed = architecture.seed_of(index)
+    known = _known(architecture, seed)
+    sizes = [tensor.numel() for tensor in known.module.parameters()]
+    return sum(sizes)
 
 
 def _stacked(states: Sequence[State]) -> State:
     """One state of many, along a new first axis."""
     stacked = {}
     for name in states[0]:
-        stacked[name] = torch.stack([state[name] for state in states])
+        tensors = [state[name] for state in states]
+        stacked[name] = torch.stack(tensors)
     return stacked
 
 
@@ -305,11 +320,16 @@ def _known(architecture: Drawable, seed: int) -> _Known:
     """How an architecture is drawn: found out once, with two networks that are made both ways."""
     # bindings of one component are made and forgotten; shape and outputs tell them apart
     owner = getattr(architecture, "component", architecture)
-    options = (getattr(architecture, "shape", None), getattr(architecture, "outputs", None))
-    if id(owner) not in _plans:
-        _plans[id(owner)] = {}
-        weakref.finalize(owner, _plans.pop, id(owner))
-    found = _plans[id(owner)]
+    shape = getattr(architecture, "shape", None)
+    outputs = getattr(architecture, "outputs", None)
+    options = (shape, outputs)
+
+    # plans go with their owner
+    key = id(owner)
+    if key not in _plans:
+        _plans[key] = {}
+        weakref.finalize(owner, _plans.pop, key)
+    found = _plans[key]
     if options not in found:
         module, plan = _recorded(architecture, seed)
         constants = state_of(module)
@@ -317,7 +337,8 @@ def _known(architecture: Drawable, seed: int) -> _Known:
             other = seed ^ _OTHER
             again = state_of(architecture.build(other))
             same = _replays(plan, constants, seed, constants)
-            plan = plan if same and _replays(plan, constants, other, again) else None
+            same = same and _replays(plan, constants, other, again)
+            plan = plan if same else None
         module.requires_grad_(False)
         found[options] = _Known(module, plan, constants)
     return found[options]
@@ -428,11 +449,13 @@ def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
             drawn = {"generator": generator} if random else {}
             function(state[name][number], *arguments, **drawn)
 
-    if threads == 1 or len(seeds) == 1:
-        for number in range(len(seeds)):
+    # one after another, or by threads
+    count = len(seeds)
+    if threads == 1 or count == 1:
+        for number in range(count):
             fill(number)
         return state
     with concurrent.futures.ThreadPoolExecutor(max_workers=threads) as pool:
         # a list, so that what a thread raises is raised here
-        list(pool.map(fill, range(len(seeds))))
+        list(pool.map(fill, range(count)))
     return state

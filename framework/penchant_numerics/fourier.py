@@ -44,7 +44,12 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     common = math.lcm(*shape)
-    ranges = [range(-((count - 1) // 2), count // 2 + 1) for count in shape]
+    # signed frequencies of every axis
+    ranges = []
+    for count in shape:
+        lowest = -((count - 1) // 2)
+        highest = count // 2
+        ranges.append(range(lowest, highest + 1))
 
     def speed(k: tuple[int, ...]) -> int:
         """The square of cycles per sample, in whole numbers."""
@@ -60,6 +65,8 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
         mirror = _mirror(k, shape)
         if k[::-1] >= mirror[::-1]:
             kept.append(k)
+
+    # slowest first
     return sorted(kept, key=lambda k: (speed(k), k))
 
 
@@ -92,7 +99,8 @@ def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 
 def _is_own_mirror(frequency: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether k and -k are the same frequency: on every axis DC or Nyquist."""
-    left = [2 * each % count for each, count in zip(frequency, shape)]
+    pairs = zip(frequency, shape)
+    left = [2 * each % count for each, count in pairs]
     return not any(left)
 
 
@@ -242,22 +250,26 @@ def _waves(
     """Waves of some frequencies: `wave` is the cosine or the sine."""
     axes = len(shape)
     if any(len(each) != axes for each in frequencies):
+        first = list(frequencies)[0]
         raise ValueError(
-            f"expected frequencies with {axes} components for a grid {tuple(shape)}, "
-            f"found {list(frequencies)[0]}"
+            f"expected frequencies with {axes} components for a grid {tuple(shape)}, found {first}"
         )
     # phases first, in whole numbers
     rows = [list(each) for each in frequencies]
-    k = torch.tensor(rows, device=device, dtype=torch.int64).reshape(-1, axes)
-    turns = _phases(k, shape).to(dtype) * (2 * math.pi / math.lcm(*shape))
+    k = torch.tensor(rows, device=device, dtype=torch.int64)
+    k = k.reshape(-1, axes)
+    unit = 2 * math.pi / math.lcm(*shape)
+    turns = _phases(k, shape).to(dtype) * unit
 
     # what makes them unit vectors
+    points = math.prod(shape)
     lengths = []
     for each in frequencies:
         power = 1 if _is_own_mirror(each, shape) else 2
-        lengths.append(math.sqrt(power / math.prod(shape)))
+        lengths.append(math.sqrt(power / points))
     scale = torch.tensor(lengths, device=device, dtype=dtype)
-    return Waves(k, scale[:, None] * wave(turns))
+    vectors = scale[:, None] * wave(turns)
+    return Waves(k, vectors)
 
 
 def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
@@ -312,9 +324,11 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     found = chosen.abs()
 
     # a frequency and its mirror image share an amplitude
-    own_mirror = (2 * bins % counts == 0).all(-1)
+    doubled = 2 * bins % counts
+    own_mirror = (doubled == 0).all(-1)
     shared = 2 - own_mirror.to(values.dtype)
-    return found * shared / math.prod(shape)
+    points = math.prod(shape)
+    return found * shared / points
 
 
 def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -342,10 +356,12 @@ def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[T
             f"expected (n,) values and (n, {len(shape)}) frequencies for a grid {shape}, "
             f"found {tuple(values.shape)} and {tuple(frequencies.shape)}"
         )
-    filled = torch.full(shape, math.nan, device=values.device, dtype=values.dtype)
-    mirrored = torch.zeros(shape, device=values.device, dtype=torch.bool)
-    counts = torch.tensor(shape, device=values.device)
-    k = frequencies.to(values.device)
+    # nothing is known at first
+    device = values.device
+    filled = torch.full(shape, math.nan, device=device, dtype=values.dtype)
+    mirrored = torch.zeros(shape, device=device, dtype=torch.bool)
+    counts = torch.tensor(shape, device=device)
+    k = frequencies.to(device)
 
     # what was given goes last: it wins over what is only mirrored
     for sign, from_mirror in ((-1, True), (1, False)):

@@ -49,7 +49,8 @@ def batch_size(device: torch.device) -> int:
 
 def kept_by_default(device: torch.device) -> int:
     """Bytes that an operator may keep between products."""
-    return int(KEPT_SHARE * memory.available(device))
+    there = memory.available(device)
+    return int(KEPT_SHARE * there)
 
 
 # ---- the loss
@@ -72,13 +73,18 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
     if outputs.shape[-1] == 1:
         share = outputs.sigmoid()
         return share * (1 - share) * tangents
+    # (diag p - p p^T) u
     share = outputs.softmax(-1)
     mean = (share * tangents).sum(-1, keepdim=True)
     return share * (tangents - mean)
 
 
 def loss_factor_times(
-    outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = False
+    outputs: Tensor,
+    vectors: Tensor,
+    loss: str,
+    *,
+    transposed: bool = False,
 ) -> Tensor:
     """L u, or L^T u, where the Hessian of the loss is H = L L^T.
 
@@ -109,8 +115,9 @@ def loss_factor_times(
 def conventions(loss: str, reduction: str) -> dict[str, str]:
     """What makes curvatures incomparable; refuses what is not known."""
     if loss not in LOSSES or reduction not in ("mean", "sum"):
+        known = ", ".join(LOSSES)
         raise ValueError(
-            f"loss must be one of {', '.join(LOSSES)} and reduction mean or sum, "
+            f"loss must be one of {known} and reduction mean or sum, "
             f"found {loss!r} and {reduction!r}"
         )
     meaning = {
@@ -132,6 +139,8 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
     # labels that are numbers ignore nothing, and those on meta have no values
     if labels.is_floating_point() or labels.is_meta:
         return inputs, labels
+
+    # whole inputs are not copied
     kept = labels != IGNORED
     if bool(kept.all()):
         return inputs, labels
@@ -190,12 +199,16 @@ class GaussNewton(Operator):
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
         self.conventions = conventions(loss, reduction)
         self.loss = loss
-        self.keep = kept_by_default(self.device) if keep is None else keep
+        if keep is None:
+            keep = kept_by_default(self.device)
+        self.keep = keep
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
         self.inputs, _ = counted_samples(samples, loss)
-        self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
+        self.scale = 1.0
+        if reduction == "mean":
+            self.scale = 1.0 / len(self.inputs)
         if check:
             check_deterministic(network, self.inputs)
 
@@ -231,17 +244,26 @@ class GaussNewton(Operator):
         # streamed batches are read as they are needed
         others = iter(self._batches())
         first = next(others)
+
+        # the first tells what a sample takes
         with LiveBytes() as live:
             line = self._linearised(first, check=check)
         self.kept_bytes = 0
         if line is not None:
-            self._keep(line, first, others, a_sample=live.alive() / len(first))
+            a_sample = live.alive() / len(first)
+            self._keep(line, first, others, a_sample=a_sample)
+        # only recorded lines share their tangents
         if not self._lines or self.route != "dual":
             self._tangents = None
         self._unchanged = KeptFor(self.outputs) if self._lines else None
 
     def _keep(
-        self, line: Linearisation, first: Tensor, others: Iterable[Tensor], *, a_sample: float
+        self,
+        line: Linearisation,
+        first: Tensor,
+        others: Iterable[Tensor],
+        *,
+        a_sample: float,
     ) -> None:
         """Keep the first linearisation, and make those of other batches, while they fit."""
         # tangents, as large as all parameters, are one set for all batches
@@ -333,7 +355,9 @@ class GaussNewton(Operator):
         self._check_unchanged()
         if batch != self.batch:
             self.batch = batch
-            self._lines, self._tangents, self._unchanged = [], None, None
+            self._lines = []
+            self._tangents = None
+            self._unchanged = None
             self.kept_bytes = 0
 
     def scaled(self, total: Tensor) -> Tensor:
@@ -349,7 +373,8 @@ class GaussNewton(Operator):
             number: Which batch it is.
             inputs: Its inputs.
         """
-        line = self._line(number, inputs, several=len(rows) > 1)
+        several = len(rows) > 1
+        line = self._line(number, inputs, several=several)
         if line is None:
             self._add_dual(total, rows, inputs)
             return
@@ -372,10 +397,12 @@ class GaussNewton(Operator):
     def _add_dual(self, total: Tensor, rows: Tensor, inputs: Tensor) -> None:
         """One pass on dual numbers a vector; its tangent's own graph is J^T."""
         for sum_, row in zip(total, rows):
+            # J v
             parts = self.layout.split(row)
             tangents = [each.detach().requires_grad_() for each in parts]
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
+            # J^T H J v
             curved = loss_hessian_times(values, tangent.detach(), self.loss)
             pulled = torch.autograd.grad(
                 tangent,
@@ -403,7 +430,9 @@ class GaussNewton(Operator):
 
         def work() -> Tensor:
             total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
-            parts = zip(self._batches(), by_sample.split(self.batch, dim=1))
+            # every batch has coefficients of its own
+            coefficients_of = by_sample.split(self.batch, dim=1)
+            parts = zip(self._batches(), coefficients_of)
             for number, (inputs, u) in enumerate(parts):
                 self.add_applied(total, u, number, inputs)
             return total
@@ -467,11 +496,13 @@ class GaussNewton(Operator):
         Returns:
             The entries, in the order of the batch.
         """
-        line = self._line(number, inputs, several=len(rows) > 1)
+        several = len(rows) > 1
+        line = self._line(number, inputs, several=several)
         if line is None:
             values, tangents = self._dual_tangents(rows, inputs)
         else:
-            values, tangents = line.outputs, line.jvp(rows)
+            values = line.outputs
+            tangents = line.jvp(rows)
         # L^T J v
         made = loss_factor_times(values, tangents, self.loss, transposed=True)
         return made * self.scale**0.5
@@ -523,7 +554,11 @@ def _any_direction(outputs: Outputs) -> list[Tensor]:
 
 
 def _recorded_line(
-    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, check: bool
+    outputs: Outputs,
+    inputs: Tensor,
+    tangents: Sequence[Tensor],
+    *,
+    check: bool,
 ) -> Linearisation:
     """J v by the tape of one dual pass, J^T u by autograd's record of it.
 
@@ -539,7 +574,8 @@ def _recorded_line(
         with torch.no_grad():
             played = tape.play([each.detach() for each in tangents])
         away = (played - expected).norm()
-        if not away <= agreement(_AGREEMENT) * expected.norm():
+        allowed = agreement(_AGREEMENT) * expected.norm()
+        if not away <= allowed:
             raise NotRecordableError("a tape played again does not give what it recorded")
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:

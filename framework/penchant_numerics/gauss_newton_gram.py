@@ -56,7 +56,9 @@ def gauss_newton_gram(
         rows = K.reshape(len(K), *values.shape)
         made = loss_factor_times(values, rows, loss, transposed=True)
         K = made.reshape(len(K), -1).T
-    return K / len(inputs) if reduction == "mean" else K
+    if reduction == "mean":
+        return K / len(inputs)
+    return K
 
 
 @torch.no_grad()
@@ -101,8 +103,10 @@ def gauss_newton_spectrum(
     [2.5]
     """
     outputs = Outputs(network, parameters)
+    inputs = data[0]
     with torch.no_grad():
-        rows = len(data[0]) * outputs(outputs.values, data[0][:1]).shape[1]
+        made = outputs(outputs.values, inputs[:1])
+    rows = len(inputs) * made.shape[1]
     if rows > largest:
         raise ValueError(
             f"an exact spectrum needs at most {largest} samples x outputs, found {rows}; "
@@ -120,4 +124,6 @@ def gauss_newton_spectrum(
     # a matrix in sample space may have more rows than there are parameters
     rounding = torch.finfo(gram.dtype).eps * rows
     values = torch.linalg.eigvalsh(gram.double()).flip(0)
-    return values[values > rounding * values[0]][: outputs.layout.size]
+    above = values > rounding * values[0]
+    size = outputs.layout.size
+    return values[above][:size]

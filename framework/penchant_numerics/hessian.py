@@ -103,7 +103,9 @@ class Hessian(Operator):
         # the data
         samples = samples_of(data, self.device, self.dtype)
         self.inputs, self.labels = counted_samples(samples, loss)
-        self.scale = 1.0 / len(self.inputs) if reduction == "mean" else 1.0
+        self.scale = 1.0
+        if reduction == "mean":
+            self.scale = 1.0 / len(self.inputs)
         if check:
             check_deterministic(network, self.inputs)
 
@@ -111,7 +113,9 @@ class Hessian(Operator):
         self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
         self.kept_bytes = 0
-        self._keep(kept_by_default(self.device) if keep is None else keep)
+        if keep is None:
+            keep = kept_by_default(self.device)
+        self._keep(keep)
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:
@@ -120,7 +124,8 @@ class Hessian(Operator):
         some = self.labels[:1]
 
         def product(inputs: Tensor) -> None:
-            labels = some.expand(len(inputs), *some.shape[1:])
+            shape = some.shape[1:]
+            labels = some.expand(len(inputs), *shape)
             along = [torch.zeros_like(value) for value in self.outputs.values]
             self._recorded(inputs, labels).times(along, keep=False)
 
@@ -194,7 +199,8 @@ class Hessian(Operator):
             self._unchanged.check()
         if batch != self.batch:
             self.batch = batch
-            self._records, self._unchanged = [], None
+            self._records = []
+            self._unchanged = None
             self.kept_bytes = 0
 
     def scaled(self, total: Tensor) -> Tensor:
@@ -202,7 +208,11 @@ class Hessian(Operator):
         return total.mul_(self.scale)
 
     def add_product(
-        self, total: Tensor, rows: Tensor, number: int, samples: tuple[Tensor, Tensor]
+        self,
+        total: Tensor,
+        rows: Tensor,
+        number: int,
+        samples: tuple[Tensor, Tensor],
     ) -> None:
         """Add the product of rows with the part of one batch, not scaled.
 
@@ -220,13 +230,19 @@ class Hessian(Operator):
             self._add_products(total, rows, record, keep=False)
 
     def _add_products(
-        self, total: Tensor, rows: Tensor, record: _RecordedGradient, *, keep: bool
+        self,
+        total: Tensor,
+        rows: Tensor,
+        record: _RecordedGradient,
+        *,
+        keep: bool,
     ) -> None:
         """Add a batch's products with all rows; its graph goes with the last one unless kept."""
         last = len(rows) - 1
         for position, (sum_, row) in enumerate(zip(total, rows)):
             along = self.layout.split(row)
-            product = record.times(along, keep=keep or position < last)
+            goes_on = keep or position < last
+            product = record.times(along, keep=goes_on)
             if product is not None:
                 self.layout.add_(sum_, product)
 
@@ -259,13 +275,17 @@ def residual(
     Returns:
         The difference as an operator.
     """
+    # each may keep half
+    if keep is not None:
+        keep = keep // 2
     options = {
         "loss": loss,
         "parameters": parameters,
         "trainable_only": trainable_only,
         "reduction": reduction,
         "batch": batch,
-        "keep": None if keep is None else keep // 2,
+        "keep": keep,
     }
     hessian = Hessian(network, data, **options)
-    return hessian - GaussNewton(network, data, check=False, **options)
+    gauss_newton = GaussNewton(network, data, check=False, **options)
+    return hessian - gauss_newton

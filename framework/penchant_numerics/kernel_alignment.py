@@ -25,7 +25,11 @@ _DISTINCT = 4  # samples that the unbiased estimator needs at least
 
 
 def centre(
-    K: Tensor, *, outputs: int, centring: str = "outputs", reference: Tensor | None = None
+    K: Tensor,
+    *,
+    outputs: int,
+    centring: str = "outputs",
+    reference: Tensor | None = None,
 ) -> Tensor:
     """K of centred features.
 
@@ -63,7 +67,12 @@ def centre(
 
 
 def cka(
-    K: Tensor, other: Tensor, *, outputs: int, centring: str = "outputs", unbiased: bool = False
+    K: Tensor,
+    other: Tensor,
+    *,
+    outputs: int,
+    centring: str = "outputs",
+    unbiased: bool = False,
 ) -> float:
     """Centred kernel alignment of two kernels on the same samples, in double precision.
 
@@ -87,10 +96,13 @@ def cka(
     if not unbiased:
         left = centre(left, outputs=outputs, centring=centring)
         right = centre(right, outputs=outputs, centring=centring)
-        return float((left * right).sum() / (left.norm() * right.norm()))
+        product = (left * right).sum()
+        norms = left.norm() * right.norm()
+        return float(product / norms)
 
     group = 1 if centring == "all" else outputs
-    left, right = _by_output(left, group), _by_output(right, group)
+    left = _by_output(left, group)
+    right = _by_output(right, group)
     inner = _over_pairs if centring == "none" else _over_distinct
     squares = inner(left, left) * inner(right, right)
     if squares <= 0:
@@ -105,7 +117,8 @@ def _over_pairs(K: Tensor, L: Tensor) -> float:
     n = len(K)
     whole = (K * L).sum()
     own = (_diagonal(K) * _diagonal(L)).sum()
-    return float(whole - own) / (n * (n - 1))
+    pairs = n * (n - 1)
+    return float(whole - own) / pairs
 
 
 def _over_distinct(K: Tensor, L: Tensor) -> float:
@@ -118,6 +131,7 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     n = len(K)
     if n < _DISTINCT:
         raise ValueError(f"the unbiased estimator needs {_DISTINCT} samples, found {n}")
+    # a sample with itself is no pair
     K = _without_diagonal(K)
     L = _without_diagonal(L)
 
@@ -126,14 +140,22 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     crossed = (K.transpose(0, 2) * L).sum()
 
     # one sample in both: sums over the other, (n, C, C)
-    K_rows, K_columns = K.sum(2), K.sum(0).transpose(0, 1)
-    L_rows, L_columns = L.sum(2), L.sum(0).transpose(0, 1)
+    K_rows = K.sum(2)
+    L_rows = L.sum(2)
+    K_columns = K.sum(0).transpose(0, 1)
+    L_columns = L.sum(0).transpose(0, 1)
     by_row = (K_rows * L_rows).sum()
     by_column = (K_columns * L_columns).sum()
-    across = (K_rows * L_columns).sum() + (K_columns * L_rows).sum()
+    forth = (K_rows * L_columns).sum()
+    back = (K_columns * L_rows).sum()
+    across = forth + back
+
+    # no sample in both
+    K_all = K_rows.sum(0)
+    L_all = L_rows.sum(0)
+    everything = (K_all * L_all).sum()
 
     # triples and quadruples of samples that are all different
-    everything = (K_rows.sum(0) * L_rows.sum(0)).sum()
     triples = by_row + by_column - 2 * same
     quadruples = everything - by_row - by_column - across + same + crossed
 
@@ -164,10 +186,12 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     True
     """
     rounding = torch.finfo(vectors.dtype).eps * len(vectors)
-    vanishing = values.abs() <= rounding * values.abs().max()
+    sizes = values.abs()
+    vanishing = sizes <= rounding * sizes.max()
     if bool(vanishing.any()):
+        zeros = int(vanishing.sum())
         raise ValueError(
-            f"an eigenfunction needs an eigenvalue that is not zero, found {int(vanishing.sum())} "
+            f"an eigenfunction needs an eigenvalue that is not zero, found {zeros} "
             f"of {len(values)} that are zero to rounding: keep the leading ones"
         )
     scaled = vectors.double() / values.to(vectors.device).double()
@@ -176,13 +200,16 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
 
 def _check(centring: str) -> None:
     if centring not in CENTRINGS:
-        raise ValueError(f"centring must be one of {', '.join(CENTRINGS)}, found {centring!r}")
+        known = ", ".join(CENTRINGS)
+        raise ValueError(f"centring must be one of {known}, found {centring!r}")
 
 
 def _by_output(K: Tensor, outputs: int) -> Tensor:
     """K (n C, m C) as (n, C, m, C)."""
     rows, columns = K.shape
-    return K.reshape(rows // outputs, outputs, columns // outputs, outputs)
+    n = rows // outputs
+    m = columns // outputs
+    return K.reshape(n, outputs, m, outputs)
 
 
 def _diagonal(K: Tensor) -> Tensor:

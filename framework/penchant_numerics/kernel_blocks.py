@@ -71,15 +71,16 @@ def gram_matrices(
     """
     outputs = Outputs(network, parameters)
     dtype = outputs.layout.dtype
-    budget = memory_budget(inputs.device) if memory is None else memory
+    if memory is None:
+        memory = memory_budget(inputs.device)
     with floating_inputs(network, inputs, dtype) as left:
         layers = KernelLayers(outputs, left)
         layers.warn()
-        rows = FeatureBlocks(layers, left, batch=batch, memory=budget)
+        rows = FeatureBlocks(layers, left, batch=batch, memory=memory)
         columns = rows
         if other is not None:
-            columns = FeatureBlocks(layers, other.to(dtype), batch=batch, memory=budget)
-        found = GramSum(rows, columns, whole=whole, chunk_bytes=budget // _FORMED)
+            columns = FeatureBlocks(layers, other.to(dtype), batch=batch, memory=memory)
+        found = GramSum(rows, columns, whole=whole, chunk_bytes=memory // _FORMED)
         found.fill()
     return found.totals
 
@@ -106,12 +107,15 @@ class KernelLayers:
             if not use.sample_first:
                 self.foreign.append(name)
         names = outputs.layout.names
-        self._divide([name for name in names if _module_of(name) in self.foreign])
+        dense = [name for name in names if _module_of(name) in self.foreign]
+        self._divide(dense)
 
     def _divide(self, dense: list[str]) -> None:
         """Some parameters go by gradients of samples, the others as their layers allow."""
         network = self.outputs.network
-        others = [name for name in self.outputs.layout.names if name not in dense]
+        names = self.outputs.layout.names
+        others = [name for name in names if name not in dense]
+        # of either there may be none
         self._dense = None
         if dense:
             self._dense = Outputs(network, dense)
@@ -230,7 +234,12 @@ class FeatureBlocks:
     """
 
     def __init__(
-        self, layers: KernelLayers, inputs: Tensor, *, batch: int | None, memory: int
+        self,
+        layers: KernelLayers,
+        inputs: Tensor,
+        *,
+        batch: int | None,
+        memory: int,
     ) -> None:
         self.layers = layers
         self.inputs = inputs
@@ -242,15 +251,18 @@ class FeatureBlocks:
         fitting = self._room // kept
         largest = fitting if fitting >= len(inputs) else fitting // 2
         wanted = batch or batch_size(inputs.device)
-        self.size = max(1, min(wanted, largest))
+        block = min(wanted, largest)
+        self.size = max(1, block)
 
         # passes may have to be smaller, because features are larger when they come
         passing = memory // _PASSED // raw
-        self.passed = max(1, min(self.size, passing))
+        smaller = min(self.size, passing)
+        self.passed = max(1, smaller)
 
     def starts(self, first: int = 0) -> range:
         """The first samples of the blocks from that sample on."""
-        return range(first, len(self.inputs), self.size)
+        count = len(self.inputs)
+        return range(first, count, self.size)
 
     def at(self, start: int) -> Features:
         """The features of the block that starts there."""
@@ -270,6 +282,8 @@ class FeatureBlocks:
         """Features of a block, from passes that are small enough."""
         if len(inputs) <= self.passed:
             return _small_forms(self.layers(inputs))
+
+        # else pass by pass
         found: Features = {}
         count = len(inputs)
         for start in range(0, count, self.passed):
@@ -302,7 +316,12 @@ class GramSum:
     """
 
     def __init__(
-        self, rows: FeatureBlocks, columns: FeatureBlocks, *, whole: bool, chunk_bytes: int
+        self,
+        rows: FeatureBlocks,
+        columns: FeatureBlocks,
+        *,
+        whole: bool,
+        chunk_bytes: int,
     ) -> None:
         self.rows = rows
         self.columns = columns
@@ -326,6 +345,7 @@ class GramSum:
                 same = self.symmetric and begin == start
                 theirs = mine if same else self.columns.at(begin)
                 self._add(start, mine, begin, theirs)
+        # what is below it follows
         if self.symmetric:
             self._mirror()
 
@@ -334,21 +354,24 @@ class GramSum:
         rows = self._part(start, self.rows.size)
         columns = self._part(begin, self.columns.size)
         for layer, left in mine.items():
-            total = self._total("" if self.whole else layer)
-            block = total[rows, columns]
+            name = "" if self.whole else layer
+            block = self._total(name)[rows, columns]
             add_gram(block, left, theirs[layer], chunk_bytes=self.chunk_bytes)
 
     def _part(self, start: int, size: int) -> slice:
         """The rows of a block of samples."""
-        end = start + size
-        return slice(start * self.classes, end * self.classes)
+        first = start * self.classes
+        last = (start + size) * self.classes
+        return slice(first, last)
 
     def _total(self, name: str) -> Tensor:
         """The matrix under a name; zeros at first."""
         if name not in self.totals:
+            rows = len(self.rows.inputs) * self.classes
+            columns = len(self.columns.inputs) * self.classes
             self.totals[name] = torch.zeros(
-                len(self.rows.inputs) * self.classes,
-                len(self.columns.inputs) * self.classes,
+                rows,
+                columns,
                 device=self.rows.inputs.device,
                 dtype=self.rows.layers.outputs.layout.dtype,
             )
@@ -359,6 +382,7 @@ class GramSum:
         step = self.rows.size * self.classes
         for total in self.totals.values():
             for start in range(0, len(total), step):
+                # the block on the diagonal, and what is beside it
                 end = start + step
                 mirror(total[start:end, start:end], self.classes)
                 beside = total[start:end, end:]

@@ -33,7 +33,9 @@ def deflate(A: Operator, values: Tensor, vectors: Tensor) -> Operator:
     >>> deflate(A, torch.tensor([3.0], device="cpu"), vectors).dense().tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
-    return Sum([A, LowRank(vectors, -values.to(vectors.dtype))])
+    scales = -values.to(vectors.dtype)
+    part = LowRank(vectors, scales)
+    return Sum([A, part])
 
 
 class ProjectionKnockout(Operator):
@@ -87,8 +89,10 @@ def range_basis(V: Tensor) -> Tensor:
         return Q[:, :0]
 
     # a root, because rounding errors add up at random
-    tolerance = max(V.shape) ** 0.5 * _ROUNDINGS * torch.finfo(V.dtype).eps
-    rank = int((singular > tolerance * largest).sum())
+    rounding = torch.finfo(V.dtype).eps
+    tolerance = max(V.shape) ** 0.5 * _ROUNDINGS * rounding
+    counted = singular > tolerance * largest
+    rank = int(counted.sum())
     return Q @ U[:, :rank]
 
 

@@ -55,7 +55,8 @@ class Tridiagonal:
         Returns:
             The values, ascending, their quadrature weights, and bounds on their residuals.
         """
-        values, vectors = torch.linalg.eigh(self.matrix(steps))
+        matrix = self.matrix(steps)
+        values, vectors = torch.linalg.eigh(matrix)
         # the norm that comes after the last step
         m = len(values)
         beyond = self.next
@@ -70,7 +71,12 @@ class _Run:
     """Lanczos from one start vector; products come from outside so that several runs share them."""
 
     def __init__(
-        self, start: Tensor, steps: int, *, orthogonal: bool, locked: Tensor | None
+        self,
+        start: Tensor,
+        steps: int,
+        *,
+        orthogonal: bool,
+        locked: Tensor | None,
     ) -> None:
         self.steps = steps
         self.orthogonal = orthogonal
@@ -94,7 +100,8 @@ class _Run:
     @property
     def running(self) -> bool:
         """Whether another product is wanted."""
-        return not self.complete and self.made < self.steps
+        steps_left = self.made < self.steps
+        return steps_left and not self.complete
 
     def absorb(self, product: Tensor) -> None:
         """One step, given A times the current vector."""
@@ -114,7 +121,8 @@ class _Run:
         self._beta = _norm(w)
         self._unread.append((alpha, self._beta))
         self.made += 1
-        if self.made % self._read_every == 0 or self.made == self.steps:
+        ended = self.made == self.steps
+        if ended or self.made % self._read_every == 0:
             self._read()
         if not self.complete:
             self.previous = self.vector
@@ -122,14 +130,17 @@ class _Run:
 
     def _read(self) -> None:
         """Take in the numbers of the last steps, but for those after the end of the run."""
+        rounding = _BREAKDOWN * torch.finfo(self.vector.dtype).eps
         for alpha, beta in _fetched(self._unread):
             self.alphas.append(alpha)
             self.betas.append(beta)
-            scale = max(abs(each) for each in (*self.alphas, *self.betas))
-            rounding = _BREAKDOWN * torch.finfo(self.vector.dtype).eps
+            # how large a new direction must be to be one
+            seen = (*self.alphas, *self.betas)
+            scale = max(map(abs, seen))
             self.complete = beta <= rounding * scale
             if self.complete:
                 break
+        # steps behind the end are forgotten
         self._unread = []
 
     def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:
@@ -153,11 +164,14 @@ class _Run:
         made = len(self.alphas)
         diagonal = torch.tensor(self.alphas, device="cpu", dtype=torch.float64)
         off = torch.tensor(self.betas, device="cpu", dtype=torch.float64)
-        # the last norm leads out of the space
+        # the last norm leads out of the space, where that has not closed
+        beyond = self.betas[-1]
+        if self.complete:
+            beyond = 0.0
         return Tridiagonal(
             diagonal=diagonal,
             off=off[: made - 1],
-            next=0.0 if self.complete else self.betas[-1],
+            next=beyond,
             orthogonal=self.orthogonal,
             complete=self.complete,
             precision=torch.finfo(self.vector.dtype).eps,
@@ -212,31 +226,42 @@ def _dot(a: Tensor, b: Tensor) -> _Number:
     """The inner product, added up in double precision."""
     wide = accumulation_dtype(a.device)
     products = a * b
-    return _number(products.sum(dtype=wide))
+    total = products.sum(dtype=wide)
+    return _number(total)
 
 
 def _norm(a: Tensor) -> _Number:
     """The length, added up in double precision."""
     wide = accumulation_dtype(a.device)
-    return _number(torch.linalg.vector_norm(a, dtype=wide))
+    length = torch.linalg.vector_norm(a, dtype=wide)
+    return _number(length)
 
 
 def _number(value: Tensor) -> _Number:
     """A number that costs no wait: of the host where it is there already."""
-    return float(value) if value.device.type == "cpu" else value
+    if value.device.type == "cpu":
+        return float(value)
+    return value
 
 
 def _above_zero(value: _Number) -> _Number:
     """Something to divide by: where the end of a run is seen late, its next vector is 0."""
     if isinstance(value, Tensor):
-        return value.clamp(min=torch.finfo(value.dtype).tiny)
+        smallest = torch.finfo(value.dtype).tiny
+        return value.clamp(min=smallest)
     return value
 
 
 def _fetched(pairs: list[tuple[_Number, _Number]]) -> list[tuple[float, float]]:
     """Pairs of numbers in the host's memory, fetched from a device at once."""
-    waiting = [torch.stack(pair) for pair in pairs if isinstance(pair[0], Tensor)]
-    numbers = torch.stack(waiting).tolist() if waiting else pairs
+    waiting = []
+    for pair in pairs:
+        if isinstance(pair[0], Tensor):
+            waiting.append(torch.stack(pair))
+    # the host waits once for all of them
+    numbers = pairs
+    if waiting:
+        numbers = torch.stack(waiting).tolist()
     return [(float(alpha), float(beta)) for alpha, beta in numbers]
 
 

@@ -65,7 +65,8 @@ class Quadrature:
                 "eigenvalues are not counted without reorthogonalisation; "
                 "use variant 'full' or 'sample'"
             )
-        width = tolerance * (self.bounds[1] - self.bounds[0])
+        low, high = self.bounds
+        width = tolerance * (high - low)
         counts = []
         for nodes, residuals in zip(self.nodes, self.residuals):
             counted = (nodes > above) & (residuals <= width)
@@ -125,13 +126,16 @@ def quadrature(
 
     # runs from all start vectors
     vectors = random_starts(starts, inner, generator=generator)
+    locked = None
+    if known is not None:
+        locked = _locked_rows(known[1], factor)
     found, simple = _runs(
         inner,
         vectors,
         steps=steps,
         orthogonal=variant != "none",
         basis_bytes=basis_bytes,
-        locked=None if known is None else _locked_rows(known[1], factor),
+        locked=locked,
     )
     # what is known by count, and what the runs saw
     exact = simple
@@ -147,7 +151,11 @@ def quadrature(
 
 
 def exact_quadrature(
-    values: Tensor, *, zeros: int = 0, steps: int = 128, known: int = 0
+    values: Tensor,
+    *,
+    zeros: int = 0,
+    steps: int = 128,
+    known: int = 0,
 ) -> Quadrature:
     """The spectral measure of all eigenvalues, and of so many zeros more.
 
@@ -196,9 +204,13 @@ def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_
     if variant == "auto" and small:
         return "sample"
     if variant == "auto":
-        return "full" if _basis_bytes(A, steps) <= basis_bytes else "none"
+        fits = _basis_bytes(A, steps) <= basis_bytes
+        return "full" if fits else "none"
+
+    # what was asked for, if it can be done
     if variant not in VARIANTS:
-        raise ValueError(f"variant must be auto or one of {', '.join(VARIANTS)}, found {variant!r}")
+        known = ", ".join(VARIANTS)
+        raise ValueError(f"variant must be auto or one of {known}, found {variant!r}")
     if variant == "sample" and not small:
         found = "no factor" if factor is None else f"{factor.samples} columns"
         raise ValueError(
@@ -210,8 +222,9 @@ def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_
 
 def _basis_bytes(A: Operator, steps: int) -> int:
     """What a basis of so many vectors takes."""
+    numbers = steps * A.size
     bits = torch.finfo(A.dtype).bits
-    return steps * A.size * bits // 8
+    return numbers * bits // 8
 
 
 def _locked_rows(vectors: Tensor, factor: Factor | None) -> Tensor:
@@ -238,7 +251,9 @@ def _runs(
     # as many together as their bases fit
     together = len(starts)
     if orthogonal:
-        together = max(1, basis_bytes // _basis_bytes(A, min(steps, A.size)))
+        longest = min(steps, A.size)
+        fitting = basis_bytes // _basis_bytes(A, longest)
+        together = max(1, fitting)
 
     found: list[Tridiagonal] = []
     settled = None
@@ -258,7 +273,8 @@ def _runs(
     lengths = torch.linalg.vector_norm(starts, dim=1, keepdim=True)
     units = starts / lengths
     expected = (units @ vectors.T).double().square().cpu()
-    return found, values[_are_simple(values, expected, found)]
+    simple = _are_simple(values, expected, found)
+    return found, values[simple]
 
 
 def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
@@ -269,10 +285,12 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
     values, vectors = torch.linalg.eigh(T.matrix())
     residuals = T.next * vectors[-1].abs()
     largest = float(values.abs().max())
-    tolerance = torch.finfo(T.basis.dtype).eps ** 0.5 * largest
+    rounding = torch.finfo(T.basis.dtype).eps
+    tolerance = rounding**0.5 * largest
 
     # how far out each is; those that have not converged come last
-    distances = (values - values.median()).abs()
+    middle = values.median()
+    distances = (values - middle).abs()
     distances = distances.masked_fill(residuals > tolerance, -1.0)
     count = min(_SETTLED, len(values))
     outer = distances.topk(count)
@@ -294,11 +312,14 @@ def _are_simple(values: Tensor, expected: Tensor, found: list[Tridiagonal]) -> T
         distances = (nodes - values[:, None]).abs()
         near = distances.argmin(1)
 
-        # there is a node, and it weighs what it should
+        # there is a node
         off = (nodes[near] - values).abs()
         there = off <= _tolerance(T, nodes)
-        excess = (seen[near] - weights).abs()
-        alike = excess <= _SAME * seen[near]
+
+        # and it weighs what it should
+        weighed = seen[near]
+        excess = (weighed - weights).abs()
+        alike = excess <= _SAME * weighed
         simple &= there & alike
     return simple
 
@@ -315,20 +336,23 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 
     # a group is values that are only rounding apart
     largest = float(values.abs().max())
-    apart = values.diff() > _COPY * T.precision * largest
-    group = torch.cat([apart.new_zeros(1), apart]).cumsum(0)
+    rounding = _COPY * T.precision * largest
+    apart = values.diff() > rounding
+    begins = torch.cat([apart.new_zeros(1), apart])
+    group = begins.cumsum(0)
 
     # a group has the weight of all, and their mean place
     count = int(group[-1]) + 1
     total = torch.zeros(count, device="cpu", dtype=torch.float64)
     total = total.index_add(0, group, weights)
-    moment = torch.zeros_like(total).index_add(0, group, weights * values)
+    moment = torch.zeros_like(total)
+    moment = moment.index_add(0, group, weights * values)
     place = moment / total.clamp(min=_TINY)
 
     # and the residual of its heaviest
-    largest = torch.zeros_like(total)
-    largest = largest.scatter_reduce(0, group, weights, "amax", include_self=False)
-    main = weights == largest[group]
+    heaviest = torch.zeros_like(total)
+    heaviest = heaviest.scatter_reduce(0, group, weights, "amax", include_self=False)
+    main = weights == heaviest[group]
     bound = torch.zeros_like(total)
     bound = bound.scatter_reduce(0, group[main], residuals[main], "amin", include_self=False)
     kept = total > _NEGLIGIBLE
@@ -356,7 +380,12 @@ class _Measure:
         return max(0, self.size - self.inner)
 
     def quadrature(
-        self, found: list[Tridiagonal], *, steps: int, range_steps: int, variant: str
+        self,
+        found: list[Tridiagonal],
+        *,
+        steps: int,
+        range_steps: int,
+        variant: str,
     ) -> Quadrature:
         """The quadrature of all runs."""
         nodes, weights, residuals = [], [], []
@@ -386,24 +415,29 @@ class _Measure:
         shares = torch.full_like(atoms, 1 / self.size)
         if self.zeros:
             share = self.zeros / self.size
-            atoms = torch.cat([atoms, atoms.new_zeros(1)])
+            zero = atoms.new_zeros(1)
+            atoms = torch.cat([atoms, zero])
             shares = torch.cat([shares, shares.new_full((1,), share)])
 
+        # what the run has seen, without those that are among the exact ones already
         values, weights, residuals = distinct(T)
         if len(self.simple):
-            # some are among the exact ones already
             distances = (values[:, None] - self.simple).abs()
-            away = distances.min(1).values > _tolerance(T, values)
-            values, weights, residuals = values[away], weights[away], residuals[away]
+            nearest = distances.min(1).values
+            away = nearest > _tolerance(T, values)
+            values = values[away]
+            weights = weights[away]
+            residuals = residuals[away]
 
         # the others share what is left
         rest = (1 - shares.sum()).clamp(min=0)
         total = weights.sum().clamp(min=_TINY)
         weights = weights / total * rest
+        no_residuals = torch.zeros_like(atoms)
         return (
             torch.cat([atoms, values]),
             torch.cat([shares, weights]),
-            torch.cat([torch.zeros_like(atoms), residuals]),
+            torch.cat([no_residuals, residuals]),
         )
 
     def _bounds(self, found: list[Tridiagonal], steps: int, exact: Tensor) -> tuple[float, float]:
@@ -416,8 +450,9 @@ class _Measure:
             ends.append(0.0)
         for T in found:
             values, _, residuals = T.ritz(steps)
-            ends.append(float(values[0] - residuals[0]))
-            ends.append(float(values[-1] + residuals[-1]))
+            lowest = values[0] - residuals[0]
+            highest = values[-1] + residuals[-1]
+            ends += [float(lowest), float(highest)]
         return min(ends), max(ends)
 
 

@@ -65,9 +65,11 @@ class Factored:
         """Whether pairs of positions cost fewer multiplications, for a pair of samples."""
         positions, width = self.inputs.shape[1:]
         _, classes, _, out = self.errors.shape
-        a_pair = classes**2 * out + width
-        gradients = classes**2 * width * out
-        return positions**2 * a_pair < gradients
+        errors = classes**2 * out
+        a_pair = errors + width
+        pairs = positions**2 * a_pair
+        gradients = errors * width
+        return pairs < gradients
 
     def _add_by_positions(self, total: Tensor, other: Factored) -> None:
         """Add (h_t . h_s)(delta_t . delta_s) of every pair of positions."""
@@ -194,7 +196,11 @@ class TangentFeatures:
     """
 
     def __init__(
-        self, network: nn.Module, sample: Tensor, *, parameters: str | Sequence[str] | None = None
+        self,
+        network: nn.Module,
+        sample: Tensor,
+        *,
+        parameters: str | Sequence[str] | None = None,
     ) -> None:
         self.outputs = Outputs(network, parameters)
 
@@ -229,8 +235,11 @@ class TangentFeatures:
                     "tried, and does not on this batch"
                 )
             found.update(factored)
+
+        # a layer may have parameters of both kinds
         for module, rows in self._gradients(inputs).items():
-            found[module if module not in found else f"{module} (other)"] = rows
+            name = f"{module} (other)" if module in found else module
+            found[name] = rows
         return found
 
     def _factored(self, inputs: Tensor, layers: Sequence[str]) -> dict[str, Factored]:
@@ -243,7 +252,10 @@ class TangentFeatures:
             columns = []
             for each in outputs.sum(0):
                 column = torch.autograd.grad(
-                    each, places, retain_graph=True, materialize_grads=True
+                    each,
+                    places,
+                    retain_graph=True,
+                    materialize_grads=True,
                 )
                 columns.append(column)
 
@@ -252,12 +264,16 @@ class TangentFeatures:
         return dict(self._by_sample(seen, errors, len(inputs)))
 
     def _by_sample(
-        self, seen: Mapping[str, Sequence[Use]], errors: Iterator[Tensor], samples: int
+        self,
+        seen: Mapping[str, Sequence[Use]],
+        errors: Iterator[Tensor],
+        samples: int,
     ) -> Iterator[tuple[str, Factored]]:
         """Layers that see samples one by one, with errors (n, k, ...) use by use."""
         for name, uses in seen.items():
             pairs = [(use.inputs, next(errors)) for use in uses]
-            if all(self._is_by_sample(name, given, samples) for given, _ in pairs):
+            alone = [self._is_by_sample(name, use.inputs, samples) for use in uses]
+            if all(alone):
                 yield name, self._positions(name, pairs)
 
     def _is_by_sample(self, name: str, given: Tensor, samples: int) -> bool:
@@ -268,7 +284,10 @@ class TangentFeatures:
         return len(given) == samples
 
     def _traced(
-        self, leaves: Sequence[Tensor], inputs: Tensor, layers: Sequence[str]
+        self,
+        leaves: Sequence[Tensor],
+        inputs: Tensor,
+        layers: Sequence[str],
     ) -> tuple[Tensor, dict[str, list[Use]]]:
         """Outputs, and every use of every layer that is used."""
         seen: dict[str, list[Use]] = {name: [] for name in layers}
@@ -291,11 +310,12 @@ class TangentFeatures:
         for inputs, errors in uses:
             seen.append(input_positions(module, inputs))
             told.append(error_positions(module, errors))
+        bias = _parameter(name, "bias")
         return Factored(
             torch.cat(seen, dim=1),
             torch.cat(told, dim=2),
             weight=True,
-            bias=_parameter(name, "bias") in self.outputs.layout.slices,
+            bias=bias in self.outputs.layout.slices,
         )
 
     def _agreeing(self, sample: Tensor) -> list[str]:
@@ -353,7 +373,9 @@ class TangentFeatures:
 
 def _parameter(layer: str, kind: str) -> str:
     """The name of a layer's parameter; the network itself has an empty name."""
-    return f"{layer}.{kind}" if layer else kind
+    if not layer:
+        return kind
+    return f"{layer}.{kind}"
 
 
 def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -66,9 +66,11 @@ class LayerSize(NamedTuple):
         >>> LayerSize(positions=1024, width=27, units=64, outputs=10).by_positions  # a convolution
         False
         """
-        a_pair = self.outputs**2 * self.units + self.width
-        gradients = self.outputs**2 * self.units * self.width
-        return self.positions**2 * a_pair < gradients
+        errors = self.outputs**2 * self.units
+        a_pair = errors + self.width
+        pairs = self.positions**2 * a_pair
+        gradients = errors * self.width
+        return pairs < gradients
 
     @property
     def kept(self) -> int:
@@ -109,7 +111,8 @@ def room_for(feature: Feature, samples: int) -> Feature:
 
 def _empty_like(tensor: Tensor, samples: int) -> Tensor:
     """Room for a tensor of so many samples."""
-    return tensor.new_empty(samples, *tensor.shape[1:])
+    shape = tensor.shape[1:]
+    return tensor.new_empty(samples, *shape)
 
 
 def put_features(target: Feature, start: int, part: Feature) -> None:
@@ -130,7 +133,11 @@ def put_features(target: Feature, start: int, part: Feature) -> None:
 
 
 def add_gram(
-    total: Tensor, left: Feature, right: Feature, *, chunk_bytes: int = CHUNK_BYTES
+    total: Tensor,
+    left: Feature,
+    right: Feature,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> None:
     """Add the inner products of a layer's gradients on two batches to a matrix.
 
@@ -163,9 +170,11 @@ def mirror(total: Tensor, outputs: int) -> None:
 def _strips(count: int, outputs: int) -> Iterator[tuple[int, int]]:
     """First and last rows of strips of whole samples; they also fit a processor's cache better."""
     samples = count // outputs
-    step = -(-samples // _STRIPS) * outputs
+    a_strip = -(-samples // _STRIPS)
+    step = a_strip * outputs
     for start in range(0, count, step):
-        yield start, min(start + step, count)
+        end = min(start + step, count)
+        yield start, end
 
 
 def _add_inner(total: Tensor, left: Tensor, right: Tensor | None) -> None:
@@ -185,13 +194,17 @@ def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None
     # the bias is an input that is 1
     if left.bias:
         inputs += 1
-    mine, theirs = _errors_at(left, 0), _errors_at(right, 0)
+    mine = _errors_at(left, 0)
+    theirs = _errors_at(right, 0)
     if left is not right:
         _add_product(total, mine @ theirs.T, inputs)
         return
+
+    # of a batch with itself, what is not below the diagonal
     outputs = left.errors.shape[1]
     for start, end in _strips(len(mine), outputs):
-        first, last = start // outputs, end // outputs
+        first = start // outputs
+        last = end // outputs
         errors = mine[start:end] @ mine[start:].T
         _add_product(total[start:end, start:], errors, inputs[first:last, first:])
 
@@ -244,6 +257,7 @@ def _add_product(total: Tensor, errors: Tensor, inputs: Tensor) -> None:
 def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_bytes: int) -> None:
     """Gradients of some units of the layer at a time."""
     units = _units_a_chunk(left, right, chunk_bytes)
+    # errors of the same units in both batches
     parts = ()
     if left.weight:
         parts = zip(left.errors.split(units, dim=3), right.errors.split(units, dim=3))
@@ -263,7 +277,8 @@ def _units_a_chunk(left: Factored, right: Factored, chunk_bytes: int) -> int:
     samples = max(len(left.inputs), len(right.inputs))
     numbers = samples * size.outputs * size.width  # of one unit
     a_unit = 2 * numbers * left.inputs.element_size()
-    return max(1, chunk_bytes // a_unit)
+    fitting = chunk_bytes // a_unit
+    return max(1, fitting)
 
 
 def _weight_gradients(inputs: Tensor, errors: Tensor) -> Tensor:

@@ -148,11 +148,14 @@ def seen_at_positions(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
         module: The layer.
         inputs: What it was given, use by use.
     """
-    return torch.cat([input_positions(module, given) for given in inputs], dim=1)
+    seen = [input_positions(module, given) for given in inputs]
+    return torch.cat(seen, dim=1)
 
 
 def heard_at_positions(
-    module: nn.Module, inputs: Sequence[Tensor], errors: Sequence[Tensor | None]
+    module: nn.Module,
+    inputs: Sequence[Tensor],
+    errors: Sequence[Tensor | None],
 ) -> Tensor:
     """What a layer heard at the positions of all its uses, (n, t, o).
 
@@ -164,11 +167,13 @@ def heard_at_positions(
     Returns:
         The errors, zero where a use reaches no output.
     """
+    units = len(module.weight)
     heard = []
     for given, error in zip(inputs, errors):
         if error is None:
+            # nothing was heard, at as many positions as were seen
             positions = input_positions(module, given).shape[1]
-            heard.append(given.new_zeros(len(given), positions, len(module.weight)))
+            heard.append(given.new_zeros(len(given), positions, units))
         else:
             heard.append(error_positions(module, error[:, None])[:, 0])
     return torch.cat(heard, dim=1)

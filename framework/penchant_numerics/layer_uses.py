@@ -38,6 +38,7 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     >>> uses["0.1"].sample_first, uses["2"].sample_first
     (False, True)
     """
+    # also those that do not go by factors
     layers = {}
     for name, module in outputs.network.named_modules():
         if isinstance(module, nn.Linear | _ConvNd):
@@ -47,12 +48,15 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     found: dict[str, LayerUse] = {}
     for count in _TRIED:
         seen: dict[str, LayerUse] = {}
-        with watched(layers, _noting(layers, seen, count)), torch.no_grad():
-            chosen = torch.arange(count, device=inputs.device) % len(inputs)
+        note = _noting(layers, seen, count)
+        with watched(layers, note), torch.no_grad():
+            numbers = torch.arange(count, device=inputs.device)
+            chosen = numbers % len(inputs)
             outputs(outputs.values, inputs[chosen])
         for name, use in seen.items():
             if name in found:
-                use.sample_first = use.sample_first and found[name].sample_first
+                before = found[name].sample_first
+                use.sample_first = use.sample_first and before
             found[name] = use
     return found
 
@@ -62,6 +66,7 @@ def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int)
 
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
         """Note one use, and let its output go on."""
+        # its size is known at its first use
         weight = layers[name].weight
         if name not in seen:
             seen[name] = LayerUse(units=len(weight), width=weight[0].numel())

@@ -35,9 +35,16 @@ class Signs:
     def __init__(self, numbers: Tensor) -> None:
         self._shape = numbers.shape
         self._dtype = numbers.dtype
+
+        # eight of them in a row
         above = (numbers > 0).flatten()
-        padded = torch.nn.functional.pad(above, (0, -len(above) % 8))
-        bytes_ = padded.view(-1, 8).to(torch.uint8) << self._shifts(numbers.device)
+        missing = -len(above) % 8
+        padded = torch.nn.functional.pad(above, (0, missing))
+        rows = padded.view(-1, 8)
+
+        # each at its place in a byte
+        shifts = self._shifts(numbers.device)
+        bytes_ = rows.to(torch.uint8) << shifts
         self._bits = bytes_.sum(1, dtype=torch.uint8)
 
     @staticmethod
@@ -46,8 +53,12 @@ class Signs:
 
     def restore(self) -> Tensor:
         """Ones and zeros."""
-        bits = (self._bits[:, None] >> self._shifts(self._bits.device)) & 1
-        return bits.flatten()[: self._shape.numel()].view(self._shape).to(self._dtype)
+        shifts = self._shifts(self._bits.device)
+        bits = (self._bits[:, None] >> shifts) & 1
+        # without what filled the last byte
+        count = self._shape.numel()
+        kept = bits.flatten()[:count]
+        return kept.view(self._shape).to(self._dtype)
 
 
 class Places:
@@ -106,10 +117,13 @@ class SavedTensors:
         if isinstance(saved, Shape):
             return saved.restore()
         kept = self._kept[saved]
-        return kept if isinstance(kept, Tensor) else kept.restore()
+        if isinstance(kept, Tensor):
+            return kept
+        return kept.restore()
 
     def pack(self, smaller: dict[int, Packed]) -> None:
         """Keep the packed form of tensors that have one, by the identity of their memory."""
         for key, kept in self._kept.items():
-            if isinstance(kept, Tensor) and key[0] in smaller:
-                self._kept[key] = smaller[key[0]]
+            storage = key[0]
+            if isinstance(kept, Tensor) and storage in smaller:
+                self._kept[key] = smaller[storage]

@@ -65,6 +65,7 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
         width = inputs.shape[-1]
         return inputs.reshape(len(inputs), -1, width)
 
+    # a convolution multiplies patches
     size = module.kernel_size
     options = {name: getattr(module, name) for name in _UNFOLDED}
     if isinstance(module, nn.Conv1d):
@@ -80,7 +81,8 @@ def error_positions(module: nn.Module, errors: Tensor) -> Tensor:
     """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output)."""
     if isinstance(module, nn.Linear):
         count, several = errors.shape[:2]
-        return errors.reshape(count, several, -1, errors.shape[-1])
+        units = errors.shape[-1]
+        return errors.reshape(count, several, -1, units)
     by_channel = errors.flatten(3)
     return by_channel.transpose(2, 3)
 
@@ -103,7 +105,10 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
 
         return seen
 
-    handles = [module.register_forward_hook(hook(name)) for name, module in layers.items()]
+    # hooks are there for that time only
+    handles = []
+    for name, module in layers.items():
+        handles.append(module.register_forward_hook(hook(name)))
     try:
         yield
     finally:
@@ -130,6 +135,8 @@ def shared_parameters(network: nn.Module) -> set[str]:
     names: dict[int, list[str]] = {}
     for name, value in network.named_parameters(remove_duplicate=False):
         names.setdefault(id(value), []).append(name)
+
+    # where there are several
     shared: set[str] = set()
     for each in names.values():
         if len(each) > 1:

@@ -55,8 +55,10 @@ class Outputs:
         named = dict(zip(self.layout.names, values))
         with plain_attention():
             outputs = functional_call(self.network, named, (inputs,))
-        if not isinstance(outputs, Tensor) or outputs.dim() != 2:
-            found = getattr(outputs, "shape", type(outputs).__name__)
+        right = isinstance(outputs, Tensor) and outputs.dim() == 2
+        if not right:
+            kind = type(outputs).__name__
+            found = getattr(outputs, "shape", kind)
             raise ValueError(f"expected outputs (samples, classes), found {found}")
         return outputs
 
@@ -72,7 +74,11 @@ class Outputs:
 
 
 def dual_pass(
-    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, record: bool = False
+    outputs: Outputs,
+    inputs: Tensor,
+    tangents: Sequence[Tensor],
+    *,
+    record: bool = False,
 ) -> tuple[Tensor, Tensor, Tape | None]:
     """Outputs and J v in one forward pass.
 
@@ -102,7 +108,10 @@ def dual_pass(
 
 
 def _plain_pass(
-    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
+    outputs: Outputs,
+    inputs: Tensor,
+    duals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, None]:
     """One pass; nothing is recorded."""
     made = forward_ad.unpack_dual(outputs(duals, inputs))
@@ -115,7 +124,10 @@ def _plain_pass(
 
 
 def _recorded_pass(
-    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
+    outputs: Outputs,
+    inputs: Tensor,
+    duals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tape]:
     """One pass with a tape running."""
     # the tape knows tangents as the duals hold them
@@ -187,7 +199,8 @@ class Linearisation:
         """J v (k, n, C) for rows v (k, size)."""
         if self._vectorised and len(rows) > 1:
             return vmap(self._forth_row)(rows)
-        return torch.stack([self._forth_row(row) for row in rows])
+        products = [self._forth_row(row) for row in rows]
+        return torch.stack(products)
 
     def _forth_row(self, row: Tensor) -> Tensor:
         """J v (n, C) for one row v (size,)."""
@@ -215,7 +228,11 @@ class Linearisation:
 
 
 def linearise(
-    outputs: Outputs, inputs: Tensor, *, route: str = "dual", check: bool = False
+    outputs: Outputs,
+    inputs: Tensor,
+    *,
+    route: str = "dual",
+    check: bool = False,
 ) -> Linearisation:
     """The linearisation on a batch.
 
@@ -256,14 +273,20 @@ def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linear
 
     # what the network holds anyway does not count
     known = _storages([*outputs.values, inputs])
-    size = sum(count for storage, count in tape.constants().items() if storage not in known)
+    size = 0
+    for storage, count in tape.constants().items():
+        if storage not in known:
+            size += count
+
+    # steps that write in place cannot be vectorised
+    small = layout.size <= _VECTORISED
     return Linearisation(
         values,
         layout,
         tape.play,
         back,
         size=size,
-        vectorised=layout.size <= _VECTORISED and not tape.writes,
+        vectorised=small and not tape.writes,
     )
 
 
@@ -272,7 +295,8 @@ def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
     with torch.no_grad():
         played = tape.play(tangents)
     away = (played - expected).norm()
-    if not away <= agreement(_AGREEMENT) * expected.norm():
+    allowed = agreement(_AGREEMENT) * expected.norm()
+    if not away <= allowed:
         raise NotRecordableError("a tape played again does not give what it recorded")
 
 

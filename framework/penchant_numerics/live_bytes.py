@@ -43,8 +43,10 @@ class LiveBytes(TorchDispatchMode):
         for given in _tensors([*args, *kwargs.values()]):
             self._pass_over(given.untyped_storage())
         made = func(*args, **kwargs)
+        # what it gives is new, if it is no view
         for value in _tensors([made]):
             self._note(value.untyped_storage())
+
         # they are counted only where they could be more than ever before
         if self.peaks and self._at_most > self.peak:
             self.peak = max(self.peak, self.alive())
@@ -60,8 +62,9 @@ class LiveBytes(TorchDispatchMode):
         """What an operation gives may be a view of what it was given."""
         if self._is_new(storage):
             reference = StorageWeakRef(storage)
-            self._made[storage._cdata] = (reference, storage.nbytes())
-            self._at_most += storage.nbytes()
+            size = storage.nbytes()
+            self._made[storage._cdata] = (reference, size)
+            self._at_most += size
 
     def _is_new(self, storage: UntypedStorage) -> bool:
         """Whether a storage was not seen before."""

@@ -62,16 +62,31 @@ class Trains(Protocol):
     training: Any
     architecture: Any
 
-    def network(self, index: int = 0, outputs: int | None = None) -> nn.Module:
+    def network(
+        self,
+        index: int = 0,
+        outputs: int | None = None,
+    ) -> nn.Module:
         """A network of the architecture."""
 
     def generator(self, *keys: Any) -> torch.Generator:
         """Random numbers of these keys."""
 
-    def train(self, network: Any, samples: Any, *keys: Any, **named: Any) -> Iterator[Any]:
+    def train(
+        self,
+        network: Any,
+        samples: Any,
+        *keys: Any,
+        **named: Any,
+    ) -> Iterator[Any]:
         """Train a network, and yield (step, network) at some steps."""
 
-    def map(self, function: Callable[..., Any], items: Sequence[Any], **named: Any) -> Iterator:
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        **named: Any,
+    ) -> Iterator:
         """Yield what a function makes of every item, each a shard."""
 
 
@@ -102,13 +117,19 @@ def map_trainings(
     size = trainings_a_shard(context, outputs)
     if size == 1:
         return list(context.map(function, items, shared=shared))
+
+    # neighbours that are alike, as many as share a stack
     shards = []
     for _, same in itertools.groupby(items, alike or _always):
         neighbours = list(same)
         for first in range(0, len(neighbours), size):
-            shards.append(neighbours[first : first + size])
+            last = first + size
+            shards.append(neighbours[first:last])
+
+    # every item has its row again
     rows = []
-    for shard, found in zip(shards, context.map(function, shards, shared=shared), strict=True):
+    answers = context.map(function, shards, shared=shared)
+    for shard, found in zip(shards, answers, strict=True):
         for place in range(len(shard)):
             rows.append({name: values[place] for name, values in found.items()})
     return rows
@@ -130,8 +151,10 @@ def trainings_a_shard(context: Trains, outputs: int | None = None) -> int:
     shape = context.architecture.shape
     inputs = torch.zeros(SHOWN, *shape, device=context.device, dtype=context.dtype)
     labels = torch.zeros(SHOWN, device=context.device, dtype=torch.int64)
+    shown = Samples(inputs, labels)
     network = context.network(0, outputs=outputs)
-    return _limit(context, Learner(network, Samples(inputs, labels), ())).networks
+    first = Learner(network, shown, keys=())
+    return _limit(context, first).networks
 
 
 def _always(item: Any) -> bool:
@@ -154,10 +177,13 @@ def shard_of(item: Any, rows: Callable[[list[Any]], list[Row]]) -> Row:
     """
     if not isinstance(item, list):
         return rows([item])[0]
+
+    # one array a name
     found = rows(item)
     stacked = {}
     for name in found[0]:
-        stacked[name] = _stacked([row[name] for row in found])
+        values = [row[name] for row in found]
+        stacked[name] = _stacked(values)
     return stacked
 
 
@@ -218,31 +244,42 @@ def looks(
 
 
 def _looks_alone(
-    context: Trains, item: Any, learner: Learner, look: Look, steps: list[int] | None
+    context: Trains,
+    item: Any,
+    learner: Learner,
+    look: Look,
+    steps: list[int] | None,
 ) -> list[Any]:
     """What is seen of one learner, by step."""
-    found = []
-    for step, network in context.train(
+    trained = context.train(
         learner.network,
         learner.samples,
         *learner.keys,
         steps=steps,
         test=learner.test,
-    ):
-        found.append(look(item, learner._replace(network=network, step=step)))
+    )
+    found = []
+    for step, network in trained:
+        now = learner._replace(network=network, step=step)
+        found.append(look(item, now))
     # after an early stop nothing changes
     missing = 0 if steps is None else len(steps) - len(found)
     return found + found[-1:] * missing
 
 
 def _looks_together(
-    context: Trains, group: Group, look: Look, steps: list[int] | None
+    context: Trains,
+    group: Group,
+    look: Look,
+    steps: list[int] | None,
 ) -> list[list[Any]]:
     """What is seen of learners that share a stack, by learner and step."""
     learners = [learner for _, learner in group]
     training = train_together(context, learners)
+    if steps is None:
+        steps = [training.total]
     found: list[list[Any]] = [[] for _ in group]
-    for until in [training.total] if steps is None else steps:
+    for until in steps:
         training.run(until)
         trained = training.networks()
         for number, (item, learner) in enumerate(group):
@@ -257,10 +294,12 @@ def _looks_together(
 
 def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | Stacked:
     """A training of these learners that has not begun; each has its own order of samples."""
+    # as if each were trained alone
     seeds = []
     for learner in learners:
         generator = context.generator("training", *learner.keys)
         seeds.append(generator.initial_seed())
+
     networks = [learner.network for learner in learners]
     samples = [learner.samples for learner in learners]
     return side_by_side(networks, samples, context.training, seeds=seeds)
@@ -304,10 +343,13 @@ class _Limit(NamedTuple):
 
     def takes(self, learners: list[Learner], another: Learner) -> bool:
         """Whether another learner may join these."""
-        if len(another.samples.labels) != len(learners[0].samples.labels):
+        count = len(learners[0].samples.labels)
+        if len(another.samples.labels) != count:
             return False
         samples = [learner.samples for learner in (*learners, another)]
-        needed = len(samples) * self.bytes_each + _copied_bytes(samples)
+        # a step of all of them, and their samples behind each other
+        a_step = len(samples) * self.bytes_each
+        needed = a_step + _copied_bytes(samples)
         return needed <= self.bytes_allowed
 
 
@@ -317,7 +359,10 @@ def _limit(context: Trains, first: Learner) -> _Limit:
     recipe = context.training
     most = group_size(context.device)
     swept = getattr(recipe, "learning_rates", ())
-    if most == 1 or swept or recipe.total_steps(len(first.samples.labels)) == 0:
+    if most == 1 or swept:
+        return alone
+    samples = len(first.samples.labels)
+    if recipe.total_steps(samples) == 0:
         return alone
     if stacking_obstacle([first.network], [first.samples], recipe) is not None:
         return alone
@@ -339,6 +384,9 @@ def _copied_bytes(samples: Sequence[Samples]) -> int:
     total = 0
     for tensors in zip(*samples, strict=True):
         # what all share is not copied
-        if any(tensor is not tensors[0] for tensor in tensors):
-            total += 2 * sum(tensor.nbytes for tensor in tensors)
+        first = tensors[0]
+        shared = all(tensor is first for tensor in tensors)
+        if not shared:
+            given = sum(tensor.nbytes for tensor in tensors)
+            total += 2 * given
     return total

@@ -70,18 +70,23 @@ def fitting(each: int, device: torch.device | str, *, share: float = 1.0) -> int
         A number that depends on the budget, never on what is free.
     """
     bytes_allowed = int(share * available(device))
-    return max(1, bytes_allowed // max(1, each))
+    bytes_each = max(1, each)
+    count = bytes_allowed // bytes_each
+    return max(1, count)
 
 
 def capacity(device: torch.device | str) -> int:
     """Bytes that a device has in all; those of the host where it does not tell."""
     device = torch.device(device)
     if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
+        properties = torch.cuda.get_device_properties(device)
+        return int(properties.total_memory)
     if not hasattr(os, "sysconf"):  # not on Windows, where nothing is refused
         return 2**63
+    # what the host has
     pages = os.sysconf("SC_PHYS_PAGES")
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    bytes_a_page = os.sysconf("SC_PAGE_SIZE")
+    return pages * bytes_a_page
 
 
 def limit(device: torch.device | str) -> int:
@@ -103,9 +108,12 @@ def require(needed: int, device: torch.device | str, *, what: str, cure: str) ->
         ValueError: Where they are more than the device has in all.
     """
     there = capacity(device)
-    if needed > there:
-        found = f"{what} takes {needed / 2**30:.3g} GiB, the device has {there / 2**30:.3g} GiB"
-        raise ValueError(f"{found}: {cure}")
+    if needed <= there:
+        return
+    # in GiB, as people know the size of a device
+    takes = needed / 2**30
+    has = there / 2**30
+    raise ValueError(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {cure}")
 
 
 def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:

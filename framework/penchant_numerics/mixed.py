@@ -134,24 +134,31 @@ class MixedDerivative:
             _, image = jvp(gradient, (self.point,), (v,))
             return image
 
+        # all directions at once
         rows = directions.reshape(-1, *self.point.shape)
         return vmap(along)(rows)
 
     def _apply_difference(
-        self, parameters: State, output: Output, directions: Tensor
+        self,
+        parameters: State,
+        output: Output,
+        directions: Tensor,
     ) -> dict[str, Tensor]:
         """Sum over inputs i of v_i / 2h times the difference of the gradients on both sides."""
+        # an image of each direction
         count = len(directions)
         total = {}
         for name, value in parameters.items():
             total[name] = value.new_zeros(count, *value.shape)
 
         # one backward pass a chunk of displaced inputs, for all directions
+        of_inputs = _swapped(output)
         for start, inputs in self._displaced(0, self.size):
             last = start + len(inputs) // 2
             weights = directions[:, start:last] / (2 * self.step)
             signed = torch.cat([weights, -weights], dim=1)
-            _, pull = vjp(functools.partial(_swapped(output), inputs), parameters)
+            on_batch = functools.partial(of_inputs, inputs)
+            _, pull = vjp(on_batch, parameters)
             (found,) = vmap(pull)(signed)
             total = {name: value + found[name] for name, value in total.items()}
         return total
@@ -178,7 +185,10 @@ class MixedDerivative:
         return rows.flatten(1)
 
     def _adjoint_difference(
-        self, parameters: State, output: Output, cotangents: Mapping[str, Tensor]
+        self,
+        parameters: State,
+        output: Output,
+        cotangents: Mapping[str, Tensor],
     ) -> Tensor:
         """The difference, over 2h, of the output's slopes along u on both sides of each input."""
         # slopes along all cotangents, a chunk of displaced inputs at a time
@@ -203,6 +213,7 @@ class MixedDerivative:
         fits = max(1, self.kept_bytes // bytes_a_row)
 
         def work(together: int) -> Tensor:
+            # forth and back, some rows at a time
             found = []
             for rows in directions.split(together):
                 images = self.apply(state, rows)
@@ -234,7 +245,10 @@ class MixedDerivative:
 
         With a step there is no such way: a product needs all displaced inputs.
         """
-        return self.step is None and self.columns_computed() > _AT_MOST * self.size
+        if self.step is not None:
+            return False
+        most = _AT_MOST * self.size
+        return self.columns_computed() > most
 
     def columns_computed(self) -> int:
         """Columns that all parts together compute, each in its blocks."""
@@ -259,15 +273,17 @@ class MixedDerivative:
         centre = self._factors(state, part)
         for left in self._blocks(part):
             columns = self._columns(state, part, *left)
+            # with itself, and with all that follow
             for right in self._blocks(part, first=left[0]):
                 others = columns
                 if right != left:
                     others = self._columns(state, part, *right)
-                block = total[slice(*left), slice(*right)]
+                rows, across = slice(*left), slice(*right)
+                block = total[rows, across]
                 self._add_product(block, columns, others, part, centre)
                 # the matrix is symmetric
                 if right != left:
-                    total[slice(*right), slice(*left)] = block.T
+                    total[across, rows] = block.T
 
     def _add_product(
         self,
@@ -298,7 +314,8 @@ class MixedDerivative:
         if fits < self.size:
             block = max(1, fits // 2)
         for start in range(first, self.size, block):
-            yield start, min(start + block, self.size)
+            last = min(start + block, self.size)
+            yield start, last
 
     # ---- what is held at once
 
@@ -312,16 +329,19 @@ class MixedDerivative:
                 leaves[name] = []
         _, seen = trace(self.module, state_of(self.module), self.point[None], leaves)
 
+        # how many numbers that is, beside the input
         activity = self.size
         for uses in seen.values():
             for each in uses:
-                activity += each.numel() if isinstance(each, Tensor) else 0
+                if isinstance(each, Tensor):
+                    activity += each.numel()
         return column_chunk(activity, self.point.device)
 
     @functools.cached_property
     def parts(self) -> list[Part]:
         """All parameters, in parts whose columns fit."""
         exact = self.step is None
+        # what layers have by their factors is not taken as it is
         layers = self._factored_layers()
         covered: set[str] = set()
         for layer in layers:
@@ -344,9 +364,11 @@ class MixedDerivative:
         sizes = {name: value.numel() for name, value in self.module.named_parameters()}
         found = []
         for layer in find_layers(self.module, self.point):
-            weights = sum(sizes[name] for name in layer.parameters())
             possible = exact or layer.rows == 1
-            if possible and layer.floats(exact=exact) < weights:
+            # numbers a column in either form
+            weights = sum(sizes[name] for name in layer.parameters())
+            factors = layer.floats(exact=exact)
+            if possible and factors < weights:
                 found.append(layer)
         return found
 
@@ -398,13 +420,18 @@ class MixedDerivative:
         for _, rows in self._units(first, last):
             units = rows.reshape(-1, *self.point.shape)
             traced = Traced(*vmap(along)(units))
+            # position by position for layers, as they are for single parameters
             layers = {}
             for layer in part.layers:
                 layers[layer.name] = (positions(layer, traced.of(layer)),)
             yield Columns(layers, _flat(traced.gradients, part, rows))
 
     def _difference_columns(
-        self, state: State, part: Part, first: int, last: int
+        self,
+        state: State,
+        part: Part,
+        first: int,
+        last: int,
     ) -> Iterator[Columns]:
         """Factors, and gradients, of both sides of each displacement."""
         by_factors = part._replace(parameters=())
@@ -461,6 +488,7 @@ class MixedDerivative:
                 device=self.point.device,
                 dtype=self.point.dtype,
             )
+            # a one in each
             numbers = torch.arange(count, device=rows.device)
             rows[numbers, start + numbers] = 1
             yield start, rows
@@ -470,7 +498,8 @@ def _parameter_gradient(output: Output) -> Callable[[State, Tensor], State]:
     """The gradient in the parameters of the output at one input."""
 
     def at_one(parameters: State, x: Tensor) -> Tensor:
-        return output(parameters, x[None])[0]
+        outputs = output(parameters, x[None])
+        return outputs[0]
 
     return grad(at_one)
 
@@ -499,6 +528,7 @@ def _packed(pieces: list[Part], limit: int) -> list[Part]:
     packed: list[Part] = []
     for piece in pieces:
         if packed and packed[-1].floats + piece.floats <= limit:
+            # it joins the one before it
             last = packed.pop()
             piece = Part(
                 last.layers + piece.layers,

@@ -141,7 +141,10 @@ def _describe(name: str, module: nn.Module, inputs: Sequence[Tensor]) -> Layer |
 
 
 def _explained(
-    module: nn.Module, state: State, point: Tensor, layers: Sequence[Layer]
+    module: nn.Module,
+    state: State,
+    point: Tensor,
+    layers: Sequence[Layer],
 ) -> list[Layer]:
     """The layers whose weight has the gradient sum_t d_t h_t^T."""
     weights = [layer.parameters()[0] for layer in layers]
@@ -159,7 +162,10 @@ def _explained(
 
 
 def trace(
-    module: nn.Module, state: State, inputs: Tensor, shifts: Uses
+    module: nn.Module,
+    state: State,
+    inputs: Tensor,
+    shifts: Uses,
 ) -> tuple[Tensor, dict[str, list[Tensor]]]:
     """Outputs of a network, and what its layers see; the derivative by a shift is a layer's error.
 
@@ -220,6 +226,7 @@ def trace_part(
         chosen = first_output(outputs)
         return chosen.sum(), seen
 
+    # towards the parameters and towards the shifts, in one pass
     own = {name: state[name] for name in parameters}
     derivatives = grad(total, argnums=(0, 1), has_aux=True)
     (gradients, errors), seen = derivatives(own, shifts)
@@ -284,6 +291,7 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
         both: Factors (2 columns, T, n): those of all forward displacements, then backward.
         step: The h.
     """
+    apart = 2 * step
     h_forward, h_backward = both.inputs.chunk(2)
     d_forward, d_backward = both.errors.chunk(2)
     means = Factors(
@@ -291,8 +299,8 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
         (d_forward + d_backward) / 2,
     )
     differences = Factors(
-        (h_forward - h_backward) / (2 * step),
-        (d_forward - d_backward) / (2 * step),
+        (h_forward - h_backward) / apart,
+        (d_forward - d_backward) / apart,
     )
     return means, differences
 
@@ -301,7 +309,12 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
 
 
 def add_exact_product(
-    total: Tensor, left: Factors, right: Factors, *, centre: Factors, has_bias: float
+    total: Tensor,
+    left: Factors,
+    right: Factors,
+    *,
+    centre: Factors,
+    has_bias: float,
 ) -> None:
     """Add a layer's part of M_left^T M_right, by the formula above.
 
@@ -332,8 +345,9 @@ def add_exact_product(
 def _crossed(each: Factors, centre: Factors) -> tuple[Tensor, Tensor]:
     """B_t^T d_s and A_s^T h_t, both (columns, T T) with t first."""
     B_d = each.errors @ centre.errors.T
-    h_A = each.inputs @ centre.inputs.T
-    return B_d.flatten(1), h_A.mT.flatten(1)
+    A_h = each.inputs @ centre.inputs.T
+    h_A = A_h.mT
+    return B_d.flatten(1), h_A.flatten(1)
 
 
 def add_difference_product(
@@ -351,6 +365,7 @@ def add_difference_product(
         right: Means, and differences, of those at the right.
         has_bias: 1 with a bias, else 0.
     """
+    # means, and differences
     (h, d), (A, B) = (_only_position(each) for each in left)
     (h_, d_), (A_, B_) = (_only_position(each) for each in right)
 
@@ -360,8 +375,10 @@ def add_difference_product(
     total += h_h * (B @ B_.T) + d_d * (A @ A_.T)
 
     # both crossed terms
-    h_A, B_d = h @ A_.T, B @ d_.T
-    A_h, d_B = A @ h_.T, d @ B_.T
+    h_A = h @ A_.T
+    B_d = B @ d_.T
+    A_h = A @ h_.T
+    d_B = d @ B_.T
     total += h_A * B_d + A_h * d_B
 
 

@@ -22,7 +22,9 @@ _SIMULATED = 1024  # vectors of the null that are drawn at once
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
     """Double precision where the device has it."""
-    return torch.float32 if device.type == "mps" else torch.float64
+    if device.type == "mps":
+        return torch.float32
+    return torch.float64
 
 
 class SecondMoment:
@@ -55,8 +57,9 @@ class SecondMoment:
         rows = vectors.detach().to(self.outer.dtype)
         self.outer.addmm_(rows.T, rows)
         self.total += rows.sum(0)
-        self.squared_norms.append(rows.square().sum(1))
-        self.count += len(rows)
+        norms = rows.square().sum(1)
+        self.squared_norms.append(norms)
+        self.count += len(norms)
 
     def add_inputs(self, inputs: Tensor, *, batch: int = 1024) -> None:
         """Add inputs (samples, ...), which may be streamed, as vectors.
@@ -123,9 +126,15 @@ class GroupedMoment:
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
-        count = groups if size <= _LARGEST_GROUPED else 1
-        self.parts = [SecondMoment(size, device=device) for _ in range(count)]
-        self._waiting: list[list[Tensor]] = [[] for _ in self.parts]
+        # a part of a large moment would be a large matrix
+        if size > _LARGEST_GROUPED:
+            groups = 1
+        # each with the rows that wait to be added
+        self.parts = []
+        self._waiting: list[list[Tensor]] = []
+        for _ in range(groups):
+            self.parts.append(SecondMoment(size, device=device))
+            self._waiting.append([])
         self._seen = 0
 
     def add(self, vectors: Tensor) -> None:
@@ -136,11 +145,13 @@ class GroupedMoment:
         groups = len(self.parts)
         # every part waits until it has a block
         for number, waiting in enumerate(self._waiting):
+            # vectors are counted from the first that was ever added
             first = (number - self._seen) % groups
             rows = vectors[first::groups]
             if len(rows):
                 waiting.append(rows.detach().clone())
-            if sum(map(len, waiting)) >= _BLOCK:
+            held = sum(map(len, waiting))
+            if held >= _BLOCK:
                 self._flush(number)
         self._seen += len(vectors)
 
@@ -157,6 +168,7 @@ class GroupedMoment:
         Args:
             without: The part to leave out.
         """
+        # what waits counts too
         for number in range(len(self.parts)):
             self._flush(number)
 
@@ -204,7 +216,10 @@ class Directions(answers.Directions):
 
 
 def directions_of(
-    groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None
+    groups: GroupedMoment,
+    *,
+    centred: bool = False,
+    conventions: Mapping[str, str] | None = None,
 ) -> answers.Directions:
     """Eigenvectors of a streamed moment of one vector a network.
 
@@ -223,16 +238,18 @@ def directions_of(
     eigenvalues, vectors = descending_eigh(matrix)
     rank = min(moment.count - int(centred), len(matrix))
     norms = moment.norms()
-    stderr = float(norms.std() / math.sqrt(moment.count))
+    stderr = norms.std() / math.sqrt(moment.count)
+    # how much the spectrum moves without a part
+    spectra = groups.left_out(centred=centred, rank=rank)
     return answers.Directions(
         eigenvalues[:rank],
         vectors[:rank],
         trace=float(matrix.trace()),
-        trace_stderr=stderr,
+        trace_stderr=float(stderr),
         networks=moment.count,
         matrix=matrix,
         squared_norms=norms,
-        jackknife=groups.left_out(centred=centred, rank=rank),
+        jackknife=spectra,
         conventions=dict(conventions or {}),
     )
 
@@ -247,7 +264,9 @@ def descending_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     ([2.0, 1.0], [[0.0, 1.0], [1.0, 0.0]])
     """
     values, columns = torch.linalg.eigh(matrix)
-    return values.flip(0), definite_signs(columns.flip(1).T)
+    # torch has them ascending
+    rows = columns.flip(1).T
+    return values.flip(0), definite_signs(rows)
 
 
 def definite_signs(rows: Tensor) -> Tensor:
@@ -258,7 +277,8 @@ def definite_signs(rows: Tensor) -> Tensor:
     """
     places = rows.abs().argmax(1, keepdim=True)
     largest = rows.gather(1, places)
-    signs = torch.where(largest < 0, -1.0, 1.0)
+    negative = largest < 0
+    signs = torch.where(negative, -1.0, 1.0)
     return rows * signs.to(rows.dtype)
 
 
@@ -272,12 +292,17 @@ def effective_rank(eigenvalues: Tensor) -> float:
     """
     positive = eigenvalues[eigenvalues > 0]
     shares = positive / positive.sum()
-    information = (shares * shares.log()).sum()
-    return float(torch.exp(-information))
+    terms = shares * shares.log()
+    entropy = -terms.sum()
+    return float(torch.exp(entropy))
 
 
 def isotropic_spectra(
-    squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4
+    squared_norms: Tensor,
+    size: int,
+    *,
+    generator: torch.Generator,
+    draws: int = 4,
 ) -> Tensor:
     """Spectra of isotropic architectures with these gradient norms.
 
@@ -304,9 +329,11 @@ def isotropic_spectra(
 def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """One spectrum, ascending: of the smaller of Gram matrix and moment."""
     count = len(squared_norms)
+    # the Gram matrix, where it is the smaller
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
-        return torch.linalg.eigvalsh(rows @ rows.T / count)
+        gram = rows @ rows.T / count
+        return torch.linalg.eigvalsh(gram)
 
     # more networks than inputs: in chunks, which need not be kept
     moment = SecondMoment(size, device=squared_norms.device)

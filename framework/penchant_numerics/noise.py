@@ -8,6 +8,7 @@ kind. A device without generators, such as an emulated one, draws what the host 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -27,7 +28,8 @@ def own_generator(generator: Generator, device: torch.device) -> Generator:
     if device.type != "cuda":
         return generator
     seed = torch.randint(2**63 - 1, (), generator=generator, device="cpu")
-    return Generator(device=device).manual_seed(int(seed))
+    own = Generator(device=device)
+    return own.manual_seed(int(seed))
 
 
 def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
@@ -45,7 +47,8 @@ def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> 
     >>> normal((2, 3), generator, torch.device("cpu")).shape
     torch.Size([2, 3])
     """
-    return _drawn(lambda **where: torch.randn(*shape, **where), generator, device)
+    make = functools.partial(torch.randn, *shape)
+    return _drawn(make, generator, device)
 
 
 def uniform(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
@@ -59,11 +62,15 @@ def uniform(shape: Sequence[int], generator: Generator, device: torch.device) ->
     Returns:
         Numbers of this shape.
     """
-    return _drawn(lambda **where: torch.rand(*shape, **where), generator, device)
+    make = functools.partial(torch.rand, *shape)
+    return _drawn(make, generator, device)
 
 
 def integers(
-    limit: int, shape: Sequence[int], generator: Generator, device: torch.device
+    limit: int,
+    shape: Sequence[int],
+    generator: Generator,
+    device: torch.device,
 ) -> Tensor:
     """Whole numbers from 0 to below a limit, on a device.
 
@@ -76,7 +83,8 @@ def integers(
     Returns:
         Numbers of this shape.
     """
-    return _drawn(lambda **where: torch.randint(limit, shape, **where), generator, device)
+    make = functools.partial(torch.randint, limit, shape)
+    return _drawn(make, generator, device)
 
 
 def permutation(count: int, generator: Generator, device: torch.device) -> Tensor:
@@ -90,7 +98,8 @@ def permutation(count: int, generator: Generator, device: torch.device) -> Tenso
     Returns:
         A permutation (count,).
     """
-    return _drawn(lambda **where: torch.randperm(count, **where), generator, device)
+    make = functools.partial(torch.randperm, count)
+    return _drawn(make, generator, device)
 
 
 def _drawn(make: Callable[..., Tensor], generator: Generator, device: torch.device) -> Tensor:
@@ -98,7 +107,8 @@ def _drawn(make: Callable[..., Tensor], generator: Generator, device: torch.devi
     if generator.device.type == device.type:
         return make(generator=generator, device=device)
     if device.type == "cuda":
-        return make(generator=generator, device=generator.device).to(device)
+        found = make(generator=generator, device=generator.device)
+        return found.to(device)
     # no generator of its own: its factories draw from the global one of the host
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.set_state(generator.get_state())

@@ -45,7 +45,8 @@ class Factor:
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Factor:
         """The factor of M V V^T M for a symmetric `change` M of rows (k, size)."""
-        apply, adjoint = self.apply, self.adjoint
+        apply = self.apply
+        adjoint = self.adjoint
         return Factor(
             size=self.size,
             samples=self.samples,
@@ -176,7 +177,11 @@ class Operator:
         return None
 
     def trace(
-        self, *, generator: torch.Generator | None = None, samples: int = 32, block: int = 8
+        self,
+        *,
+        generator: torch.Generator | None = None,
+        samples: int = 32,
+        block: int = 8,
     ) -> TraceEstimate:
         """The trace: exact where that is cheap, else Hutchinson's mean of v^T A v.
 
@@ -206,8 +211,9 @@ class Operator:
             signs = random_signs(count, self, generator=generator)
             values.append(self.quadratic(signs))
         found = torch.cat(values)
+        mean = float(found.mean())
         stderr = float(found.std()) / math.sqrt(samples)
-        return TraceEstimate(float(found.mean()), stderr, samples)
+        return TraceEstimate(mean, stderr, samples)
 
     def dense(self, *, block: int = 64) -> Tensor:
         """The matrix (size, size), by products with unit vectors; for small operators and tests."""
@@ -249,7 +255,10 @@ def _same_device(first: torch.device, second: torch.device) -> bool:
 
 
 def from_scipy(
-    operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype
+    operator: LinearOperator,
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
 ) -> Operator:
     """A symmetric SciPy operator as one of these; its products are computed on the host.
 
@@ -480,10 +489,11 @@ class Restricted(Operator):
     def __init__(self, inner: Operator, indices: slice | Tensor) -> None:
         self.inner = inner
         self.indices = indices
+        # how many coordinates these are
+        chosen = indices
         if isinstance(indices, slice):
-            size = len(range(*indices.indices(inner.size)))
-        else:
-            size = len(indices)
+            chosen = range(*indices.indices(inner.size))
+        size = len(chosen)
         super().__init__(size, device=inner.device, dtype=inner.dtype)
         self.conventions = inner.conventions
 
@@ -504,7 +514,8 @@ class Restricted(Operator):
         inner = self.inner.factor()
         if inner is None:
             return None
-        apply, adjoint = inner.apply, inner.adjoint
+        apply = inner.apply
+        adjoint = inner.adjoint
         return Factor(
             size=self.size,
             samples=inner.samples,

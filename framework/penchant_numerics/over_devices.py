@@ -34,8 +34,14 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
         there = torch.get_device_module(first).device_count()
     if count > there:
         raise ValueError(f"devices must be at most {there}, which there are, found {count}")
+
+    # a ring, which begins with the first
     start = first.index or 0
-    return [torch.device(first.type, (start + place) % there) for place in range(count)]
+    found = []
+    for place in range(count):
+        number = (start + place) % there
+        found.append(torch.device(first.type, number))
+    return found
 
 
 def over_devices(
@@ -94,6 +100,13 @@ class OverDevices(Operator):
         self.batch = batch
         self.samples = len(inputs)
         self._batches = -(-self.samples // batch)
+
+        # every product is scaled by the number of all samples
+        scale = 1.0
+        if options.get("reduction") != "sum":
+            scale = 1.0 / self.samples
+
+        # a copy of the network and its own samples on every device
         self.operators = []
         for place, device in enumerate(devices[: self._batches]):
             own = self._own(place, len(devices), first)
@@ -102,7 +115,7 @@ class OverDevices(Operator):
             # samples of other devices were tried with those of the first
             check = options.get("check", True) and place == 0
             operator = kind(there, part, batch=batch, **{**options, "check": check})
-            operator.scale = 1.0 / self.samples if options.get("reduction") != "sum" else 1.0
+            operator.scale = scale
             self.operators.append(operator)
         one = self.operators[0]
         super().__init__(one.size, device=one.device, dtype=one.dtype)
@@ -121,13 +134,15 @@ class OverDevices(Operator):
     def _own(self, place: int, devices: int, where: torch.device) -> Tensor:
         """Which samples belong to the device at a place."""
         numbers = torch.arange(self.samples, device=where)
-        return (numbers // self.batch) % devices == place
+        batches = numbers // self.batch
+        return batches % devices == place
 
     def _in_turn(self) -> Iterator[tuple[int, int, Any]]:
         """Every batch in its order: the place of its device, its number there, its samples."""
         for operator in self.operators:
             operator.pass_at_once(self.batch)
         parts = [enumerate(each._batches()) for each in self.operators]
+        # round robin
         for number in range(self._batches):
             place = number % len(self.operators)
             own, samples = next(parts[place])
@@ -137,8 +152,10 @@ class OverDevices(Operator):
         total = torch.zeros_like(rows)
         there = [rows.to(each.device) for each in self.operators]
         for place, number, samples in self._in_turn():
-            product = torch.zeros_like(there[place])
-            self.operators[place].add_product(product, there[place], number, samples)
+            operator = self.operators[place]
+            own = there[place]
+            product = torch.zeros_like(own)
+            operator.add_product(product, own, number, samples)
             total += product.to(self.device)
         return self.operators[0].scaled(total)
 
@@ -159,8 +176,11 @@ class OverDevices(Operator):
         """V u for rows u (k, samples x outputs)."""
         count = len(coefficients)
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
-        parts = iter(coefficients.reshape(count, self.samples, -1).split(self.batch, dim=1))
+        # every batch has coefficients of its own
+        by_sample = coefficients.reshape(count, self.samples, -1)
+        parts = iter(by_sample.split(self.batch, dim=1))
         for place, number, inputs in self._in_turn():
+            # what it makes of them is added up on the first device
             operator = self.operators[place]
             made = torch.zeros(count, self.size, device=operator.device, dtype=self.dtype)
             operator.add_applied(made, next(parts).to(operator.device), number, inputs)

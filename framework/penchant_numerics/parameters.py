@@ -130,7 +130,8 @@ class Layout:
         """Refuse parameters of several precisions, or on several devices."""
         expected = (self.device, self.dtype)
         for name, value in tensors.items():
-            if (value.device, value.dtype) != expected:
+            found = (value.device, value.dtype)
+            if found != expected:
                 raise ValueError(
                     "parameters must have one precision and one device: "
                     f"{name} is {value.dtype} on {value.device}, "
@@ -156,7 +157,10 @@ class Layout:
         flat = []
         for each in tensors:
             # a scalar parameter has nothing to flatten
-            flat.append(each.flatten(leading) if each.dim() > leading else each[..., None])
+            if each.dim() > leading:
+                flat.append(each.flatten(leading))
+            else:
+                flat.append(each[..., None])
         return torch.cat(flat, dim=-1)
 
     def write_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
@@ -201,19 +205,29 @@ class Unchanged:
         for name, value in self._tensors.items():
             # what autograd has counted, and what it has not
             mark = _mark_of(value)
-            if value._version != self._counts[name] or mark.shape != self._marks[name].shape:
+            before = self._marks[name]
+            counted = value._version != self._counts[name]
+            if counted or mark.shape != before.shape:
                 return name
-            differ.append((mark != self._marks[name]).any())
-        # asked of a device once for all parameters, because the host waits for the answer
-        if not differ or not torch.stack(differ).any():
+            differ.append((mark != before).any())
+        if not differ:
             return None
-        return list(self._tensors)[torch.stack(differ).tolist().index(True)]
+
+        # asked of a device once for all parameters, because the host waits for the answer
+        changed = torch.stack(differ)
+        if not changed.any():
+            return None
+        first = changed.tolist().index(True)
+        return list(self._tensors)[first]
 
 
 def _mark_of(value: Tensor) -> Tensor:
     """Bits that another value would not have."""
     if value.numel() > _SMALL:
-        flat = value.flatten(1) if value.dim() > 1 else value[None]
+        # few numbers that depend on all
+        flat = value[None]
+        if value.dim() > 1:
+            flat = value.flatten(1)
         norm = torch.linalg.vector_norm(flat)
         sums = flat.sum(1)
         value = torch.cat([sums, norm[None]])

@@ -247,7 +247,13 @@ def _colour(number: int) -> str:
 
 
 def _curve(
-    axes: Axes, places: Array, curve: Curve, *, order: Array, number: int, label: str
+    axes: Axes,
+    places: Array,
+    curve: Curve,
+    *,
+    order: Array,
+    number: int,
+    label: str,
 ) -> None:
     """Values with bars, and their null dashed in the same colour."""
     colour = _colour(number)
@@ -341,6 +347,7 @@ def rows_as_images(
         first = line * tall
         panels = grid[first : first + tall, column]
         _draw_row(panels, row.reshape(shape), fourier=fourier)
+        # what it is stands above it, what its panels are at the left of all
         panels[0].set_title(title, fontsize=8)
         if column == 0:
             _name_panels(panels, fourier=fourier)
@@ -348,7 +355,8 @@ def rows_as_images(
 
 
 def _check_rows(rows: Array, shape: tuple[int, ...]) -> None:
-    fits = rows.ndim == 2 and rows.shape[1] == math.prod(shape)
+    values = math.prod(shape)
+    fits = rows.ndim == 2 and rows.shape[1] == values
     if not fits or len(shape) > 3:
         raise ValueError(
             f"expected rows of the values of an input of shape {shape} with up to three axes, "
@@ -357,7 +365,11 @@ def _check_rows(rows: Array, shape: tuple[int, ...]) -> None:
 
 
 def _grid(
-    shape: tuple[int, ...], *, lines: int, tall: int, columns: int
+    shape: tuple[int, ...],
+    *,
+    lines: int,
+    tall: int,
+    columns: int,
 ) -> tuple[Figure, NDArray[np.object_]]:
     """A figure with `lines` of `columns` pictures, each `tall` panels; all are hidden at first."""
     # inches, with room for titles
@@ -384,14 +396,17 @@ def _panel_size(shape: tuple[int, ...]) -> tuple[float, float]:
     """Height and width, in inches; long pictures stay long."""
     if len(shape) == 1:
         return 0.9, 1.3
+    # but not longer than three times the other side
     height, width = shape[-2:]
-    stretch = max(1 / 3, height / width)
+    stretch = height / width
+    stretch = max(1 / 3, stretch)
     stretch = min(3.0, stretch)
     return 1.05 * stretch, 1.05
 
 
 def _name_panels(panels: Sequence[Axes], *, fourier: bool) -> None:
     """Say at the left what each panel of a row is."""
+    # several channels have a panel each
     names = ["input"]
     channels = len(panels) - fourier
     if channels > 1:
@@ -412,6 +427,7 @@ def _draw_row(panels: Sequence[Axes], values: Array, *, fourier: bool) -> None:
         _draw_signal(panels[0], values, limit)
     else:
         _draw_picture(panels, _channels(values) / limit)
+    # the last panel is for its spectrum
     if fourier:
         _draw_amplitudes(panels[-1], values)
 
@@ -516,9 +532,12 @@ def heat_map(
 def _few_places(axis: Axis, places: Sequence[float], most: int) -> None:
     """Write every so many of the places."""
     count = len(places)
-    every = max(1, math.ceil(count / most))
-    chosen = range(0, count, every)
-    names = [f"{places[number]:g}" for number in chosen]
+    every = math.ceil(count / most)
+    chosen = range(0, count, max(1, every))
+    names = []
+    for number in chosen:
+        place = places[number]
+        names.append(f"{place:g}")
     axis.set_ticks(chosen, names)
 
 
@@ -549,6 +568,7 @@ def _few_log_ticks(axis: Axis) -> None:
     steps = (1.0, 2.0, 5.0) if narrow else (1.0,)
     axis.set_major_locator(LogLocator(subs=steps, numticks=5))
     axis.set_major_formatter(FuncFormatter(_plainly))
+    # nothing between them
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
@@ -558,4 +578,5 @@ def _plainly(value: float, place: int | None) -> str:
 
 
 def _one_panel() -> Axes:
-    return Figure(figsize=SIZE, layout="constrained").subplots()
+    figure = Figure(figsize=SIZE, layout="constrained")
+    return figure.subplots()

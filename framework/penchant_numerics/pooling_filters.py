@@ -73,8 +73,10 @@ def _below_nyquist(inputs: int, stride: int) -> Tensor:
     """One where a frequency is strictly below that of a signal of every S-th value, else zero."""
     index = torch.arange(inputs, device="cpu")
     frequency = torch.minimum(index, inputs - index)  # in units of 1 / inputs
-    return (2 * stride * frequency < inputs).to(**HOST)
+    below = 2 * stride * frequency < inputs
+    return below.to(**HOST)
 
 
 def _unknown(prefilter: str) -> ValueError:
-    return ValueError(f"prefilter must be one of {', '.join(PREFILTERS)}, found {prefilter!r}")
+    known = ", ".join(PREFILTERS)
+    return ValueError(f"prefilter must be one of {known}, found {prefilter!r}")

@@ -32,7 +32,8 @@ def chosen(name: str) -> Iterator[None]:
         name: One of `CHOICES`.
     """
     if name not in CHOICES:
-        raise ValueError(f"precision must be one of {', '.join(CHOICES)}, found {name!r}")
+        known = ", ".join(CHOICES)
+        raise ValueError(f"precision must be one of {known}, found {name!r}")
     before = _current.set(name)
     try:
         yield

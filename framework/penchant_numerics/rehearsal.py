@@ -85,7 +85,8 @@ class Pace:
     @property
     def is_known(self) -> bool:
         """Can the rest be left out?"""
-        return self._turns > FEWEST and self._seconds >= TIMED
+        enough = self._turns > FEWEST
+        return enough and self._seconds >= TIMED
 
     def begin(self) -> None:
         """The loop begins, or goes on after something else was done."""

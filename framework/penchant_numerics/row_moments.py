@@ -25,7 +25,8 @@ def by_rows(vectors: int, size: int) -> bool:
     >>> by_rows(16, 3 * 224 * 224), by_rows(200, 1024), by_rows(5000, 3072)
     (True, False, False)
     """
-    return size > LARGEST_MATRIX and vectors < size
+    large = size > LARGEST_MATRIX
+    return large and vectors < size
 
 
 def gram(rows: Tensor) -> Tensor:
@@ -60,7 +61,8 @@ def spectrum(products: Tensor, weights: Tensor, *, centred: bool = False) -> Ten
     roots = weights.sqrt()
     scaled = roots[:, None] * products * roots
     values = torch.linalg.eigvalsh(scaled)
-    return values.flip(0).clamp(min=0)
+    descending = values.flip(0)
+    return descending.clamp(min=0)
 
 
 def _centred(products: Tensor, weights: Tensor) -> Tensor:
@@ -71,7 +73,11 @@ def _centred(products: Tensor, weights: Tensor) -> Tensor:
 
 
 def left_out_spectra(
-    products: Tensor, *, parts: int, centred: bool = False, rank: int
+    products: Tensor,
+    *,
+    parts: int,
+    centred: bool = False,
+    rank: int,
 ) -> Tensor | None:
     """Eigenvalues with one part of the vectors left out at a time; vector t is in t mod parts.
 
@@ -92,12 +98,16 @@ def left_out_spectra(
     if not even or parts < 2:
         return None
     numbers = torch.arange(count, device=products.device)
+    uneven = numbers >= even
     spectra = []
     for part in range(parts):
-        stays = (numbers % parts != part) | (numbers >= even)
+        # all but the part have equal weights
+        others = numbers % parts != part
+        stays = others | uneven
         weights = stays.to(products.dtype)
         weights /= weights.sum()
-        spectra.append(spectrum(products, weights, centred=centred)[:rank])
+        values = spectrum(products, weights, centred=centred)
+        spectra.append(values[:rank])
     return torch.stack(spectra)
 
 
@@ -114,6 +124,8 @@ def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Te
     """
     values, columns = torch.linalg.eigh(products / len(rows))
     leading = columns.flip(1)[:, :rank]
+
+    # combinations of the rows, some entries at a time
     combined = []
     for part in rows.split(_COLUMNS, dim=1):
         combined.append(part.T.to(leading.dtype) @ leading)
@@ -123,7 +135,8 @@ def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Te
     lengths = vectors.norm(dim=0)
     tiny = torch.finfo(vectors.dtype).tiny
     orthonormal, _ = torch.linalg.qr(vectors / lengths.clamp(min=tiny))
-    eigenvalues = values.flip(0)[:rank].clamp(min=0)
+    descending = values.flip(0)
+    eigenvalues = descending[:rank].clamp(min=0)
     return eigenvalues, definite_signs(orthonormal.T)
 
 
@@ -185,5 +198,7 @@ def part_products(products: Tensor, members: Sequence[Tensor]) -> Tensor:
     squares = products.square()
     table = []
     for first in members:
-        table.append([squares[first][:, second].mean() for second in members])
-    return torch.stack([torch.stack(entries) for entries in table])
+        rows = squares[first]
+        entries = [rows[:, second].mean() for second in members]
+        table.append(torch.stack(entries))
+    return torch.stack(table)

@@ -22,7 +22,10 @@ _SWITCHES = ("fused_attn", "inplace")  # attributes that turn something off; the
 
 
 def safe(
-    network: nn.Module, *, batch_norm: str = "running", calibration: Tensor | None = None
+    network: nn.Module,
+    *,
+    batch_norm: str = "running",
+    calibration: Tensor | None = None,
 ) -> nn.Module:
     """A copy in evaluation mode whose second derivatives exist; the network itself is not changed.
 
@@ -39,7 +42,8 @@ def safe(
     False
     """
     if batch_norm not in POLICIES:
-        raise ValueError(f"batch_norm must be one of {', '.join(POLICIES)}, found {batch_norm!r}")
+        known = ", ".join(POLICIES)
+        raise ValueError(f"batch_norm must be one of {known}, found {batch_norm!r}")
     network = copy.deepcopy(network).eval()
 
     # what has no second derivative, or a wrong one
@@ -94,14 +98,20 @@ def always_use_plain_attention(network: nn.Module) -> None:
     kind = type(network)
     if isinstance(network, PlainAttention) or _is_layer_of_torch(network):
         return
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    network.__class__ = type(kind)(kind.__name__, (PlainAttention, kind), names)
+    # a class of the same name that does all its own does
+    names = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+    }
+    bases = (PlainAttention, kind)
+    network.__class__ = type(kind)(kind.__name__, bases, names)
 
 
 def _is_layer_of_torch(network: nn.Module) -> bool:
     """A single layer such as `nn.Linear` has no attention, and other code asks for its class."""
     home = type(network).__module__
-    return home.startswith("torch.nn.") and not any(network.children())
+    of_torch = home.startswith("torch.nn.")
+    return of_torch and not any(network.children())
 
 
 def make_twice_differentiable(network: nn.Module) -> None:
@@ -111,6 +121,7 @@ def make_twice_differentiable(network: nn.Module) -> None:
     calls without a switch of its own is left to `always_use_plain_attention`.
     """
     for module in list(network.modules()):
+        # what can be turned off is turned off
         for switch in _SWITCHES:
             if getattr(module, switch, False):
                 setattr(module, switch, False)
@@ -166,7 +177,9 @@ def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) ->
 
 
 def _with_weights(
-    module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]
+    module: nn.Module,
+    arguments: tuple[object, ...],
+    keywords: dict[str, object],
 ) -> tuple[object, object]:
     """A forward hook: the path that computes weights is plain softmax(q k) v."""
     changed = {**keywords, "need_weights": True}

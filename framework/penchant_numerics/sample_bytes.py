@@ -45,12 +45,14 @@ def pass_bytes(work: Callable[[Tensor], object], inputs: Tensor) -> PassBytes:
     PassBytes(fixed=0, a_sample=40)
     """
     # two samples even where there is one
-    chosen = torch.arange(2, device=inputs.device) % len(inputs)
-    pair = inputs[chosen]
+    numbers = torch.arange(2, device=inputs.device)
+    pair = inputs[numbers % len(inputs)]
     one = _peak(work, pair[:1])
     two = _peak(work, pair)
     a_sample = max(1, two - one)
-    return PassBytes(max(0, one - a_sample), a_sample)
+    # what is there whatever the batch
+    fixed = max(0, one - a_sample)
+    return PassBytes(fixed, a_sample)
 
 
 def _peak(work: Callable[[Tensor], object], inputs: Tensor) -> int:
@@ -86,5 +88,7 @@ def fitting_batch(
     if largest == 1:
         return 1
     taken = pass_bytes(work, inputs)
-    room = int(share * memory.available(inputs.device)) - taken.fixed
-    return max(1, min(largest, room // taken.a_sample))
+    allowed = int(share * memory.available(inputs.device))
+    room = allowed - taken.fixed
+    fitting = room // taken.a_sample
+    return max(1, min(largest, fitting))

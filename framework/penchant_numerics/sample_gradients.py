@@ -99,7 +99,8 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
     def restore(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """What the network is given, whole again."""
         first, *others = given
-        return (first.to(inputs.dtype), *others)
+        whole = first.to(inputs.dtype)
+        return (whole, *others)
 
     handle = network.register_forward_pre_hook(restore)
     try:

@@ -59,13 +59,16 @@ def sample_traces(
     """
     outputs = Outputs(network, parameters)
     wanted = batch or batch_size(inputs.device)
-    given = contextlib.nullcontext() if memory is None else bytes_allowed.budget(memory)
+    given = contextlib.nullcontext()
+    if memory is not None:
+        given = bytes_allowed.budget(memory)
     with given, floating_inputs(network, inputs, outputs.layout.dtype) as floating:
         passes = _Passes(outputs, floating[:_TRIED], loss)
         size = fitting_batch(passes.measured, floating, largest=wanted)
 
         def work(samples: int) -> Tensor:
-            return torch.cat([passes.traces(part) for part in floating.split(samples)])
+            traces = [passes.traces(part) for part in floating.split(samples)]
+            return torch.cat(traces)
 
         return bytes_allowed.halving(work, size, what="samples a pass of traces")
 
@@ -82,12 +85,16 @@ class _Passes:
     def __init__(self, outputs: Outputs, sample: Tensor, loss: str) -> None:
         self.outputs = outputs
         self.loss = loss
+        # linear layers that see samples one by one
         tried = KernelLayers(outputs, sample)
         tried.warn()
         self.layers = {name: outputs.network.get_submodule(name) for name in tried.factored}
+
+        # everything else has its gradients taken as they are
         covered = set()
         for name in self.layers:
-            covered |= {_parameter(name, "weight"), _parameter(name, "bias")}
+            covered.add(_parameter(name, "weight"))
+            covered.add(_parameter(name, "bias"))
         names = outputs.layout.names
         others = [name for name in names if name not in covered]
         self.rest = Outputs(outputs.network, others) if others else None
@@ -131,6 +138,7 @@ class _Passes:
         module = self.layers[name]
         with torch.no_grad():
             delta = heard_at_positions(module, passed.inputs(name), errors)
+            # by pairs of positions, or by the gradient itself
             if products is not None:
                 squares = (products * (delta @ delta.mT)).sum((1, 2))
             else:
@@ -173,7 +181,9 @@ class _Passes:
 
 def _parameter(layer: str, kind: str) -> str:
     """The name of a layer's parameter; the network itself has an empty name."""
-    return f"{layer}.{kind}" if layer else kind
+    if not layer:
+        return kind
+    return f"{layer}.{kind}"
 
 
 def _square_sum(tensors: Sequence[Tensor]) -> Tensor:
@@ -187,7 +197,10 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     h = seen_at_positions(module, inputs)
     positions, width = h.shape[1:]
     units = len(module.weight)
-    if positions * (width + units) >= width * units and positions > 1:
+    # one position has one pair
+    pairs = positions * (width + units)
+    gradients = width * units
+    if positions > 1 and pairs >= gradients:
         return None
     return h @ h.mT
 
@@ -195,7 +208,9 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
 def _columns(outputs: Tensor, loss: str, first: int | None) -> Iterator[Tensor]:
     """The first columns (n, C) of L at outputs (n, C), or all, one after another."""
     count = outputs.shape[1]
-    for number in range(count if first is None else min(first, count)):
+    if first is not None:
+        count = min(first, count)
+    for number in range(count):
         unit = torch.zeros_like(outputs)
         unit[:, number] = 1
         yield loss_factor_times(outputs, unit, loss)

@@ -11,4 +11,5 @@ def written(shape: Sequence[int]) -> str:
     >>> written((1, 32, 32))
     '1 x 32 x 32'
     """
-    return " x ".join(str(side) for side in shape)
+    sides = [str(side) for side in shape]
+    return " x ".join(sides)

@@ -95,9 +95,13 @@ class OneByOne:
 
             def clamped(step: int, network: nn.Module = trainer.network) -> None:
                 """After every step."""
-                clamp(network.parameters(), self.limit)
+                parameters = network.parameters()
+                clamp(parameters, self.limit)
 
-            told = None if losses is None else functools.partial(losses, number)
+            # losses are told with the number of their network
+            told = None
+            if losses is not None:
+                told = functools.partial(losses, number)
             trainer.run(until=until, after_step=clamped, losses=told)
 
     def outputs(self, inputs: Tensor) -> Tensor:
@@ -141,7 +145,8 @@ def side_by_side(
         A training that has not begun.
     """
     # a function of options and device type only: numbers must not depend on what is free
-    worth_it = len(networks) > 1 and group_size(samples[0].inputs.device) > 1
+    most = group_size(samples[0].inputs.device)
+    worth_it = len(networks) > 1 and most > 1
     together = worth_it and stacking_obstacle(networks, samples, recipe) is None
     kind = Stacked if together else OneByOne
     return kind(networks, samples, recipe, seeds=seeds, limit=limit)
@@ -168,7 +173,11 @@ def groups(count: int, device: torch.device) -> list[list[int]]:
     """
     size = group_size(device)
     numbers = list(range(count))
-    return [numbers[start : start + size] for start in range(0, count, size)]
+    found = []
+    for first in range(0, count, size):
+        last = first + size
+        found.append(numbers[first:last])
+    return found
 
 
 def recorded_steps(total: int, every: int) -> list[int]:

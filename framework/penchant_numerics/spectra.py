@@ -64,11 +64,17 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
         )
 
     # across each gap of the window, the largest first
-    ratios = kept[first - 1 : last] / kept[first : last + 1]
-    ordered = ratios.sort(descending=True, stable=True)
-    largest = float(ordered.values[0])
-    second = float(ordered.values[1]) if len(ratios) > 1 else 1.0
-    return Gap(first + int(ordered.indices[0]), largest, largest / second)
+    before = kept[first - 1 : last]
+    behind = kept[first : last + 1]
+    ratios, places = (before / behind).sort(descending=True, stable=True)
+
+    # the next largest tells how far it stands out
+    largest = float(ratios[0])
+    second = 1.0
+    if len(ratios) > 1:
+        second = float(ratios[1])
+    position = first + int(places[0])
+    return Gap(position, largest, largest / second)
 
 
 def trace_ratios(values: Tensor) -> Tensor:
@@ -77,8 +83,9 @@ def trace_ratios(values: Tensor) -> Tensor:
     >>> trace_ratios(torch.tensor([1.0, 3.0], device="cpu")).tolist()
     [0.75, 1.0]
     """
-    largest_first = values.double().sort(descending=True).values
-    return largest_first.cumsum(0) / largest_first.sum()
+    largest_first, _ = values.double().sort(descending=True)
+    total = largest_first.sum()
+    return largest_first.cumsum(0) / total
 
 
 def subspace_overlap(first: Tensor, second: Tensor) -> float:
@@ -89,8 +96,9 @@ def subspace_overlap(first: Tensor, second: Tensor) -> float:
     0.5
     """
     inner = first.T @ second.to(first)
+    shared = inner.square().sum()
     smaller = min(first.shape[1], second.shape[1])
-    return float(inner.square().sum()) / smaller
+    return float(shared) / smaller
 
 
 def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
@@ -103,8 +111,11 @@ def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
     [0.0, 1.0, 1.0]
     """
     squares = (first @ second.T).square()
-    nested = squares.cumsum(0).cumsum(1).diagonal()
-    counts = torch.arange(1, len(nested) + 1, device=nested.device, dtype=nested.dtype)
+    # the sum over the first k rows and columns stands at (k, k)
+    sums = squares.cumsum(0).cumsum(1)
+    nested = sums.diagonal()
+    last = len(nested)
+    counts = torch.arange(1, last + 1, device=nested.device, dtype=nested.dtype)
     return nested / counts
 
 
@@ -130,9 +141,14 @@ def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tenso
 
     # the eigenvectors along it
     between = (rows.double() @ vectors.double().T).cpu()  # (r, k)
-    overlaps = between * values.clamp(min=0).sqrt()
-    inside = lengths[kept].rsqrt()[:, None] * (axes[:, kept].T @ overlaps)
-    return float(inside.square().sum() / len(values))
+    roots = values.clamp(min=0).sqrt()
+    along = axes[:, kept].T @ (between * roots)
+    scales = lengths[kept].rsqrt()
+    inside = scales[:, None] * along
+
+    # the mean over eigenvectors
+    total = inside.square().sum()
+    return float(total / len(values))
 
 
 def spanning_grid(grids: Sequence[Tensor], *, points: int | None = None) -> Tensor:
@@ -144,11 +160,12 @@ def spanning_grid(grids: Sequence[Tensor], *, points: int | None = None) -> Tens
     """
     low = min(float(grid[0]) for grid in grids)
     high = max(float(grid[-1]) for grid in grids)
-    count = len(grids[0]) if points is None else points
+    if points is None:
+        points = len(grids[0])
     return torch.linspace(
         low,
         high,
-        count,
+        points,
         device="cpu",
         dtype=torch.float64,
     )
@@ -210,6 +227,7 @@ class LogGrid:
         found = []
         for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
             if measure.variant == "exact":
+                # eigenvalues may be millions
                 density = self._sorted_and_smoothed(nodes, weights)
             else:
                 # a node with a larger residual stands for many eigenvalues
@@ -231,7 +249,8 @@ class LogGrid:
 
     def _smoothed(self, nodes: Tensor, weights: Tensor, resolved: Tensor) -> Tensor:
         """Gaussian bumps; unresolved nodes reach half the way to others of their kind."""
-        places, order = self._places(nodes).sort()
+        places = self._places(nodes)
+        places, order = places.sort()
         many = ~resolved[order]
 
         # distances between neighbours that both stand for many
@@ -245,7 +264,8 @@ class LogGrid:
         reach = torch.maximum(left, right) / 2
 
         # a bump cannot be narrower than all others
-        widths = (reach.square() + self.width**2).sqrt()
+        variances = reach.square() + self.width**2
+        widths = variances.sqrt()
         return self._bumps(places, weights[order], widths)
 
     def _sorted_and_smoothed(self, nodes: Tensor, weights: Tensor) -> Tensor:
@@ -306,11 +326,14 @@ def common_log_grid(
     high = math.log10(max(largest) + smallest)
 
     # bumps are a fixed share of the range
-    half = max(high - low, _SHORTEST) / 2 * (1 + 2 * margin)
-    width = 2 / ((steps - 1) * math.sqrt(8 * math.log(kappa))) * half
+    span = max(high - low, _SHORTEST)
+    half = span / 2 * (1 + 2 * margin)
+    sharpness = math.sqrt(8 * math.log(kappa))
+    width = 2 / ((steps - 1) * sharpness) * half
 
     # few steps make bumps wider than the margin
-    reach = max(half, (high - low) / 2 + _TAIL * width)
+    needed = (high - low) / 2 + _TAIL * width
+    reach = max(half, needed)
     centre = (low + high) / 2
     centres = torch.linspace(
         centre - reach,
@@ -324,5 +347,7 @@ def common_log_grid(
 
 def _largest(measure: Quadrature) -> float:
     """The largest absolute value of a node."""
-    sizes = [nodes.abs().max() for nodes in measure.nodes]
-    return max(float(size) for size in sizes)
+    sizes = []
+    for nodes in measure.nodes:
+        sizes.append(float(nodes.abs().max()))
+    return max(sizes)

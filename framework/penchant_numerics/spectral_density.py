@@ -70,10 +70,10 @@ class Density:
 
     def mass(self, low: float = -math.inf, high: float = math.inf) -> float:
         """The share of eigenvalues in (low, high), from whole cells."""
-        above = self.grid > low
-        below = self.grid < high
-        total = self.density[above & below].sum()
-        return float(total) * self.spacing
+        inside = (self.grid > low) & (self.grid < high)
+        cells = self.density[inside]
+        total = float(cells.sum())
+        return total * self.spacing
 
 
 def spectral_density(
@@ -196,15 +196,20 @@ class Bumps:
         # what has no range is as wide as it is large
         low, high = ends
         extent = _range(low, high) or abs(high) or 1.0
-        half = extent / 2 * (1 + 2 * margin)
+        widened = 1 + 2 * margin
+        half = extent / 2 * widened
+
         # the width that so many steps resolve
         inside = _range(*bulk) or extent
-        relative = 2 / ((measure.steps - 1) * math.sqrt(8 * math.log(kappa)))
-        width = relative * inside / 2 * (1 + 2 * margin)
+        sharpness = math.sqrt(8 * math.log(kappa))
+        relative = 2 / ((measure.steps - 1) * sharpness)
+        width = relative * inside / 2 * widened
 
         # few steps make bumps wider than the margin
-        reach = max(half, extent / 2 + _TAIL * width)
-        return cls(width, (low + high) / 2, reach)
+        needed = extent / 2 + _TAIL * width
+        reach = max(half, needed)
+        centre = (low + high) / 2
+        return cls(width, centre, reach)
 
     def grid(self, points: int) -> Tensor:
         """A grid that all bumps are on."""
@@ -250,7 +255,9 @@ class Bumps:
         """Mean density in each cell of the grid of weighted Gaussians."""
         spacing = float(grid[1] - grid[0])
         half = spacing / 2
-        edges = torch.cat([grid - half, grid[-1:] + half])
+        lower = grid - half
+        last = grid[-1:] + half
+        edges = torch.cat([lower, last])
 
         # the part of each bump below each edge, (points + 1, nodes)
         distances = (edges[:, None] - places) / self.width

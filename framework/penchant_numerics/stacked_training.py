@@ -122,6 +122,8 @@ class Stacked:
         every = READ_EVERY.get(self._data.inputs.device.type, LATER)
         if self._pace.rehearses:
             every = 1  # what is timed must have been done
+
+        # step by step, as long as one of the networks goes on
         self._pace.begin()
         while self.step < last and self._active and not self._pace.is_known:
             active = self._active
@@ -132,6 +134,8 @@ class Stacked:
                 self._read(losses)
             self._pace.turned()
         self._read(losses)
+
+        # a rehearsal ends early
         if self.step < last and self._active:
             self._leave_out(last, losses)
         self.module.eval()
@@ -143,7 +147,8 @@ class Stacked:
         steps, self._unread = self._unread, []
         if not steps:
             return
-        values = iter(torch.cat([found for _, _, found in steps]).double().tolist())
+        together = torch.cat([found for _, _, found in steps])
+        values = iter(together.double().tolist())
         for step, active, _ in steps:
             # one value a network, step by step
             for number, loss in zip(active, values):
@@ -164,6 +169,8 @@ class Stacked:
         """One step of every network that has not ended."""
         epoch, position = divmod(self.step, self.epoch_length)
         inputs, labels = self._data.batch(epoch, position, self._active)
+
+        # the learning rate of this step
         factor = decay(self.recipe.schedule, self.step, self.total)
         rate = self.recipe.learning_rate * factor
         for group in self._optimizer.param_groups:
@@ -193,8 +200,9 @@ class Stacked:
             outputs = functional_call(self.module, state, (own_inputs,))
             return self.loss(outputs, own_labels)
 
+        of_all = torch.vmap(loss)
         with training_cast(inputs.device):
-            return torch.vmap(loss)(self._state, inputs, labels)
+            return of_all(self._state, inputs, labels)
 
     def _end_of_step(self, count: int, position: int) -> None:
         """Networks whose mean loss of an epoch is small enough have come to their end."""
@@ -241,6 +249,8 @@ class Stacked:
         for tensor in self._parameters():
             numbers = torch.isfinite(tensor).flatten(1)
             finite &= numbers.all(1)
+
+        # by the numbers that the networks have outside
         judged = zip(self._active, finite.tolist())
         diverged = [number for number, good in judged if not good]
         if diverged:
@@ -319,6 +329,8 @@ class _Batches:
         self.inputs = _stack_or_expand(inputs)
         self.labels = _stack_or_expand(labels)
         self.count = self.inputs.shape[1]
+
+        # orders of the epoch at hand, and who asked for a batch last
         self._epoch: int | None = None
         self._orders: Tensor | None = None
         self._active: list[int] = []
@@ -333,6 +345,7 @@ class _Batches:
 
     def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and labels (networks, samples, ...) of a step, for some networks."""
+        # a size of 0 is all samples
         chosen = self._numbers(active)
         if self.size == 0 and len(active) == len(self.seeds):
             return self.inputs, self.labels
@@ -343,6 +356,8 @@ class _Batches:
         if epoch != self._epoch:
             self._epoch = epoch
             self._orders = self._shuffled(epoch)
+
+        # so many behind those of earlier steps
         first = position * self.size
         last = first + self.size
         rows = self._orders[chosen, first:last]
@@ -355,12 +370,15 @@ class _Batches:
         for seed in self.seeds:
             generator = torch.Generator(device="cpu")
             generator.manual_seed(_mixed(seed, epoch))
-            orders.append(torch.randperm(self.count, generator=generator, device="cpu"))
+            order = torch.randperm(self.count, generator=generator, device="cpu")
+            orders.append(order)
         return torch.stack(orders).to(self.inputs.device)
 
 
 def stacking_obstacle(
-    networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Recipe
+    networks: Sequence[nn.Module],
+    samples: Sequence[Samples],
+    recipe: Recipe,
 ) -> str | None:
     """Why networks cannot share their passes, or None where they can.
 
@@ -387,11 +405,13 @@ def layer_obstacle(network: nn.Module) -> str | None:
     "layer '1' (Dropout) draws random numbers"
     """
     for name, module in network.named_modules():
-        layer = f"layer {name!r} ({type(module).__name__})"
-        if isinstance(module, _DropoutNd) and module.p > 0:
+        kind = type(module).__name__
+        layer = f"layer {name!r} ({kind})"
+        # dropout, and the one activation that is random
+        drops = isinstance(module, _DropoutNd) and module.p > 0
+        if drops or isinstance(module, nn.RReLU):
             return f"{layer} draws random numbers"
-        if isinstance(module, nn.RReLU):
-            return f"{layer} draws random numbers"
+        # without a momentum the mean of all batches is kept
         if isinstance(module, _BatchNorm) and module.momentum is None:
             return f"{layer} counts its batches"
     return None
@@ -418,14 +438,21 @@ def step_bytes(network: nn.Module, samples: Samples, recipe: Recipe) -> int:
     few, peak = _bytes_of_a_step(network, samples, recipe, _FEW)
     more, _ = _bytes_of_a_step(network, samples, recipe, 2 * _FEW)
     a_sample = (more - few) // _FEW
-    return peak + a_sample * (min(recipe.batch, count) or count)
+    # a batch of 0 is all samples
+    batch = min(recipe.batch, count) or count
+    return peak + a_sample * batch
 
 
 def _bytes_of_a_step(
-    network: nn.Module, samples: Samples, recipe: Recipe, count: int
+    network: nn.Module,
+    samples: Samples,
+    recipe: Recipe,
+    count: int,
 ) -> tuple[int, int]:
     """Bytes that a forward pass of so many samples keeps, and the most alive in a step of them."""
-    places = torch.arange(count, device=samples.labels.device) % len(samples.labels)
+    # as many as are asked for, some of them again where there are fewer
+    numbers = torch.arange(count, device=samples.labels.device)
+    places = numbers % len(samples.labels)
     some = samples.select(places)
     with LiveBytes(peaks=True) as live:
         trial = Stacked([network], [some], recipe, seeds=[0])
@@ -441,7 +468,8 @@ def _bytes_of_a_step(
 def stack_networks(networks: Sequence[nn.Module]) -> Ensemble:
     """Networks of one architecture as an ensemble; parameters and buffers are copied."""
     states = [state_of(network) for network in networks]
-    return Ensemble(networks[0], _stack_states(states), "trained")
+    stacked = _stack_states(states)
+    return Ensemble(networks[0], stacked, "trained")
 
 
 @torch.no_grad()
@@ -458,6 +486,7 @@ def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
 
     The norm is that of each network over all its parameters, as `clip_grad_norm_` has it for one.
     """
+    # a norm a network
     norms = []
     for each in parameters:
         flat = each.grad.flatten(1)
@@ -493,8 +522,9 @@ def _stacked_parts(memory: Mapping[str, Any], places: list[int]) -> dict[str, An
     """The parts of what an optimiser remembers: moments are stacked, counters are not."""
     kept = {}
     for key, value in memory.items():
-        stacked = isinstance(value, Tensor) and value.ndim > 0
-        kept[key] = value[places] if stacked else value
+        kept[key] = value
+        if isinstance(value, Tensor) and value.ndim > 0:
+            kept[key] = value[places]
     return kept
 
 
@@ -502,7 +532,8 @@ def _stack_states(states: Sequence[State]) -> State:
     """States along a new first axis."""
     stacked = {}
     for name in states[0]:
-        stacked[name] = torch.stack([state[name] for state in states])
+        tensors = [state[name] for state in states]
+        stacked[name] = torch.stack(tensors)
     return stacked
 
 

@@ -69,13 +69,18 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     if count < 1:
         raise ValueError(f"a share is one of at least 1 sample, found {count}")
     # half a sample on each side
-    inside = (_numbers(share) * count + 0.5) / (count + 1)
+    right = _numbers(share) * count
+    inside = (right + 0.5) / (count + 1)
     variance = inside * (1 - inside) / count
     return _plain(np.sqrt(variance))
 
 
 def accuracy(
-    values: Numbers, samples: int, *, shared: bool = True, axis: int = -1
+    values: Numbers,
+    samples: int,
+    *,
+    shared: bool = True,
+    axis: int = -1,
 ) -> tuple[Value, Value]:
     """The mean accuracy of trainings and its standard error: over trainings and test samples.
 
@@ -149,20 +154,29 @@ def crossed_accuracy(right: Numbers) -> tuple[Value, Value]:
     """
     table = _numbers(right)
     trainings, samples = table.shape[-2:]
-    mean = table.mean((-2, -1))
-    # what neither trainings nor samples explain
-    by_training = table.mean(-1, keepdims=True)
-    by_sample = table.mean(-2, keepdims=True)
-    least = np.square(binomial_stderr(mean, trainings * samples))
+    answers = trainings * samples
+    both = (-2, -1)
+    mean = table.mean(both)
+
+    # what as many independent answers would have
+    sampling = binomial_stderr(mean, answers)
+    least = np.square(sampling)
     if trainings < 2 or samples < 2:
         return _plain(mean), _plain(np.sqrt(least))
 
+    # what neither trainings nor samples explain
+    by_training = table.mean(-1, keepdims=True)
+    by_sample = table.mean(-2, keepdims=True)
     rest = table - by_training - by_sample + mean[..., None, None]
-    between_trainings = by_training.var((-2, -1), ddof=1) / trainings
-    between_samples = by_sample.var((-2, -1), ddof=1) / samples
-    left = np.square(rest).sum((-2, -1)) / ((trainings - 1) * (samples - 1))
-    variance = between_trainings + between_samples - left / (trainings * samples)
-    return _plain(mean), _plain(np.sqrt(np.maximum(variance, least)))
+    freedom = (trainings - 1) * (samples - 1)
+    left = np.square(rest).sum(both) / freedom
+
+    # the three parts of the variance
+    between_trainings = by_training.var(both, ddof=1) / trainings
+    between_samples = by_sample.var(both, ddof=1) / samples
+    variance = between_trainings + between_samples - left / answers
+    bounded = np.maximum(variance, least)
+    return _plain(mean), _plain(np.sqrt(bounded))
 
 
 # ---- jackknife
@@ -190,7 +204,8 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
     if count < 2:
         return None
     away = numbers - numbers.mean(axis, keepdims=True)
-    variance = (count - 1) / count * np.square(away).sum(axis)
+    squares = np.square(away).sum(axis)
+    variance = (count - 1) / count * squares
     return _plain(np.sqrt(variance))
 
 
@@ -215,7 +230,8 @@ def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
     numbers = _numbers(replicates)
     count = _count(numbers, axis)
     away = numbers.mean(axis) - _numbers(whole)
-    return _plain((count - 1) * away)
+    bias = (count - 1) * away
+    return _plain(bias)
 
 
 # ---- rank correlation
@@ -243,7 +259,11 @@ class RankCorrelation(NamedTuple):
 
 
 def rank_correlation(
-    x: Numbers, y: Numbers, *, generator: Generator, permutations: int = 999
+    x: Numbers,
+    y: Numbers,
+    *,
+    generator: Generator,
+    permutations: int = 999,
 ) -> RankCorrelation:
     """Spearman's rank correlation, its standard error, and what permuted pairs would give.
 
@@ -276,7 +296,8 @@ def rank_correlation(
     """
     from scipy import stats  # here, because it takes a second to load
 
-    first, second = _numbers(x), _numbers(y)
+    first = _numbers(x)
+    second = _numbers(y)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             f"a rank correlation is of pairs, found shapes {first.shape} and {second.shape}"
@@ -288,16 +309,20 @@ def rank_correlation(
     # the null is drawn, its spread is known to be 1 / sqrt(n - 1) where there are no ties
     value = float(stats.spearmanr(first, second).statistic)
     null = _permuted_rank_correlations(first, second, generator, permutations)
-    spread = float(null.std()) if permutations > 1 else None
+    spread = null_stderr = None
+    if permutations > 1:
+        spread = float(null.std())
+        null_stderr = spread / math.sqrt(permutations)
     # orders as far from none as the one that was seen, to rounding
-    as_far = int((null.abs() >= abs(value) - 1e-12).sum())
+    least = abs(value) - 1e-12
+    as_far = int((null.abs() >= least).sum())
     return RankCorrelation(
         value=value,
         stderr=_rank_correlation_stderr(value, len(first)),
         count=len(first),
         null=float(null.mean()),
         null_spread=spread,
-        null_stderr=None if spread is None else spread / math.sqrt(permutations),
+        null_stderr=null_stderr,
         p_value=(1 + as_far) / (1 + permutations),
     )
 
@@ -305,14 +330,18 @@ def rank_correlation(
 def _rank_correlation_stderr(value: float, count: int) -> float | None:
     if count < 3:
         return None
+    # as if one more pair had been seen that says nothing
     shrunk = value * count / (count + 1)
     square = shrunk**2
-    variance = (1 + square / 2) / (count - 1)
+    # Bonett and Wright
+    widened = 1 + square / 2
+    variance = widened / (count - 1)
     return (1 - square) * math.sqrt(variance)
 
 
 def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws: int) -> Tensor:
     """Rank correlations (draws,) of x with permutations of y, which are drawn all at once."""
+    # a permutation leaves their lengths
     a = _centred_ranks(x)
     b = _centred_ranks(y)
     scale = a.norm() * b.norm()
@@ -320,7 +349,8 @@ def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws:
     # an order is that of as many random keys
     keys = torch.rand(draws, len(b), generator=generator, device="cpu")
     order = keys.argsort(1)
-    return b[order] @ a / scale
+    products = b[order] @ a
+    return products / scale
 
 
 def _centred_ranks(values: Array) -> Tensor:
@@ -349,13 +379,15 @@ def null_of(values: Numbers) -> dict[str, float | None]:
     """
     numbers = _numbers(values).ravel()
     count = _count(numbers, 0)
-    if count < 2:
-        return {"null": float(numbers.mean()), "null_spread": None, "null_stderr": None}
-    spread = float(numbers.std(ddof=1))
+    # one draw says nothing of its spread
+    spread = stderr = None
+    if count > 1:
+        spread = float(numbers.std(ddof=1))
+        stderr = spread / math.sqrt(count)
     return {
         "null": float(numbers.mean()),
         "null_spread": spread,
-        "null_stderr": spread / math.sqrt(count),
+        "null_stderr": stderr,
     }
 
 
@@ -444,8 +476,9 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
     """One generator a draw."""
     if isinstance(generator, Generator):
         return [generator] * draws
-    if len(generator) != draws:
-        raise ValueError(f"expected one generator or one a draw, {draws}, found {len(generator)}")
+    found = len(generator)
+    if found != draws:
+        raise ValueError(f"expected one generator or one a draw, {draws}, found {found}")
     return generator
 
 
@@ -458,7 +491,8 @@ def _numbers(values: Numbers) -> Array:
         on_host = values.detach().to("cpu", torch.float64)
         return on_host.numpy()
     # numpy cannot read tensors of another device out of a list
-    if isinstance(values, Sequence) and any(isinstance(each, Tensor) for each in values):
+    listed = isinstance(values, Sequence)
+    if listed and any(isinstance(each, Tensor) for each in values):
         return np.stack([_numbers(each) for each in values])
     return np.asarray(values, dtype=np.float64)
 

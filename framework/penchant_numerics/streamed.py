@@ -49,7 +49,9 @@ class ArraySource:
 
     def rows(self, indices: Tensor) -> Tensor:
         """The rows with these indices."""
-        return torch.from_numpy(np.array(self.array[indices.numpy()]))
+        # a copy: torch wants memory that may be written to
+        rows = np.array(self.array[indices.numpy()])
+        return torch.from_numpy(rows)
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All rows in their order."""
@@ -72,12 +74,16 @@ class DatasetSource:
 
     def rows(self, indices: Tensor) -> Tensor:
         """The rows with these indices."""
-        found = [torch.as_tensor(self.dataset[index][0]) for index in indices.tolist()]
+        found = []
+        for index in indices.tolist():
+            inputs = self.dataset[index][0]
+            found.append(torch.as_tensor(inputs))
         return torch.stack(found)
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All rows in their order."""
-        for indices in torch.arange(self.shape[0], device="cpu").split(size):
+        numbers = torch.arange(self.shape[0], device="cpu")
+        for indices in numbers.split(size):
             yield self.rows(indices)
 
 
@@ -112,6 +118,7 @@ class BatchSource:
         for batch in self.iterable:
             waiting.append(torch.as_tensor(batch[0]))
             held += len(waiting[-1])
+            # what is over waits for the next
             while held >= size:
                 together = torch.cat(waiting)
                 yield together[:size]
@@ -207,7 +214,10 @@ class StreamedInputs:
         """Rows by a slice or by indices; a mask gives a part that is read later."""
         if isinstance(key, Tensor) and key.dtype == torch.bool:
             chosen = torch.nonzero(key.cpu())[:, 0]
-            return StreamedInputs(Part(self.source, chosen), device=self.device, dtype=self.dtype)
+            part = Part(self.source, chosen)
+            return StreamedInputs(part, device=self.device, dtype=self.dtype)
+
+        # whatever a tensor can be indexed with
         numbers = torch.arange(len(self), device="cpu")
         if isinstance(key, Tensor):
             key = key.cpu()
@@ -263,7 +273,11 @@ class StreamedInputs:
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        function: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Any = None,
     ) -> Any:
         """Functions of torch are given the whole tensor."""
 
@@ -289,14 +303,27 @@ def stream(value: Any) -> Samples:
     >>> len(samples.inputs), samples.inputs.shape, [len(part) for part in samples.inputs.split(3)]
     (4, torch.Size([4, 3]), [3, 1])
     """
-    if isinstance(value, (tuple, list)) and len(value) == 2 and hasattr(value[0], "shape"):
+    if _is_pair(value):
         inputs, labels = value
-        return Samples(StreamedInputs(ArraySource(inputs)), torch.as_tensor(labels))
+        source = ArraySource(inputs)
+        return Samples(StreamedInputs(source), torch.as_tensor(labels))
     dataset = dataset_of(value)
-    if dataset is not None:
-        found = [torch.as_tensor(dataset[index][1]) for index in range(len(dataset))]
-        return Samples(StreamedInputs(DatasetSource(dataset)), torch.stack(found))
-    return _of_batches(value)
+    if dataset is None:
+        return _of_batches(value)
+
+    # labels are kept, inputs are asked for later
+    found = []
+    for index in range(len(dataset)):
+        label = dataset[index][1]
+        found.append(torch.as_tensor(label))
+    source = DatasetSource(dataset)
+    return Samples(StreamedInputs(source), torch.stack(found))
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether a value is inputs and labels, both whole."""
+    two = isinstance(value, (tuple, list)) and len(value) == 2
+    return two and hasattr(value[0], "shape")
 
 
 def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> Sequence[Any]:
@@ -310,8 +337,7 @@ def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> Sequence[
     Returns:
         Inputs and labels.
     """
-    is_pair = isinstance(data, (tuple, list)) and len(data) == 2
-    if is_pair and hasattr(data[0], "shape"):
+    if _is_pair(data):
         return data
     return stream(data).to(device, dtype)
 

@@ -86,10 +86,17 @@ class Tape(TorchDispatchMode):
 
     def is_live(self, value: Any) -> bool:
         """Whether a value is a tangent, or a view of one."""
-        return isinstance(value, Tensor) and _storage(value) in self._live
+        if not isinstance(value, Tensor):
+            return False
+        return _storage(value) in self._live
 
     def _record(
-        self, func: Any, flat: list[Any], spec: TreeSpec, out: Any, written: list[Tensor]
+        self,
+        func: Any,
+        flat: list[Any],
+        spec: TreeSpec,
+        out: Any,
+        written: list[Tensor],
     ) -> None:
         """Note a step whose arguments have a tangent among them."""
         reads_out = func is torch.ops.aten._local_scalar_dense.default
@@ -126,7 +133,8 @@ class Tape(TorchDispatchMode):
         """The slot of a tangent that was seen before."""
         number = self._slots.get(_identity(tensor))
         if number is None:
-            raise NotRecordableError(f"a tangent of shape {tuple(tensor.shape)} came from nowhere")
+            shape = tuple(tensor.shape)
+            raise NotRecordableError(f"a tangent of shape {shape} came from nowhere")
         return Slot(number)
 
     def finish(self, result: Tensor) -> None:
@@ -135,7 +143,8 @@ class Tape(TorchDispatchMode):
         Steps that do not reach it are dropped, and slots end with their last use.
         """
         self.result = self._slot(result).number
-        needed, kept = {self.result}, []
+        needed = {self.result}
+        kept = []
         for step in reversed(self.steps):
             made = {number for number in step.outputs if number is not None}
             if not step.writes and not needed & made:
@@ -148,8 +157,10 @@ class Tape(TorchDispatchMode):
         self.steps = kept[::-1]
 
         # what was kept for recognising tangents
-        self._slots, self._live = {}, set()
-        self._held, self._constants = [], set()
+        self._slots = {}
+        self._live = set()
+        self._held = []
+        self._constants = set()
 
     # ---- playing
 
@@ -182,11 +193,14 @@ class Tape(TorchDispatchMode):
         smaller: dict[int, Packed] = {}
         for storage, (tensor, form) in self._smaller_forms().items():
             smaller[storage] = form(tensor)
+
+        # steps are given these from now on
         for number, step in enumerate(self.steps):
             arguments = []
             for each in step.arguments:
-                known = isinstance(each, Tensor) and _storage(each) in smaller
-                arguments.append(smaller[_storage(each)] if known else each)
+                if isinstance(each, Tensor):
+                    each = smaller.get(_storage(each), each)
+                arguments.append(each)
             self.steps[number] = step._replace(arguments=arguments)
         return smaller
 
@@ -228,8 +242,11 @@ def _given(argument: Any, values: dict[int, Tensor]) -> Any:
 def _smaller_form(step: Step, place: int) -> Any:
     """The form in which a step can be given a constant; None: as it is."""
     constant = step.arguments[place]
-    whole = constant.is_contiguous() and constant.untyped_storage().nbytes() == constant.nbytes
-    if not whole:
+    if not constant.is_contiguous():
+        return None
+    # a view of something larger stays as it is
+    storage = constant.untyped_storage()
+    if storage.nbytes() != constant.nbytes:
         return None
     relu = step.operation is torch.ops.aten.threshold_backward.default
     if relu and place == 1 and step.arguments[2] == 0:
@@ -237,7 +254,9 @@ def _smaller_form(step: Step, place: int) -> Any:
     # what is added to a tangent is the tangent of a constant, zero
     if step.operation is torch.ops.aten.add.Tensor and constant.is_floating_point():
         return Shape
-    return Places if constant.dtype == torch.int64 else None
+    if constant.dtype == torch.int64:
+        return Places
+    return None
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
@@ -265,16 +284,19 @@ def _identity(tensor: Tensor) -> tuple[Any, ...]:
 
 def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
     """The arguments an operation changes in place."""
-    if not func._schema.is_mutable:
+    schema = func._schema
+    if not schema.is_mutable:
         return []
     # arguments by the names of the operation's schema
     args, kwargs = tree_unflatten(flat, spec)
-    names = [argument.name for argument in func._schema.arguments]
+    names = [argument.name for argument in schema.arguments]
     given = {**dict(zip(names, args)), **kwargs}
 
+    # those that the schema says it writes to
     found: list[Tensor] = []
-    for argument in func._schema.arguments:
-        changed = argument.alias_info is not None and argument.alias_info.is_write
+    for argument in schema.arguments:
+        alias = argument.alias_info
+        changed = alias is not None and alias.is_write
         if changed and argument.name in given:
             found += _tensors(tree_leaves(given[argument.name]))
     return found

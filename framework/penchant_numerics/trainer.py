@@ -22,6 +22,8 @@ _GOLDEN = 0x9E3779B97F4A7C15  # spreads consecutive numbers over all seeds
 READ_EVERY = {"cpu": 1}  # steps after which losses are read: on the CPU nothing waits
 LATER = 50  # the same on other devices
 
+Observer = Callable[[int, float], None]  # told a step and its mean loss
+
 
 class _Step(NamedTuple):
     """A step whose loss was not read yet."""
@@ -90,9 +92,9 @@ class Trainer:
         self,
         *,
         until: int | None = None,
-        observe: Callable[[int, float], None] | None = None,
+        observe: Observer | None = None,
         after_step: Callable[[int], None] | None = None,
-        losses: Callable[[int, float], None] | None = None,
+        losses: Observer | None = None,
     ) -> None:
         """Train to step `until` (default: the end).
 
@@ -105,14 +107,17 @@ class Trainer:
             after_step: Called after every step with its number; nothing is read for it.
             losses: Called with the number and the mean loss of every step, when they are read.
         """
-        until = self.total if until is None else min(until, self.total)
+        if until is None:
+            until = self.total
+        until = min(until, self.total)
         self.network.train()
-        # the global random numbers are put back afterwards
         inputs = self.samples.inputs
-        devices = [inputs.device] if inputs.is_cuda else []
         every = READ_EVERY.get(inputs.device.type, LATER)
         if observe is not None or self._pace.rehearses:
             every = 1
+
+        # the global random numbers are put back afterwards
+        devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices=devices):
             self._pace.begin()
             while self.step < until and not self.finished and not self._pace.is_known:
@@ -123,17 +128,19 @@ class Trainer:
                     after_step(self.step)
                 self._pace.turned()
         self._read(observe, losses)
+
+        # a rehearsal ends early
         if self.step < until and not self.finished:
             self._leave_out(until, observe, losses)
         self.network.eval()
 
-    def _leave_out(self, until: int, *observers: Callable[[int, float], None] | None) -> None:
+    def _leave_out(self, until: int, *observers: Observer | None) -> None:
         """In a rehearsal, the steps up to `until`: each is told with the last loss."""
         self._pace.leave_out(until - self.step)
+        told = [observe for observe in observers if observe is not None]
         for step in range(self.step + 1, until + 1):
-            for observe in observers:
-                if observe is not None:
-                    observe(step, self._last_loss)
+            for observe in told:
+                observe(step, self._last_loss)
         self.step = until
         self.finished = self.step >= self.total
 
@@ -154,14 +161,17 @@ class Trainer:
         with training_cast(batch.inputs.device):
             loss = self.loss(self.network(batch.inputs), batch.labels)
         loss.backward()
-        if self.recipe.clip is not None:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        clip = self.recipe.clip
+        if clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()
 
         # count
         self.step += 1
         self.finished = self.step >= self.total
-        self._unread.append(_Step(self.step, position, len(batch.labels), loss.detach()))
+        count = len(batch.labels)
+        made = _Step(self.step, position, count, loss.detach())
+        self._unread.append(made)
 
     def _set_learning_rate(self) -> None:
         factor = decay(self.recipe.schedule, self.step, self.total)
@@ -173,12 +183,15 @@ class Trainer:
         """The order of samples in an epoch, drawn on the CPU; None where batches are whole."""
         if self.recipe.batch == 0:
             return None
+        # the same however the training came here
         generator = torch.Generator(device="cpu")
         generator.manual_seed(_mixed(self.seed, epoch))
         inputs = self.samples.inputs
         order = torch.randperm(len(inputs), generator=generator, device="cpu")
         # streamed inputs are found by the host
-        return order.to(inputs.device) if isinstance(inputs, Tensor) else order
+        if not isinstance(inputs, Tensor):
+            return order
+        return order.to(inputs.device)
 
     def _batch(self, position: int) -> Samples:
         """The samples of a step of an epoch."""
@@ -186,27 +199,33 @@ class Trainer:
             inputs = self.samples.inputs
             whole = inputs if isinstance(inputs, Tensor) else inputs.whole()
             return self.samples._replace(inputs=whole)
+
+        # so many behind those of earlier steps
         first = position * self.recipe.batch
         last = first + self.recipe.batch
         return self.samples.select(self._order[first:last])
 
     def _must_read(self) -> bool:
         """Whether the loss of the epoch that has just ended may end the training."""
-        ended = self._unread[-1].position == self.epoch_length - 1
+        latest = self._unread[-1]
+        ended = latest.position == self.epoch_length - 1
         return ended and self.recipe.until_loss is not None
 
-    def _read(self, *observers: Callable[[int, float], None] | None) -> None:
+    def _read(self, *observers: Observer | None) -> None:
         """Read the losses that are still on the device, in one go, and draw their consequences."""
         steps, self._unread = self._unread, []
         if not steps:
             return
         # double precision holds what any precision of a loss holds
-        values = torch.stack([step.loss for step in steps]).double().tolist()
+        losses = torch.stack([step.loss for step in steps])
+        values = losses.double().tolist()
+
+        # in the order of steps
+        told = [observe for observe in observers if observe is not None]
         for step, loss in zip(steps, values):
             self._end_of_step(step, loss)
-            for observe in observers:
-                if observe is not None:
-                    observe(step.number, loss)
+            for observe in told:
+                observe(step.number, loss)
 
     def _end_of_step(self, step: _Step, loss: float) -> None:
         """Refuse a loss that is not finite, and stop where the recipe says so.
@@ -246,13 +265,16 @@ class Trainer:
         """Go on from a state; samples, recipe and seed must be the same."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
+        # how far it was
         self.step = int(state["step"])
         self.finished = bool(state["finished"])
         self._epoch_loss = float(state["epoch_loss"])
 
         # in the middle of an epoch its order is needed again
         epoch, position = divmod(self.step, self.epoch_length)
-        self._order = self._shuffled(epoch) if position else None
+        self._order = None
+        if position:
+            self._order = self._shuffled(epoch)
 
 
 def _mixed(seed: int, number: int) -> int:
@@ -277,7 +299,8 @@ def seed_device(device: torch.device, seed: int) -> None:
         number = device.index
         if number is None:
             number = torch.cuda.current_device()
-        torch.cuda.default_generators[number].manual_seed(seed)
+        own = torch.cuda.default_generators[number]
+        own.manual_seed(seed)
     elif device.type not in ("cpu", "meta"):
         torch.get_device_module(device).manual_seed(seed)
 
@@ -317,7 +340,8 @@ def decay(schedule: str, step: int, total: int) -> float:
     if schedule == "linear":
         return 1 - step / total
     if schedule == "thirds":
-        return 10.0 ** -min(2, 3 * step // total)
+        thirds = min(2, 3 * step // total)
+        return 10.0**-thirds
     return 1.0
 
 
@@ -336,26 +360,34 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples; one output is the difference of two logits."""
     if outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels)
+    # wrong where it is positive
     signs = 1 - 2 * labels.to(outputs.dtype)
-    losses = functional.softplus(signs * outputs[:, 0])
+    margins = signs * outputs[:, 0]
+    losses = functional.softplus(margins)
     return losses.mean()
 
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples of half the sum of squares; classes are unit vectors, or -1 and 1."""
     width = outputs.shape[1]
-    if not labels.is_floating_point() and width > 1:
+    classes = not labels.is_floating_point()
+    if classes and width > 1:
         labels = functional.one_hot(labels, width)
-    elif not labels.is_floating_point():
+    elif classes:
         labels = 2 * labels - 1
     targets = labels.to(outputs.dtype).reshape(outputs.shape)
     squares = (outputs - targets).square()
-    return 0.5 * squares.sum(1).mean()
+    errors = squares.sum(1)
+    return 0.5 * errors.mean()
 
 
 @torch.no_grad()
 def evaluate(
-    network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024
+    network: nn.Module,
+    samples: Samples,
+    *,
+    loss: str = "cross-entropy",
+    chunk: int = 1024,
 ) -> tuple[float, float]:
     """Mean loss and accuracy of a network in evaluation mode.
 
@@ -383,11 +415,15 @@ def evaluate(
     network.train(training)
 
     # all is read in one go; batches are weighted by their size
+    means = torch.stack(losses).double().tolist()
     total = 0.0
-    for value, count in zip(torch.stack(losses).double().tolist(), counts):
-        total += value * count
-    right = int(torch.stack(rights).sum()) if rights else 0
-    return total / sum(counts), right / sum(counts)
+    for mean, count in zip(means, counts):
+        total += mean * count
+    right = 0
+    if rights:
+        right = int(torch.stack(rights).sum())
+    seen = sum(counts)
+    return total / seen, right / seen
 
 
 @torch.no_grad()
