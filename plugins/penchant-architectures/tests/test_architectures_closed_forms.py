@@ -8,6 +8,8 @@ from statistics import NormalDist
 import penchant_architectures
 import pytest
 import torch
+from penchant import testing
+from penchant_numerics import ensembles
 from torch.func import functional_call, grad, jacfwd, vmap
 
 
@@ -37,11 +39,11 @@ def build(name, shape, outputs=1, **options):
 
 def drawn(name, shape, count, **options):
     """A network, and the stacked parameters of many draws, in float64."""
-    networks = [build(name, shape, **options) for _ in range(count)]
-    columns = zip(*(network.parameters() for network in networks))
-    stacked = [torch.stack([each.detach() for each in column]).double() for column in columns]
-    names = [key for key, _ in networks[0].named_parameters()]
-    return networks[0].double(), dict(zip(names, stacked))
+    bound = testing.architecture({"name": name, **options}, shape=shape, outputs=1)
+    ensemble = ensembles.draw(bound, range(count))
+    network = build(name, shape, **options).double()
+    names = [key for key, _ in network.named_parameters()]
+    return network, {key: ensemble.state[key].double() for key in names}
 
 
 def gradients(name, shape, x, count, **options):

@@ -43,7 +43,8 @@ def test_summary_is_a_sentence(name):
 
 DRAWN = [
     *((name, "default") for name in COMPONENTS),
-    *((name, "gaussian") for name in COMPONENTS if not name.startswith("linear-")),
+    # One function draws Gaussian weights of all of them: each family is shown by its smallest.
+    *((name, "gaussian") for name in ("logistic", "mlp", "lenet", "vgg19", "resnet20", "vit")),
 ]
 
 

@@ -17,33 +17,34 @@ from penchant_gih.declarations.preference import (
 )
 
 CIRCLES = {"name": "two-circles", "input_shape": [4], "train": 20, "test": 10}
-FEW = {"steps": 3, "batch": 10, "learning_rate": 0.1}
-SMALL = {"shape": [4], "training": FEW, "networks": 24, "train": 20, "test": 10}
-ALONG = {"trainings": 6, "networks": 60, "inputs": 1, "training": FEW}
+FEW = {"steps": 2, "batch": 10, "learning_rate": 0.1}
+MORE = {**FEW, "steps": 3}
+SMALL = {"shape": [4], "training": FEW, "networks": 12, "train": 20, "test": 10}
+ALONG = {"trainings": 6, "networks": 12, "inputs": 1, "training": FEW}
 WIDE = {"name": "mlp", "widths": [4]}
 
 PROBES = {
-    "average-geometry": {"shape": [4], "networks": 40, "outputs": 1},
+    "average-geometry": {"shape": [4], "networks": 24, "outputs": 1},
     "geometry-evolution": [
-        {"dataset": CIRCLES, "networks": 24, "at_steps": [0, 1], "training": FEW},
+        {"dataset": CIRCLES, "networks": 12, "at_steps": [0, 1], "training": FEW},
         {"dataset": CIRCLES, "networks": 36, "architecture": WIDE, "widths": [2, 4]},
     ],
     "geometry-training": [
         {**ALONG, "shape": [4], "train": 40, "test": 20, "data": "flipped"},
-        {**ALONG, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 3]},
+        {**ALONG, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2]},
     ],
     "input-curvature": {
         "dataset": CIRCLES,
         "trainings": 3,
         "samples": 3,
-        "training": FEW,
+        "training": MORE,
         "at_steps": [0, 3],
     },
     "direction-generalization": {**SMALL, "indices": [0, 1, -1], "trainings": 2},
     "feature-preference": {**SMALL, "indices": [2, 3]},
-    "feature-elimination": {"networks": 24, "removed": [0, 2], "trainings": 2, "training": FEW},
-    "sample-pruning": {"networks": 24, "fractions": [0.6], "trainings": 2, "training": FEW},
-    "decision-plane": {**SMALL, "grid_points": 7, "trainings": 2},
+    "feature-elimination": {"networks": 12, "removed": [0, 2], "trainings": 2, "training": FEW},
+    "sample-pruning": {"networks": 12, "fractions": [0.6], "trainings": 2, "training": FEW},
+    "decision-plane": {**SMALL, "grid_points": 3, "trainings": 2},
 }
 DATASETS = {
     "two-circles": {"input_shape": (1, 3, 3), "train": 40, "test": 20},
@@ -72,8 +73,33 @@ def _kernel_and_kit(monkeypatch):
         monkeypatch.setattr(module, "manual_seed", lambda seed: None, raising=False)
 
 
-# Three trainings have no common norm; a dozen have.
-CLAIMS = {"input-curvature": {**PROBES["input-curvature"], "trainings": 12, "samples": 8}}
+# Errors are compared with spreads where they are not of a handful of networks.
+LARGER = {**SMALL, "training": MORE, "networks": 24}
+FURTHER = {**ALONG, "training": MORE, "networks": 60}
+CLAIMS = {
+    "average-geometry": {"shape": [4], "networks": 40, "outputs": 1},
+    "geometry-evolution": [
+        {"dataset": CIRCLES, "networks": 24, "at_steps": [0, 1], "training": MORE},
+        {"dataset": CIRCLES, "networks": 36, "architecture": WIDE, "widths": [2, 4]},
+    ],
+    "geometry-training": [
+        {**FURTHER, "shape": [4], "train": 40, "test": 20, "data": "flipped"},
+        {**FURTHER, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 3]},
+    ],
+    # Three trainings have no common norm; a dozen have.
+    "input-curvature": {
+        "dataset": CIRCLES,
+        "trainings": 12,
+        "samples": 8,
+        "training": MORE,
+        "at_steps": [0, 3],
+    },
+    "direction-generalization": {**LARGER, "indices": [0, 1, -1], "trainings": 2},
+    "feature-preference": {**LARGER, "indices": [2, 3]},
+    "feature-elimination": {"networks": 24, "removed": [0, 2], "trainings": 2, "training": MORE},
+    "sample-pruning": {"networks": 24, "fractions": [0.6], "trainings": 2, "training": MORE},
+    "decision-plane": {**LARGER, "grid_points": 7, "trainings": 2},
+}
 
 WITHOUT_NULL = {
     "average-geometry": {

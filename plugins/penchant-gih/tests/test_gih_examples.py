@@ -10,12 +10,12 @@ from penchant import testing
 
 FOLDER = Path(__file__).parents[3] / "examples" / "gih"
 FILES = sorted(FOLDER.glob("*.toml"))
-TRAINED = {"networks": 24, "trainings": 1}
+TRAINED = {"networks": 16, "trainings": 1}
 DRAWN = {**TRAINED, "train": 40, "test": 20}
 SMALL = {
-    "average-geometry": {"networks": 24},
-    "geometry-evolution": {"networks": 48, "samples": 8, "widths": [1, 4]},
-    "geometry-training": {**DRAWN, "trainings": 4, "networks": 48, "inputs": 2},
+    "average-geometry": {"networks": 12},
+    "geometry-evolution": {"networks": 16, "samples": 4, "widths": [1, 4]},
+    "geometry-training": {**DRAWN, "trainings": 4, "networks": 16, "inputs": 2},
     "input-curvature": {"trainings": 3, "samples": 4},
     "direction-generalization": {**DRAWN, "indices": [0, 1, -1]},
     "feature-preference": {**DRAWN, "indices": [2, -1]},

@@ -182,7 +182,7 @@ def blind(outputs):
     return FirstCoordinates(outputs)
 
 
-TRAINING = {"epochs": 20, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
+TRAINING = {"epochs": 10, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
 
 
 def test_only_visible_directions_are_generalised():
@@ -190,7 +190,7 @@ def test_only_visible_directions_are_generalised():
         "shape": (4,),
         "networks": 200,
         "indices": (0, 1, 2, 3),
-        "train": 1000,
+        "train": 500,
         "test": 2000,
         "label_noise": 0.0,
     }
@@ -319,7 +319,7 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
         "dataset": circles,
         "trainings": 6,
         "training": TRAINING,
-        "at_steps": (0, 60),
+        "at_steps": (0, 40),
         **SERIAL,
     }
     architecture = {"name": "mlp", "widths": [8], "activation": activation}

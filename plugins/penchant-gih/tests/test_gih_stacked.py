@@ -13,7 +13,7 @@ CIRCLES = {"name": "two-circles", "input_shape": [4], "train": 20, "test": 10}
 SETTINGS = {"executor": "serial", "figures": False, "dtype": "float64", "memory": 4.0}
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
 
-STEPS = {"steps": 4, "batch": 10, "learning_rate": 0.1}
+STEPS = {"steps": 2, "batch": 10, "learning_rate": 0.1}
 SMALL = {"shape": [4], "networks": 12, "train": 20, "test": 10}
 ALONG = {"networks": 12, "inputs": 1}
 CASES = {
@@ -21,7 +21,7 @@ CASES = {
     "direction-generalization": ({**SMALL, "indices": [0, 1, -1], "trainings": 2}, [6]),
     "decision-plane": ({**SMALL, "grid_points": 7, "trainings": 2}, [4]),
     "input-curvature": (
-        {"dataset": CIRCLES, "trainings": 3, "samples": 3, "at_steps": [0, 4]},
+        {"dataset": CIRCLES, "trainings": 3, "samples": 3, "at_steps": [0, 2]},
         [3],
     ),
     "feature-elimination": (
@@ -33,10 +33,10 @@ CASES = {
         [2, 2, 2, 2],
     ),
     "geometry-training": (
-        {**ALONG, "trainings": 6, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2, 4]},
+        {**ALONG, "trainings": 6, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 1, 2]},
         [6],
     ),
-    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "at_steps": [0, 4]}, [12]),
+    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "at_steps": [0, 2]}, [12]),
 }
 
 # Autograd counts devices at its first backward pass: the emulated one must be there before.

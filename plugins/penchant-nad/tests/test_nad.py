@@ -23,6 +23,11 @@ NADS = {"shape": (1, 6, 6), "outputs": 1, "networks": 40}
 TRAINED = {"train": 64, "test": 64, "training": {"epochs": 2, "batch": 8}, "loss_target": 0.4}
 WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "trainings": 2}
 FEW = {"networks": 40, "training": {"epochs": 2}}
+# The runs of all other properties: what comes out of them, not how near it is to anything.
+DRAWN = {"shape": (1, 4, 4), "outputs": 1, "networks": 18}
+BRIEF = {"train": 16, "test": 16, "training": {"steps": 3, "batch": 8}, "loss_target": 0.7}
+TWO_WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [8, 16], "trainings": 2}
+ONE_EPOCH = {"networks": 40, "training": {"steps": 2, "batch": 16}}
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +39,48 @@ def _images(monkeypatch):
 test_conforms = testing.conformance(
     "penchant-nad",
     small={
+        "nad": [
+            {**DRAWN, "keep_matrix": True},
+            {"shape": (6,), "outputs": 1, "networks": 9, "estimators": LEADING},
+        ],
+        "nad-agreement": {
+            "networks": 24,
+            "shape": (1, 3, 4),
+            "outputs": 1,
+            "estimators": IMPULSES_AND_GRADIENTS,
+        },
+        "directional-accuracy": [
+            {**DRAWN, "indices": [0, 2, 5], "train_sizes": [8], **BRIEF},
+            {"shape": (1, 4, 4), **TWO_WAVES, **BRIEF},
+        ],
+        "poisoned-accuracy": [
+            {"dataset": IMAGES, "carriers": [0, 30], **ONE_EPOCH},
+            {"dataset": IMAGES, "carriers": [0], "trainings": 2, **ONE_EPOCH},
+        ],
+        "flipped-accuracy": [
+            {"dataset": IMAGES, **ONE_EPOCH},
+            {"dataset": IMAGES, "trainings": 2, **ONE_EPOCH},
+        ],
+        "dipole": {
+            "shape": (1, 4, 4),
+            "outputs": 1,
+            "basis": "nad",
+            "every": 5,
+            "basis_networks": 20,
+            "networks": 8,
+            "beta": 0.5,
+        },
+        "pooling-theory": {
+            "inputs": 32,
+            "simulations": 200,
+            "every": 3,
+            "curves": 3,
+            "steps": 20,
+            "trainings": 2,
+            "batch": 8,
+        },
+    },
+    claims={
         "nad": [
             {**NADS, "keep_matrix": True},
             {"shape": (12,), "outputs": 1, "networks": 9, "estimators": LEADING},
@@ -56,24 +103,6 @@ test_conforms = testing.conformance(
             {"dataset": IMAGES, **FEW},
             {"dataset": IMAGES, "trainings": 2, **FEW},
         ],
-        "dipole": {
-            "shape": (1, 4, 4),
-            "outputs": 1,
-            "basis": "nad",
-            "every": 5,
-            "basis_networks": 20,
-            "networks": 8,
-            "beta": 0.5,
-        },
-        "pooling-theory": {
-            "inputs": 32,
-            "simulations": 200,
-            "every": 3,
-            "curves": 3,
-            "steps": 20,
-            "trainings": 2,
-            "batch": 8,
-        },
     },
     without_null={
         "nad": {"trace": "a trace has no value by chance"},

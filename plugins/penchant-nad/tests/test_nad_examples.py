@@ -13,10 +13,10 @@ LARGE = {"vgg11", "resnet18", "densenet121"}
 TINY = {"name": "mlp", "widths": [4]}
 TRAINED = {"train": 16, "test": 16, "every": 100, "training": {"steps": 2}, "trainings": 1}
 SMALL = {
-    "directional-accuracy": {**TRAINED, "networks": 64},
+    "directional-accuracy": {**TRAINED, "networks": 12},
     "nad": {"networks": 4},
     "nad-agreement": {"networks": 6, "groups": 3},
-    "dipole": {"every": 32, "basis_networks": 40, "networks": 8},
+    "dipole": {"every": 64, "basis_networks": 16, "networks": 8},
     "poisoned-accuracy": {"networks": 64, "carriers": [0, 40], "training": {"steps": 2}},
     "flipped-accuracy": {"networks": 64, "training": {"steps": 2}},
     "pooling-theory": {"simulations": 100, "every": 20, "curves": 3, "steps": 3, "trainings": 2},
@@ -73,7 +73,7 @@ def reduced(raw):
         if entry["name"] == "nad" and "estimators" in preset_of(entry):
             small["shape"] = [1, 6, 6]
         if "indices" in preset_of(entry):
-            options["indices"] = [0, 10, 50]
+            options["indices"] = [0, 5, 10]
         if "train_sizes" in preset_of(entry):
             options["train_sizes"] = [8, 16]
         small["probes"].append({**entry, **options})

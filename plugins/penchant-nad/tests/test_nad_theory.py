@@ -173,7 +173,7 @@ def test_lemma_2_and_markov_hold_at_every_direction(name):
     options = {
         "basis": "dft-cosine",
         "every": 24,
-        "networks": 64,
+        "networks": 32,
         "alpha": 0.1,
         "shape": shape,
         "executor": "serial",
