@@ -62,7 +62,7 @@ LOADED = (
     "threadpoolctl",
     "torch",
     "torch._dynamo",
-    "penchant.execution.serving",
+    "penchant.execution.runner",
 )
 
 
