@@ -80,8 +80,9 @@ def mean_products(
     inputs, labels = data
     sizes = ColumnSizes(network, inputs, columns=classes, bias=bias)
     _, k, o, d = sizes.shape(layer)
+    needed = _TABLES * 8 * k * o * d
     there = memory.limit(inputs.device)
-    refuse_too_large(_TABLES * 8 * k * o * d, there, f"{k} mean gradients of {layer}")
+    refuse_too_large(needed, there, f"{k} mean gradients of {layer}")
     if batch is None:
         # all samples decide, so that classes have the same
         batch = LayerSamples(network, data, layer, bias=bias).batch
