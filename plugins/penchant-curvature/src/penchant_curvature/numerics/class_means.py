@@ -120,11 +120,13 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
     weights, h, gradients, errors = _sums(samples)
 
-    # the last target is the mean over all targets but the class itself
+    # the mean over all targets but the class itself
     others = torch.arange(len(weights), device=h.device) != own
     rest = weights[others].sum()
     class_gradient = gradients[others].sum(0) / rest
     class_error = errors[others].sum(0) / rest
+
+    # means instead of sums, and behind them that target
     gradients = gradients / weights[:, None, None]
     errors = errors / weights[:, None]
     gradients = torch.cat([gradients, class_gradient[None]])

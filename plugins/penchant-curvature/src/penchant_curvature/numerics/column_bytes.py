@@ -19,6 +19,7 @@ from penchant_curvature.numerics.linear_layers import parameter_names
 
 GRAMS = 4  # matrices of the size of V^T V that are held at once, with its eigenvectors
 _BYTES = 8  # of a number in double precision
+_GIB = 2**30
 
 
 class TooLargeError(ValueError):
@@ -122,6 +123,8 @@ def refuse_too_large(needed: int, there: int, what: str) -> None:
         there: Bytes that there are.
         what: What takes them, for the message.
     """
-    if needed > there:
-        taken, found = needed / 2**30, there / 2**30
-        raise TooLargeError(f"{what} take {taken:.3g} GiB, memory has {found:.3g} GiB")
+    if needed <= there:
+        return
+    taken = needed / _GIB
+    found = there / _GIB
+    raise TooLargeError(f"{what} take {taken:.3g} GiB, memory has {found:.3g} GiB")

@@ -177,6 +177,8 @@ def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[T
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
+
+    # the first class has neither a logit nor an error
     nothing = torch.zeros_like(outputs)
     pair = torch.cat([nothing, outputs], dim=1)
     zeros = torch.zeros_like(errors)

@@ -182,7 +182,8 @@ def _nothing(context: penchant.Context, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in ("trace", "outliers", "gap"):
         found[f"{kind}-{name}"] = math.nan
-    found[f"leading-{name}"] = np.full(_leading_count(context), math.nan)
+    count = _leading_count(context)
+    found[f"leading-{name}"] = np.full(count, math.nan)
     found[f"spectrum-{name}"] = np.full(options.grid_points, math.nan)
     found[f"spectrum-{name}-stderr"] = None
 

@@ -204,7 +204,8 @@ def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
     """
     edges = _edges(regions)
     # of every edge, (frequencies, edges): its phase, its sinc and k . n
-    phases = torch.exp(-1j * (k @ edges.middle.T))
+    at_middle = k @ edges.middle.T
+    phases = torch.exp(-1j * at_middle)
     along = k @ edges.vector.T
     waves = phases * torch.sinc(along / (2 * math.pi))
     outward = k @ edges.normals().T
@@ -221,7 +222,8 @@ def lemma_sum(regions: Regions, k: Tensor) -> Tensor:
     square = k.square().sum(1, keepdim=True)
     weights = k @ regions.slopes.T / square  # (frequencies, regions)
     indicators = indicator_transforms(regions, k)
-    return -1j * (weights * indicators).sum(1)
+    total = (weights * indicators).sum(1)
+    return -1j * total
 
 
 def transform(regions: Regions, k: Tensor) -> Tensor:
@@ -235,8 +237,13 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
 
     # its transform along the edge, as on a piece of a line
     x = k @ edges.vector.T / 2
-    phases = torch.exp(-1j * (k @ edges.middle.T))
-    waves = mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
+    even = mean * torch.sinc(x / math.pi)
+    odd = 1j * rise * spherical_bessel(x)
+    waves = even - odd
+
+    # turned by the phase of the middle, and counted outwards
+    at_middle = k @ edges.middle.T
+    phases = torch.exp(-1j * at_middle)
     outward = k @ edges.normals().T
     flows = 1j * outward * phases * waves
     boundary = flows.sum(1) / k.square().sum(1)
