@@ -204,8 +204,7 @@ def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
     """
     edges = _edges(regions)
     # of every edge, (frequencies, edges): its phase, its sinc and k . n
-    at_middle = k @ edges.middle.T
-    phases = torch.exp(-1j * at_middle)
+    phases = torch.exp(-1j * (k @ edges.middle.T))
     along = k @ edges.vector.T
     waves = phases * torch.sinc(along / (2 * math.pi))
     outward = k @ edges.normals().T
@@ -237,13 +236,10 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
 
     # its transform along the edge, as on a piece of a line
     x = k @ edges.vector.T / 2
-    even = mean * torch.sinc(x / math.pi)
-    odd = 1j * rise * spherical_bessel(x)
-    waves = even - odd
+    waves = mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
 
     # turned by the phase of the middle, and counted outwards
-    at_middle = k @ edges.middle.T
-    phases = torch.exp(-1j * at_middle)
+    phases = torch.exp(-1j * (k @ edges.middle.T))
     outward = k @ edges.normals().T
     flows = 1j * outward * phases * waves
     boundary = flows.sum(1) / k.square().sum(1)

@@ -180,8 +180,7 @@ def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Te
     order = order.to(train.labels.device)
     # training images that the network takes for what they are
     is_own = train.labels[order] == label
-    candidates = train.inputs[order[is_own]]
-    own = _given_class(network, candidates, label, options.images)
+    own = _given_class(network, train.inputs[order[is_own]], label, options.images)
 
     # inputs of other classes, moved until it takes them for the class
     others = train.inputs[order[~is_own][: options.adversarials]]
