@@ -78,8 +78,11 @@ def _check_network(network: nn.Module, data: Data) -> None:
 def loss_of(options: Curvature, context: penchant.Context) -> str:
     """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
     # the measurement's loss is the training's, unless asked otherwise
-    trained = context.training.loss if context.training is not None else "cross-entropy"
+    training = context.training
+    trained = training.loss if training is not None else "cross-entropy"
     loss = trained if options.loss == "training" else options.loss
+
+    # the result says which loss, and what of it
     for name, text in conventions(loss, "mean").items():
         context.conventions[f"curvature: {name}"] = text
     biases = "with their layer's weights" if options.bias else "left out"

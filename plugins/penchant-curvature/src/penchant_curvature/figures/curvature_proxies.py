@@ -60,7 +60,8 @@ def _proxies(result: penchant.Result) -> list[str]:
 
 def _has_exact(result: penchant.Result) -> bool:
     """Whether the exact matrix did fit in memory, in some layer."""
-    return bool(np.isfinite(result.arrays["layer-trace-exact"]).any())
+    traces = result.arrays["layer-trace-exact"]
+    return bool(np.isfinite(traces).any())
 
 
 def _layers(result: penchant.Result) -> Sequence[str]:
@@ -73,7 +74,8 @@ def _colour(result: penchant.Result, name: str) -> str:
 
     # estimators of others share what colours are left
     unknown = [each for each in _proxies(result) if each not in COLOURS]
-    return OTHERS[unknown.index(name) % len(OTHERS)]
+    number = unknown.index(name)
+    return OTHERS[number % len(OTHERS)]
 
 
 def _label(name: str) -> str:
@@ -82,7 +84,8 @@ def _label(name: str) -> str:
 
 def _evenly(count: int) -> list[int]:
     """At most so many numbers below a count as a figure shows, evenly spread."""
-    places = np.linspace(0, count - 1, min(SHOWN, count))
+    shown = min(SHOWN, count)
+    places = np.linspace(0, count - 1, shown)
     numbers = {int(round(place)) for place in places}
     return sorted(numbers)
 
@@ -93,8 +96,10 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
 
     # all layers would not fit: some, evenly spread
     rows = [len(layers) - 1] if last else _evenly(len(layers))
-    height = (3.2 if last else 1.75) * len(rows) + 1.1
-    figure = Figure(figsize=(3.4 * len(proxies) + 0.6, height))
+    a_row = 3.2 if last else 1.75
+    height = a_row * len(rows) + 1.1
+    width = 3.4 * len(proxies) + 0.6
+    figure = Figure(figsize=(width, height))
     axes = figure.subplots(
         len(rows),
         len(proxies),
@@ -167,17 +172,19 @@ def errors(result: penchant.Result) -> Figure:
     layers = _layers(result)
     figure = Figure(figsize=(11.5, 4.0))
     left, middle, right = figure.subplots(1, 3)
+    arrays = result.arrays
     for name in _proxies(result):
-        _by_depth(left, result, name, result.arrays[f"layer-error-{name}"])
+        _by_depth(left, result, name, arrays[f"layer-error-{name}"])
         _null_by_depth(left, result, name)
-        trace = result.arrays[f"layer-trace-{name}"]
-        _by_depth(middle, result, name, trace / result.arrays["layer-trace-exact"])
-        _by_depth(right, result, name, result.arrays[f"layer-overlap-{name}"])
+        ratio = arrays[f"layer-trace-{name}"] / arrays["layer-trace-exact"]
+        _by_depth(middle, result, name, ratio)
+        _by_depth(right, result, name, arrays[f"layer-overlap-{name}"])
 
     # what each would be for a perfect proxy, and for none
     middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
-    random = result.arrays["layer-overlap-null"]
-    right.plot(np.arange(len(layers)), random, ":", color=FAINT, label="random vectors")
+    random = arrays["layer-overlap-null"]
+    places = np.arange(len(layers))
+    right.plot(places, random, ":", color=FAINT, label="random vectors")
     left.set(ylabel="relative error")
     left.set_ylim(bottom=0)
     middle.set(ylabel="trace / exact trace", yscale="log")
@@ -342,7 +349,8 @@ def _cosines_by_depth(
 
     # a class with itself is not a pair
     if found.ndim == 3:
-        values = values[:, ~np.eye(found.shape[1], dtype=bool).ravel()]
+        same = np.eye(found.shape[1], dtype=bool)
+        values = values[:, ~same.ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
     places = np.arange(len(found))
     panel.plot(

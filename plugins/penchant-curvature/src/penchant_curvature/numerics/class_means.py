@@ -80,8 +80,9 @@ def mean_products(
     inputs, labels = data
     sizes = ColumnSizes(network, inputs, columns=classes, bias=bias)
     _, k, o, d = sizes.shape(layer)
+    needed = _TABLES * 8 * k * o * d
     there = memory.limit(inputs.device)
-    refuse_too_large(_TABLES * 8 * k * o * d, there, f"{k} mean gradients of {layer}")
+    refuse_too_large(needed, there, f"{k} mean gradients of {layer}")
     if batch is None:
         # all samples decide, so that classes have the same
         batch = LayerSamples(network, data, layer, bias=bias).batch
@@ -119,11 +120,13 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     """h_c (d,), g_{c,k}^T delta_{c,k} (C + 1, d), and |g|^2, |delta|^2 (2, C + 1)."""
     weights, h, gradients, errors = _sums(samples)
 
-    # the last target is the mean over all targets but the class itself
+    # the mean over all targets but the class itself
     others = torch.arange(len(weights), device=h.device) != own
     rest = weights[others].sum()
     class_gradient = gradients[others].sum(0) / rest
     class_error = errors[others].sum(0) / rest
+
+    # means instead of sums, and behind them that target
     gradients = gradients / weights[:, None, None]
     errors = errors / weights[:, None]
     gradients = torch.cat([gradients, class_gradient[None]])

@@ -19,6 +19,7 @@ from penchant_curvature.numerics.linear_layers import parameter_names
 
 GRAMS = 4  # matrices of the size of V^T V that are held at once, with its eigenvectors
 _BYTES = 8  # of a number in double precision
+_GIB = 2**30
 
 
 class TooLargeError(ValueError):
@@ -41,13 +42,20 @@ class ColumnShape(NamedTuple):
         False
         """
         t, k, o, d = self
-        return t == 1 or t * (o + d / k) <= o * d
+        if t == 1:
+            return True
+
+        # a sample's columns share its inputs
+        a_column = t * (o + d / k)
+        return a_column <= o * d
 
     @property
     def numbers(self) -> int:
         """Numbers in the smaller of both forms."""
         t, k, o, d = self
-        return t * (d + k * o) if self.by_positions else k * o * d
+        if self.by_positions:
+            return t * (d + k * o)
+        return k * o * d
 
 
 class ColumnSizes:
@@ -78,9 +86,13 @@ class ColumnSizes:
         if parameters is not None or layer not in self.uses:
             numbers = sum(self.sizes[name] for name in parameters or ())
             return ColumnShape(1, self.columns, numbers, 1)
+
+        # a bias is one more input
         use = self.uses[layer]
-        biased = self.bias and parameter_names(layer)[1] in self.sizes
-        return ColumnShape(use.positions, self.columns, use.units, use.width + biased)
+        _, bias = parameter_names(layer)
+        biased = self.bias and bias in self.sizes
+        width = use.width + biased
+        return ColumnShape(use.positions, self.columns, use.units, width)
 
     def check(self, modules: Mapping[str, Sequence[str] | None]) -> None:
         """Refuse the columns of some modules, and their Gram matrix, where they do not fit.
@@ -89,12 +101,18 @@ class ColumnSizes:
             modules: Parameters by module; None for those of a linear layer.
         """
         samples = len(self.inputs)
-        shapes = [self.shape(layer, names) for layer, names in modules.items()]
-        numbers = samples * sum(shape.numbers for shape in shapes)
-        gram = GRAMS * (samples * self.columns) ** 2
-        what = f"{samples} x {self.columns} columns of {', '.join(modules) or 'the network'}"
+        a_sample = 0
+        for layer, names in modules.items():
+            a_sample += self.shape(layer, names).numbers
+
+        # a Gram matrix has a row for every column of every sample
+        rows = samples * self.columns
+        numbers = samples * a_sample + GRAMS * rows**2
+
+        where = ", ".join(modules) or "the network"
+        what = f"{samples} x {self.columns} columns of {where}"
         there = memory.limit(self.inputs.device)
-        refuse_too_large(_BYTES * (numbers + gram), there, what)
+        refuse_too_large(_BYTES * numbers, there, what)
 
 
 def refuse_too_large(needed: int, there: int, what: str) -> None:
@@ -105,7 +123,8 @@ def refuse_too_large(needed: int, there: int, what: str) -> None:
         there: Bytes that there are.
         what: What takes them, for the message.
     """
-    if needed > there:
-        raise TooLargeError(
-            f"{what} take {needed / 2**30:.3g} GiB, memory has {there / 2**30:.3g} GiB"
-        )
+    if needed <= there:
+        return
+    taken = needed / _GIB
+    found = there / _GIB
+    raise TooLargeError(f"{what} take {taken:.3g} GiB, memory has {found:.3g} GiB")

@@ -49,7 +49,8 @@ class Positions:
 
     def matrices(self, part: slice) -> Tensor:
         """Columns of some samples as matrices (m, k, o, d)."""
-        return torch.einsum("nkto,ntd->nkod", self.errors[part], self.inputs[part])
+        errors, inputs = self.errors[part], self.inputs[part]
+        return torch.einsum("nkto,ntd->nkod", errors, inputs)
 
     def combined(self, weights: Tensor) -> Tensor:
         """sum_ik weights_rik v_ik (r, o, d)."""
@@ -161,6 +162,11 @@ class Columns(Curvature):
         """Columns of V."""
         return self.samples * self.each
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether the matrix itself can be formed, and is no larger than its Gram matrix."""
+        return self.size <= min(self.count, DENSE)
+
     def _apply(self, u: Tensor) -> Tensor:
         """V u of rows u (k, columns)."""
         # each layer has its part of the same combination
@@ -173,7 +179,8 @@ class Columns(Curvature):
         found = []
         for each, matrix in zip(self.stored, self.matrices(rows)):
             found.append(each.products(matrix))
-        return torch.stack(found).sum(0).flatten(1)
+        total = torch.stack(found).sum(0)  # (k, samples, each)
+        return total.flatten(1)
 
     def _rows(self, rows: Tensor) -> Tensor:
         return self._apply(self._adjoint(rows))
@@ -184,7 +191,8 @@ class Columns(Curvature):
 
     def exact_trace(self) -> float:
         """The sum of squared lengths of all columns."""
-        return float(sum(each.squared_norm() for each in self.stored))
+        squares = [each.squared_norm() for each in self.stored]
+        return float(sum(squares))
 
     @functools.cached_property
     def gram(self) -> Tensor:
@@ -219,7 +227,8 @@ class Columns(Curvature):
         def work(width: int) -> float:
             total = 0.0
             for start in range(0, self.count, width):
-                total += self._inner_of_some(other, start, min(start + width, self.count))
+                end = min(start + width, self.count)
+                total += self._inner_of_some(other, start, end)
             return total
 
         # as many columns at once as fit in a chunk
@@ -247,7 +256,7 @@ class Columns(Curvature):
         """Eigenvalues of the Gram matrix, or of the matrix itself where that is smaller."""
         if self.count > LARGEST and self.size > DENSE:
             return None
-        if self.size <= min(self.count, DENSE):
+        if self._is_small:
             return super().exact_spectrum()
 
         # with eigenvectors the Gram matrix may have been decomposed already
@@ -259,14 +268,17 @@ class Columns(Curvature):
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """Vectors V q / sqrt(lambda) of the Gram matrix's (lambda, q), without those of zero."""
-        if self.count > LARGEST or self.size <= min(self.count, DENSE):
+        if self.count > LARGEST or self._is_small:
             return super().eigenpairs(count, generator=generator)
         values, mix = self._decomposed
         values, mix = values[:count], mix[:, :count]
 
         # an eigenvector of zero is not in the range of V
-        rounding = self.count * torch.finfo(values.dtype).eps * values[0]
+        eps = torch.finfo(values.dtype).eps
+        rounding = self.count * eps * values[0]
         kept = values > rounding
+
+        # V q has length sqrt(lambda), but for rounding
         rows = self._apply(mix[:, kept].T)
         lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return direct_pairs(values[kept], (rows / lengths).T)
@@ -291,14 +303,16 @@ def _gram(mine: Stored, theirs: Stored) -> Tensor:
         return total.flatten(2).flatten(0, 1)
 
     def products(part: slice, each: Tensor) -> Tensor:
-        return mine.products(each.flatten(0, 1)).flatten(1)
+        columns = each.flatten(0, 1)  # (m k, o, d)
+        return mine.products(columns).flatten(1)
 
     return torch.cat(over_chunks(theirs, products)).T
 
 
 def chunk_bytes(device: torch.device) -> int:
     """Bytes of gradients that are formed at once."""
-    return min(_CHUNK_BYTES, memory.available(device) // _CHUNK_SHARE)
+    share = memory.available(device) // _CHUNK_SHARE
+    return min(_CHUNK_BYTES, share)
 
 
 def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list[Answer]:
@@ -320,6 +334,8 @@ def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list
             found.append(work(part, stored.matrices(part)))
         return found
 
+    # one sample tells how many fit
     one = stored.matrices(slice(0, 1))
-    step = max(1, chunk_bytes(one.device) // (one.numel() * one.element_size()))
+    a_sample = one.numel() * one.element_size()
+    step = max(1, chunk_bytes(one.device) // a_sample)
     return memory.halving(chunks, min(step, samples), what="samples whose gradients are formed")

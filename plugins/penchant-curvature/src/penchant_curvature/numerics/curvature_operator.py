@@ -43,7 +43,10 @@ class Curvature(Operator):
         """A matrix (k, out, width) a layer, of flat rows (k, size)."""
         sizes = [layer.size for layer in self.layers]
         parts = rows.split(sizes, dim=1)
-        return [layer.matrices(part) for layer, part in zip(self.layers, parts)]
+        found = []
+        for layer, part in zip(self.layers, parts):
+            found.append(layer.matrices(part))
+        return found
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:
         """Flat rows (k, size) of a matrix (k, out, width) a layer."""
@@ -94,7 +97,8 @@ class Curvature(Operator):
         """All eigenvalues that may differ from zero, descending; None where they are too many."""
         if self.size > DENSE:
             return None
-        return torch.linalg.eigvalsh(self.dense()).flip(0)
+        ascending = torch.linalg.eigvalsh(self.dense())
+        return ascending.flip(0)
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """The `count` largest eigenvalues: exactly where that is affordable, else by Lanczos."""
@@ -134,7 +138,10 @@ def _padded(values: Tensor, count: int) -> Tensor:
 def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
     """Pairs of a direct method, whose residuals are rounding."""
     # a direct method is exact to rounding of the largest
-    rounding = torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
+    rounding = 0.0
+    if len(values):
+        largest = float(values.abs().max())
+        rounding = torch.finfo(values.dtype).eps * largest
     return Eigenpairs(
         values=values.cpu(),
         vectors=vectors,
@@ -156,7 +163,9 @@ def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
 def squared_norm(A: Any) -> float:
     """<A, A> of a curvature, or of a small operator that does not know it."""
     known = getattr(A, "squared_norm", None)
-    return dense_inner(A, A) if known is None else known
+    if known is None:
+        return dense_inner(A, A)
+    return known
 
 
 def dense_inner(A: Any, B: Any) -> float:
@@ -166,4 +175,5 @@ def dense_inner(A: Any, B: Any) -> float:
             f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} "
             f"parameters, found {A.size}"
         )
-    return float((A.dense().double() * B.dense().double()).sum())
+    products = A.dense().double() * B.dense().double()
+    return float(products.sum())

@@ -74,6 +74,11 @@ class KroneckerSum(Curvature):
         """How many groups samples are in."""
         return len(self.factors[0].H)
 
+    @property
+    def _is_single(self) -> bool:
+        """Whether one Kronecker product is all of it, so that its factors know its spectrum."""
+        return self.groups == 1 and len(self.layers) == 1
+
     def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
         """H (d, d') and Delta (o, o') of a group between two layers."""
         left, right = self.factors[row], self.factors[column]
@@ -85,12 +90,15 @@ class KroneckerSum(Curvature):
         H = left.inputs[inside].T @ right.inputs[inside]
         mine = left.errors[inside].flatten(0, 1)  # (m k, o)
         theirs = right.errors[inside].flatten(0, 1)
-        return H / len(inside), mine.T @ theirs
+        Delta = mine.T @ theirs
+        return H / len(inside), Delta
 
     def _rows(self, rows: Tensor) -> Tensor:
         def work(together: int) -> Tensor:
             found = [self._product(part) for part in rows.split(together)]
-            return found[0] if len(found) == 1 else torch.cat(found)
+            if len(found) == 1:
+                return found[0]
+            return torch.cat(found)
 
         return memory.halving(work, len(rows), what="vectors a product of factors")
 
@@ -126,7 +134,10 @@ class KroneckerSum(Curvature):
         (factors,) = self.factors
         found = []
         for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
-            found.append((_root(H) if R is None else R, _root(Delta)))
+            # few samples are a root already
+            of_inputs = _root(H) if R is None else R
+            of_errors = _root(Delta)
+            found.append((of_inputs, of_errors))
         return found
 
     def factor(self) -> Factor | None:
@@ -140,20 +151,28 @@ class KroneckerSum(Curvature):
         # (H x Delta) = (R x Q) (R x Q)^T: a column for every pair
         shapes = [(Q.shape[1], R.shape[1]) for R, Q in self._both_roots]
         counts = [rows * columns for rows, columns in shapes]
-        if sum(counts) >= self.size:
+        pairs = sum(counts)
+        if pairs >= self.size:
             return None
 
         def apply(u: Tensor) -> Tensor:
-            parts = zip(self._both_roots, shapes, u.split(counts, dim=1))
-            total = sum(Q @ part.reshape(-1, *shape) @ R.T for (R, Q), shape, part in parts)
+            # every group has its part of the combination
+            parts = u.split(counts, dim=1)
+            total: Any = 0
+            for (R, Q), shape, part in zip(self._both_roots, shapes, parts):
+                weights = part.reshape(-1, *shape)
+                total = total + Q @ weights @ R.T
             return self.flat([total])
 
         def adjoint(v: Tensor) -> Tensor:
             (given,) = self.matrices(v)
-            seen = [(Q.T @ given @ R).flatten(1) for R, Q in self._both_roots]
+            seen = []
+            for R, Q in self._both_roots:
+                turned = Q.T @ given @ R
+                seen.append(turned.flatten(1))
             return torch.cat(seen, dim=1)
 
-        return Factor(self.size, sum(counts), apply, adjoint, self.device, self.dtype)
+        return Factor(self.size, pairs, apply, adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
         """The sum over groups and layers of Tr H Tr Delta."""
@@ -182,7 +201,8 @@ class KroneckerSum(Curvature):
                 errors = _pairwise(mine[1], theirs[1])
                 # a block off the diagonal stands for its transpose, too
                 times = 1 if row == column else 2
-                total += float((inputs * errors).sum()) * times
+                products = (inputs * errors).sum()
+                total += float(products) * times
         return total
 
     def _blocks(self, row: int, column: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -201,23 +221,27 @@ class KroneckerSum(Curvature):
             for row, left in enumerate(other.stored):
                 for column, right in enumerate(other.stored[: row + 1]):
                     H, Delta = self.block(group, row, column)
+                    square = _quadratic(left, right, H, Delta)
                     times = 1 if row == column else 2
-                    total += _quadratic(left, right, H, Delta) * times
+                    total += square * times
         return total
 
     def exact_spectrum(self) -> Tensor | None:
         """With one group and one layer, products of the factors' eigenvalues."""
-        if self.groups > 1 or len(self.layers) > 1:
+        if not self._is_single:
             return super().exact_spectrum()
         (factors,) = self.factors
-        inputs = torch.linalg.eigvalsh(factors.H[0]).clamp(min=0)
-        errors = torch.linalg.eigvalsh(factors.Delta[0]).clamp(min=0)
+        inputs = torch.linalg.eigvalsh(factors.H[0])
+        errors = torch.linalg.eigvalsh(factors.Delta[0])
+
+        # eigenvalues that only rounding made negative are zero
+        inputs, errors = inputs.clamp(min=0), errors.clamp(min=0)
         products = torch.outer(inputs, errors).flatten()
         return products.sort(descending=True).values
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """With one group and one layer, products of the factors' eigenvectors."""
-        if self.groups > 1 or len(self.layers) > 1:
+        if not self._is_single:
             return super().eigenpairs(count, generator=generator)
         (factors,) = self.factors
         inputs, left = torch.linalg.eigh(factors.H[0])
@@ -229,7 +253,8 @@ class KroneckerSum(Curvature):
         matrices = []
         for at in top.indices.tolist():
             row, column = divmod(at, len(inputs))
-            matrix = torch.outer(right[:, row], left[:, column])
+            of_errors, of_inputs = right[:, row], left[:, column]
+            matrix = torch.outer(of_errors, of_inputs)
             matrices.append(matrix)
         rows = self.layers[0].rows(torch.stack(matrices))
         return direct_pairs(top.values, rows.T)
@@ -245,7 +270,7 @@ class KroneckerSum(Curvature):
         Returns:
             An operator.
         """
-        if self.groups > 1 or len(self.layers) > 1:
+        if not self._is_single:
             raise ValueError(
                 "a damped inverse needs a single Kronecker product, found "
                 f"{self.groups} groups of samples in {len(self.layers)} layers"
@@ -294,25 +319,30 @@ class KroneckerInverse(Curvature):
 
     def exact_spectrum(self) -> Tensor:
         """The inverses, descending."""
-        return self._inverse.flatten().sort(descending=True).values
+        inverses = self._inverse.flatten()
+        return inverses.sort(descending=True).values
 
 
 def _root(matrix: Tensor) -> Tensor:
     """R (d, rank) of a positive matrix R R^T (d, d)."""
     values, vectors = torch.linalg.eigh(matrix)
     # eigenvalues that only rounding made are no directions
-    rounding = len(values) * torch.finfo(values.dtype).eps * values[-1]
+    eps = torch.finfo(values.dtype).eps
+    rounding = len(values) * eps * values[-1]
     kept = values > rounding
-    return vectors[:, kept] * values[kept].sqrt()
+    lengths = values[kept].sqrt()
+    return vectors[:, kept] * lengths
 
 
 def _block_product(factors: Moments, matrices: Tensor) -> Tensor:
     """sum_g Delta_g X H_g for matrices X (r, o, d)."""
     total = torch.zeros_like(matrices)
     for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
-        left = Delta @ matrices
-        # a root makes the product cheaper where a group has few samples
-        total += left @ H if R is None else Delta @ (matrices @ R) @ R.T
+        if R is None:
+            total += Delta @ matrices @ H
+        else:
+            # a root makes the product cheaper where a group has few samples
+            total += Delta @ (matrices @ R) @ R.T
     return total
 
 
@@ -328,7 +358,8 @@ def _pairwise(mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
 def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
     """sum_ik <v_ik, Delta v'_ik H^T> for columns v of one layer and v' of another."""
     if not isinstance(left, Gradients) and not isinstance(right, Gradients):
-        return float(between_positions(left, right, H, Delta).sum())
+        products = between_positions(left, right, H, Delta)
+        return float(products.sum())
 
     # some samples at a time, because gradients are large
     def of_some(part: slice, mine: Tensor) -> Tensor:

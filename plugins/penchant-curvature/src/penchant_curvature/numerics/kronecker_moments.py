@@ -81,7 +81,8 @@ class _Part:
     def of(self, columns: Tensor, samples: int) -> Tensor:
         """These samples' columns, of columns (d, samples x positions)."""
         each = columns.shape[1] // samples
-        return columns[:, self.first * each : self.last * each]
+        first, last = self.first * each, self.last * each
+        return columns[:, first:last]
 
 
 class _Sums:
@@ -116,16 +117,16 @@ class _Sums:
 
     def see(self, uses: Sequence[Tensor], parts: Sequence[_Part], samples: int) -> None:
         """Add the inputs of all uses of the layer in a batch."""
-        columns = []
-        for given in uses:
-            columns.append(_input_columns(self.module, given))
-        self.positions = sum(each.shape[1] for each in columns) // samples
+        columns = [_input_columns(self.module, given) for given in uses]
+        every = sum(each.shape[1] for each in columns)
+        self.positions = every // samples
         if self._needs_sums:
             means = self._means(columns, samples)
         if self.wanted.positions == "reduce":
             columns = [means]
         if self.wanted.joined:
-            self.means.append(self._with_bias(means.to(self.wide)).T)
+            joining = self._with_bias(means.to(self.wide))
+            self.means.append(joining.T)
         for each in columns:
             for part in parts:
                 self._add_inputs(part.group, part.of(each, samples))
@@ -133,12 +134,14 @@ class _Sums:
     @property
     def _needs_sums(self) -> bool:
         """Whether sums over positions are asked for."""
-        return self.wanted.positions == "reduce" or self.wanted.joined
+        reduced = self.wanted.positions == "reduce"
+        return reduced or self.wanted.joined
 
     def _means(self, columns: Sequence[Tensor], samples: int) -> Tensor:
         """Inputs (d, samples), averaged over positions of all uses."""
         by_position = [each.unflatten(1, (samples, -1)) for each in columns]
-        return torch.cat(by_position, dim=2).mean(2)
+        every = torch.cat(by_position, dim=2)
+        return every.mean(2)
 
     def _add_inputs(self, group: int, columns: Tensor) -> None:
         """Add h h^T / count of columns h (d, m), and h beside it for a bias."""
@@ -222,7 +225,8 @@ class _Sums:
             totals = [torch.stack(each, dim=1) for each in self.totals]
             errors = torch.cat(totals).to(self.wide)[back]
         weight = self.module.weight
-        layer = Layer(name, len(weight), weight[0].numel() + self.bias, bias=self.bias)
+        width = weight[0].numel() + self.bias
+        layer = Layer(name, len(weight), width, bias=self.bias)
         H = [self.H[group] for group in groups]
         Delta = [self.Delta[group] for group in groups]
         return layer, Moments(H, Delta, tuple(roots), inputs, errors)
@@ -231,7 +235,8 @@ class _Sums:
 def _below(columns: Tensor, row: Tensor) -> Tensor:
     """Columns (d, m) with one more row (1, m); views of rows stay views of rows."""
     if columns.stride(0) == 1:
-        return torch.cat([columns.T, row.T], dim=1).T
+        beside = torch.cat([columns.T, row.T], dim=1)
+        return beside.T
     return torch.cat([columns, row])
 
 
@@ -296,10 +301,11 @@ class MomentPasses:
         """Bytes of every layer's factors."""
         found = {}
         for name, module in self.modules.items():
-            width = module.weight[0].numel() + self.biases[name]
-            numbers = len(self.members) * (width**2 + len(module.weight) ** 2)
-            size = torch.finfo(accumulation_dtype(module.weight.device)).bits // 8
-            found[name] = numbers * size
+            weight = module.weight
+            width = weight[0].numel() + self.biases[name]
+            numbers = len(self.members) * (width**2 + len(weight) ** 2)
+            wide = accumulation_dtype(weight.device)
+            found[name] = numbers * (torch.finfo(wide).bits // 8)
         return found
 
     def run(self, names: Sequence[str]) -> dict[str, tuple[Layer, Moments]]:
@@ -349,8 +355,9 @@ class MomentPasses:
         parts = []
         first = 0
         for group, count in zip(groups.tolist(), counts.tolist()):
-            parts.append(_Part(group, first, first + count))
-            first += count
+            last = first + count
+            parts.append(_Part(group, first, last))
+            first = last
         self._add_batch(sums, self.inputs[chosen], parts)
 
     def _add_batch(

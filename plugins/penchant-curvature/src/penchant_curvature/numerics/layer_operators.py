@@ -72,7 +72,12 @@ class LayerOperators(Mapping[str, Curvature]):
     def only(self, names: Sequence[str]) -> LayerOperators:
         """The same for some layers: no others are made beside them."""
         chosen = [name for name in self._names if name in names]
-        return LayerOperators(chosen, self._make, sizes=self._sizes, device=self._device)
+        return LayerOperators(
+            chosen,
+            self._make,
+            sizes=self._sizes,
+            device=self._device,
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -133,15 +138,17 @@ def column_operators(
 
     def make(names: Sequence[str]) -> dict[str, Curvature]:
         if blocks == "layers":
-            sizes().check({name: modules[name] for name in names})
+            chosen = {name: modules[name] for name in names}
+            sizes().check(chosen)
             return {name: Columns(*zip(stored(name))) for name in names}
-        sizes().check(modules)
 
         # over all layers a column has a part in each
+        sizes().check(modules)
         pairs = [stored(each) for each in modules]
         return {ALL: Columns(*zip(*pairs))}
 
-    return LayerOperators(list(modules) if blocks == "layers" else [ALL], make)
+    operators = list(modules) if blocks == "layers" else [ALL]
+    return LayerOperators(operators, make)
 
 
 def kronecker_operators(
@@ -176,24 +183,35 @@ def kronecker_operators(
     _, groups = torch.unique(groups, return_inverse=True)
     layers = {}
     for name, names in covered.layers.items():
-        layers[name] = bias and parameter_names(name)[1] in names
+        _, own = parameter_names(name)
+        layers[name] = bias and own in names
+    joined = blocks == "all" and len(layers) > 1
     passes = MomentPasses(
         network,
         data[0],
         groups,
         layers,
-        wanted=Wanted(loss, positions, joined=blocks == "all" and len(layers) > 1),
+        wanted=Wanted(loss, positions, joined=joined),
         batch=batch,
     )
 
     def make(names: Sequence[str]) -> dict[str, Curvature]:
         whole = list(names) == [ALL]
-        found = passes.run(list(layers) if whole else names)
+        chosen = list(layers) if whole else names
+        found = passes.run(chosen)
+
+        # one operator of all pairs of layer and factors, or one of each
         options = {"groups": groups, "by_class": by_class}
         if whole:
-            return {ALL: KroneckerSum(*zip(*found.values()), **options)}
+            every = zip(*found.values())
+            return {ALL: KroneckerSum(*every, **options)}
         return {name: KroneckerSum(*zip(pair), **options) for name, pair in found.items()}
 
     if blocks == "all":
         return LayerOperators([ALL], make)
-    return LayerOperators(list(layers), make, sizes=passes.factor_bytes(), device=data[0].device)
+    return LayerOperators(
+        list(layers),
+        make,
+        sizes=passes.factor_bytes(),
+        device=data[0].device,
+    )

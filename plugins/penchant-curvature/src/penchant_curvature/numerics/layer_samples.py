@@ -43,7 +43,8 @@ class Batch:
     @property
     def indices(self) -> slice:
         """Where these samples are among all."""
-        return slice(self.start, self.start + len(self.inputs))
+        end = self.start + len(self.inputs)
+        return slice(self.start, end)
 
 
 class LayerSamples:
@@ -120,7 +121,8 @@ class LayerSamples:
         if self.labels is not None:
             labels = self.labels.split(self.batch)
         for number, (x, y) in enumerate(zip(parts, labels)):
-            yield self._batch(number * self.batch, x, y)
+            start = number * self.batch
+            yield self._batch(start, x, y)
 
     def _batch(self, start: int, inputs: Tensor, labels: Tensor | None) -> Batch:
         # curvatures are compared to many digits, whatever the precision of the network
@@ -175,6 +177,8 @@ def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[T
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
+
+    # the first class has neither a logit nor an error
     nothing = torch.zeros_like(outputs)
     pair = torch.cat([nothing, outputs], dim=1)
     zeros = torch.zeros_like(errors)
@@ -197,6 +201,9 @@ def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
 
     # classes are unit vectors, or signs where there is one output
     if not labels.is_floating_point():
-        one = classes == 1
-        labels = 2 * labels[:, None] - 1 if one else functional.one_hot(labels, classes)
-    return outputs - labels.to(outputs.dtype).reshape(outputs.shape)
+        if classes == 1:
+            labels = 2 * labels[:, None] - 1
+        else:
+            labels = functional.one_hot(labels, classes)
+    targets = labels.to(outputs.dtype).reshape(outputs.shape)
+    return outputs - targets

@@ -43,10 +43,13 @@ class Layer:
         """Matrices (k, out, width) of flat rows (k, size)."""
         if not self.bias:
             return rows.reshape(-1, self.out, self.width)
+
+        # weights come first in a flat row, then biases
         inputs = self.width - 1
         weight, bias = rows.split([self.out * inputs, self.out], dim=1)
         weight = weight.reshape(-1, self.out, inputs)
-        return torch.cat([weight, bias[:, :, None]], dim=2)
+        column = bias[:, :, None]  # (k, out, 1)
+        return torch.cat([weight, column], dim=2)
 
     def rows(self, matrices: Tensor) -> Tensor:
         """Flat rows (k, size) of matrices (k, out, width)."""
@@ -54,7 +57,8 @@ class Layer:
             return matrices.flatten(1)
         # the bias is the last column, and comes last in a flat row
         weight = matrices[:, :, :-1].flatten(1)
-        return torch.cat([weight, matrices[:, :, -1]], dim=1)
+        bias = matrices[:, :, -1]
+        return torch.cat([weight, bias], dim=1)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class Coverage:
         inside = 0
         for names in self.layers.values():
             inside += sum(self.sizes[name] for name in names)
-        return inside / sum(self.sizes.values())
+        every = sum(self.sizes.values())
+        return inside / every
 
     def report(self) -> str:
         """What is not represented, in words; empty where everything is."""
@@ -80,7 +85,8 @@ class Coverage:
         for module, names in self.others.items():
             count = sum(self.sizes[name] for name in names)
             where = module or "the network itself"
-            found.append(f"{where} ({self.kinds[module]}: {count} parameters)")
+            kind = self.kinds[module]
+            found.append(f"{where} ({kind}: {count} parameters)")
         return ", ".join(found)
 
 
@@ -107,9 +113,12 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
     for name in features.others:
         module = name.rpartition(".")[0]
         others.setdefault(module, []).append(name)
+
+    # modules are told by their class where they are left out
     kinds = {}
     for name in [*layers, *others]:
-        kinds[name] = type(network.get_submodule(name)).__name__
+        submodule = network.get_submodule(name)
+        kinds[name] = type(submodule).__name__
     grouped = {module: tuple(names) for module, names in others.items()}
     return Coverage(layers, grouped, sizes, kinds)
 

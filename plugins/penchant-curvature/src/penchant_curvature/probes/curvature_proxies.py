@@ -71,23 +71,26 @@ def _proxies(context: penchant.Context) -> list[str]:
     chosen = context.estimators("curvature")
     names = [each.name for each in chosen]
     if names.count(EXACT) != 1 or len(names) < 2:
+        given = ", ".join(names)
         raise penchant.Error(
-            f"curvature-proxies compares {EXACT}, once, with other estimators; "
-            f"found {', '.join(names)}"
+            f"curvature-proxies compares {EXACT}, once, with other estimators; found {given}"
         )
     return [each.label for each in chosen if each.name != EXACT]
 
 
 def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
-    found = [list(each(network, data)) for each in context.estimators("curvature")]
+    chosen = context.estimators("curvature")
+    found = [list(each(network, data)) for each in chosen]
     layers = []
     for name in found[0]:
         if all(name in names for names in found):
             layers.append(name)
     if not layers:
+        # a few names say enough of each
         some = [", ".join(names[:4]) for names in found]
-        raise penchant.Error(f"the estimators have no layer in common, found {' and '.join(some)}")
+        those = " and ".join(some)
+        raise penchant.Error(f"the estimators have no layer in common, found {those}")
 
     # shards come in the order of the network, whoever was asked first
     modules = [name for name, _ in network.named_modules()]
@@ -101,17 +104,20 @@ def _effective_samples(
     """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
     if loss_of(exact.options, context) == "squared-error":
-        return penchant.Quantity(len(data.labels), exact=True, null=len(data.labels))
+        every = len(data.labels)
+        return penchant.Quantity(every, exact=True, null=every)
 
     # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
     if given.shape[1] == 1:
-        given = torch.cat([torch.zeros_like(given), given], dim=1)
+        nothing = torch.zeros_like(given)
+        given = torch.cat([nothing, given], dim=1)
 
     # the trace of diag p - p p^T is near zero for a sample that is sure
     p = given.softmax(1)
     weights = (p * (1 - p)).sum(1)
-    count = float(weights.sum().square() / weights.square().sum())
+    square = weights.sum().square()
+    count = float(square / weights.square().sum())
     if count < FEW * classes:
         context.warn(
             f"{count:.1f} of {len(weights)} samples carry the curvature, less than {FEW} a class: "
@@ -156,14 +162,15 @@ def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tenso
         # beside the exact matrix
         for kind in ("error", "alignment", "overlap"):
             arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
-        leading = arrays[f"leading-{name}"]
-        arrays[f"layer-shift-{name}"] = _shift(arrays["leading-exact"], leading, classes)
+        exact, leading = arrays["leading-exact"], arrays[f"leading-{name}"]
+        arrays[f"layer-shift-{name}"] = _shift(exact, leading, classes)
 
     # what groups without meaning give
     for name, nulls in _nulls(shards, proxies).items():
         arrays[f"layer-error-{name}-null"] = nulls.mean(1)
         if nulls.shape[1] > 1:
-            stderr = nulls.std(1) / nulls.shape[1] ** 0.5
+            permutations = nulls.shape[1]
+            stderr = nulls.std(1) / permutations**0.5
             arrays[f"layer-error-{name}-null-stderr"] = stderr
     return arrays
 
@@ -205,13 +212,15 @@ def _shift(exact: Tensor, proxy: Tensor, classes: int) -> Tensor:
 
     Of those that are not zero to rounding in the exact spectrum.
     """
-    first = exact[:, :classes]
+    first, of_proxy = exact[:, :classes], proxy[:, :classes]
     real = first > 1e-12 * first[:, :1]
 
     # zeros have no logarithm, and are not counted
     decades = first.clamp(min=1e-300).log10()
-    proxy_decades = proxy[:, :classes].clamp(min=1e-300).log10()
+    proxy_decades = of_proxy.clamp(min=1e-300).log10()
     away = (proxy_decades - decades).abs() * real
+
+    # a layer without curvature has nothing to count
     count = real.sum(1).clamp(min=1)
     return away.sum(1) / count
 
@@ -229,18 +238,21 @@ def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
         parts.append(class_means.MeanProducts(*numbers))
 
     # layer by layer, and last over all layers together
-    each = [part.cosines() for part in parts]
-    found = torch.stack([*each, class_means.add(parts)])  # (layers + 1, C, C + 1, C)
+    cosines = [part.cosines() for part in parts]
+    cosines.append(class_means.add(parts))
+    found = torch.stack(cosines)  # (layers + 1, C, C + 1, C)
 
     # (layers + 1, C, C + 1): with the features of the class itself, and of the others
     own = torch.diagonal(found, dim1=1, dim2=3).transpose(1, 2)
     other = (found.sum(3) - own) / (classes - 1)
     arrays = {}
-    for suffix, cosines in (("", own), ("-null", other)):
-        arrays[f"cosine-class{suffix}"] = cosines[:-1, :, -1]
-        arrays[f"cosine-cross{suffix}"] = cosines[:-1, :, :-1]
-        arrays[f"cosine-class-all{suffix}"] = cosines[-1, :, -1]
-        arrays[f"cosine-cross-all{suffix}"] = cosines[-1, :, :-1]
+    for suffix, values in (("", own), ("-null", other)):
+        # the last target stands for the class, the last row for all layers
+        by_layer, over_all = values[:-1], values[-1]
+        arrays[f"cosine-class{suffix}"] = by_layer[:, :, -1]
+        arrays[f"cosine-cross{suffix}"] = by_layer[:, :, :-1]
+        arrays[f"cosine-class-all{suffix}"] = over_all[:, -1]
+        arrays[f"cosine-cross-all{suffix}"] = over_all[:, :-1]
     return arrays
 
 
@@ -256,16 +268,19 @@ def _quantities(
         errors = arrays[f"layer-error-{name}"]
         # the error of zeros; where classes enter, that of permuted ones
         last = mean = {"null": 1.0}
-        if name in nulls and bool(torch.isfinite(nulls[name]).all()):
-            last = null_of(nulls[name][-1])
-            mean = null_of(nulls[name].mean(0))
+        permuted = nulls.get(name)
+        if permuted is not None and bool(torch.isfinite(permuted).all()):
+            last = null_of(permuted[-1])
+            mean = null_of(permuted.mean(0))
         found[f"last-error-{name}"] = _of_samples(errors[-1], last)
         found[f"mean-error-{name}"] = _of_samples(errors.mean(), mean)
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
         by_how_much = arrays["layer-error-kfac"] - arrays["layer-error-cfac"]
-        better = torch.where(by_how_much.isnan(), by_how_much, (by_how_much > 0).double())
+        is_better = (by_how_much > 0).double()
+        # what is missing in a layer stays missing
+        better = torch.where(by_how_much.isnan(), by_how_much, is_better)
         found["cfac-better"] = _of_samples(better.mean(), {"null": 0.5})
     return found | _cosine_quantities(arrays)
 
@@ -303,16 +318,18 @@ def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Sh
     late = [layer for layer, shard in zip(layers, shards) if not shard[f"exact-{name}"]]
     how = "exact"
     if late:
+        where = ", ".join(late)
         how = (
             f"Lanczos of {options.lanczos_steps} steps and {options.starts} start vectors in "
-            f"{', '.join(late)}, else exact"
+            f"{where}, else exact"
         )
     context.conventions[f"spectra of {name}"] = how
 
     # a pair that did not converge is not a leading eigenvalue
     unsure = [layer for layer, shard in zip(layers, shards) if not shard[f"converged-{name}"]]
     if unsure:
-        context.warn(f"leading eigenvalues of {name} did not converge in {', '.join(unsure)}")
+        where = ", ".join(unsure)
+        context.warn(f"leading eigenvalues of {name} did not converge in {where}")
 
 
 def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Shards) -> None:
@@ -321,22 +338,29 @@ def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Sh
     reasons: dict[str, str] = {}
     for layer, shard in zip(layers, shards):
         for key in shard:
-            if key.startswith(ABSENT):
-                name = key.removeprefix(ABSENT)
-                where.setdefault(name, []).append(layer or "the network")
-                reasons.setdefault(name, str(shard[key]))
+            if not key.startswith(ABSENT):
+                continue
+            name = key.removeprefix(ABSENT)
+            where.setdefault(name, []).append(layer or "the network")
+            reasons.setdefault(name, str(shard[key]))
+
+    # one sentence a curvature, with the reason of its first layer
     for name, those in where.items():
-        what = "the exact Gauss-Newton matrix and comparisons with it" if name == "exact" else name
-        text = f"{what} in layers {', '.join(those)}: {reasons[name]}"
+        what = name
+        if name == "exact":
+            what = "the exact Gauss-Newton matrix and comparisons with it"
+        places = ", ".join(those)
+        text = f"{what} in layers {places}: {reasons[name]}"
         context.conventions[f"{name}: left out"] = text
         context.warn(f"without {text}")
 
 
 def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict[str, str]:
     counts = torch.bincount(data.labels, minlength=classes).tolist()
+    fewest, most = min(counts), max(counts)
+    every = len(data.labels)
     return {
-        "samples": f"{len(data.labels)} of the {options.part} part, {min(counts)} to "
-        f"{max(counts)} of each class",
+        "samples": f"{every} of the {options.part} part, {fewest} to {most} of each class",
         "relative error": "Frobenius norm of the difference over that of the exact matrix",
         "batch-norm": "running statistics (evaluation mode)",
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",

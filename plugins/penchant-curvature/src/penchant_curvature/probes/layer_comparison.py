@@ -88,7 +88,8 @@ class Compared(NamedTuple):
 
     def generator(self, context: penchant.Context, what: str) -> torch.Generator:
         """Random numbers for one use of one operator."""
-        return context.generator(what, self.layer, _of(self.name))
+        label = _of(self.name)
+        return context.generator(what, self.layer, label)
 
 
 def _of(name: str) -> str:
@@ -121,7 +122,12 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
 
 def _leading_count(context: penchant.Context) -> int:
     """Leading eigenvalues that are looked at."""
-    return context.options.leading or 2 * context.data.classes + 1
+    options: CurvatureProxies = context.options
+    if options.leading:
+        return options.leading
+
+    # the largest gap is looked for after up to 2 C of them
+    return 2 * context.data.classes + 1
 
 
 def _refuse_many_rows(context: penchant.Context, data: Samples) -> None:
@@ -147,11 +153,13 @@ def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
 def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     """What a curvature is by itself: trace, leading eigenvalues, where their largest gap is."""
     classes = context.data.classes
-    trace = each.operator.trace(generator=each.generator(context, "trace"))
+    generator = each.generator(context, "trace")
+    trace = each.operator.trace(generator=generator)
     values = each.pairs.values
 
     # what an operator of few samples does not have is zero
-    missing = values.new_zeros(max(0, _leading_count(context) - len(values)))
+    fewer = max(0, _leading_count(context) - len(values))
+    missing = values.new_zeros(fewer)
 
     # fewer than three eigenvalues have no gap to speak of
     position, ratio = len(values), 1.0
@@ -171,14 +179,20 @@ def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
 def _nothing(context: penchant.Context, name: str) -> dict[str, Any]:
     """What is said of a curvature that is not there: numbers that are missing."""
     options: CurvatureProxies = context.options
-    found: dict[str, Any] = {f"{kind}-{name}": math.nan for kind in ("trace", "outliers", "gap")}
-    found[f"leading-{name}"] = np.full(_leading_count(context), math.nan)
+    found: dict[str, Any] = {}
+    for kind in ("trace", "outliers", "gap"):
+        found[f"{kind}-{name}"] = math.nan
+    count = _leading_count(context)
+    found[f"leading-{name}"] = np.full(count, math.nan)
     found[f"spectrum-{name}"] = np.full(options.grid_points, math.nan)
     found[f"spectrum-{name}-stderr"] = None
 
     # nothing is left that might be uncertain
-    found |= {f"converged-{name}": True, f"exact-{name}": True}
-    return found if name == "exact" else found | _not_compared(name, permutations=0)
+    found[f"converged-{name}"] = True
+    found[f"exact-{name}"] = True
+    if name == "exact":
+        return found
+    return found | _not_compared(name, permutations=0)
 
 
 def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
@@ -193,17 +207,20 @@ def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
 def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) -> dict[str, Any]:
     """How far a proxy is from the exact curvature, where that is there."""
     if exact is None:
-        return _not_compared(proxy.name, permutations=_permutations(context, proxy))
+        permutations = _permutations(context, proxy)
+        return _not_compared(proxy.name, permutations=permutations)
     classes = context.data.classes
     first = exact.pairs.vectors[:, :classes]
     second = proxy.pairs.vectors[:, :classes]
 
     # leading eigenspaces are compared whole: their order may differ
     distance = exact.operator.frobenius_distance(proxy.operator, relative=True)
+    alignment = exact.operator.alignment(proxy.operator)
+    overlap = subspace_overlap(first, second)
     return {
         f"error-{proxy.name}": distance,
-        f"alignment-{proxy.name}": exact.operator.alignment(proxy.operator),
-        f"overlap-{proxy.name}": subspace_overlap(first, second),
+        f"alignment-{proxy.name}": alignment,
+        f"overlap-{proxy.name}": overlap,
         f"error-{proxy.name}-nulls": _nulls(context, exact, proxy),
     }
 
@@ -211,7 +228,10 @@ def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) 
 def _permutations(context: penchant.Context, proxy: Compared) -> int:
     """How often labels are permuted for a proxy: never where it does not use them."""
     by_class = getattr(proxy.operator, "by_class", False)
-    return context.options.permutations if by_class else 0
+    if not by_class:
+        return 0
+    options: CurvatureProxies = context.options
+    return options.permutations
 
 
 def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tensor:
@@ -221,7 +241,8 @@ def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tenso
     for number in range(_permutations(context, proxy)):
         generator = context.generator("permutation", number)
         order = torch.randperm(len(labels), generator=generator, device="cpu")
-        permuted = Samples(inputs, labels[order.to(labels.device)])
+        order = order.to(labels.device)
+        permuted = Samples(inputs, labels[order])
 
         # the same estimator, told other classes
         operators = proxy.estimator(proxy.network, permuted)

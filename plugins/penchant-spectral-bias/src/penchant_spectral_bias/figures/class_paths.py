@@ -74,14 +74,18 @@ def _pictures(result: penchant.Result) -> Figure:
     paths = result.arrays["paths"][:SHOWN]
     # some inputs of each path, both ends among them
     last = paths.shape[1] - 1
-    columns = np.unique(np.linspace(0, last, COLUMNS).astype(int))
-    width, height = 1.0 * len(columns) + 1.4, 1.05 * len(paths) + 0.8
+    places = np.linspace(0, last, COLUMNS)
+    columns = np.unique(places.astype(int))
+    width = 1.0 * len(columns) + 1.4
+    height = 1.05 * len(paths) + 0.8
     figure = Figure(figsize=(width, height))
     axes = figure.subplots(len(paths), len(columns), squeeze=False)
     for number, path in enumerate(paths):
         scaled = _scaled(path)
         for panel, column in zip(axes[number], columns):
             _picture(panel, scaled[column])
+
+        # the class of a row, and whether its path keeps it
         label = f"class {result.arrays['path-classes'][number]}"
         if not result.arrays["path-connected"][number]:
             label += "\n(not joined)"

@@ -45,7 +45,8 @@ def _plane(result: penchant.Result) -> Figure:
     """Both decays of theorem 3.3."""
     figure = Figure(figsize=(6.5, 4.2))
     axes = figure.subplots()
-    axes.set(xscale="log", yscale="log", xlabel="|k| (radians per unit)", ylabel="|f~|, rms")
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="|k| (radians per unit)", ylabel="|f~|, rms")
     places = result.arrays["plane-frequencies"]
     _with_power(axes, result, "generic-amplitude", places, -3, BLUE, "generic direction")
     _with_power(axes, result, "face-amplitude", places, -2, ORANGE, "normal of a face")
@@ -68,7 +69,8 @@ def _with_power(
 ) -> None:
     """A spectrum and, dashed through its middle, the power that the theory gives."""
     values = result.arrays[name]
-    curve(axes, places, values, stderr_of(result, name), colour=colour, label=label)
+    stderr = stderr_of(result, name)
+    curve(axes, places, values, stderr, colour=colour, label=label)
     # at a middle frequency both agree, so that slopes can be compared
     middle = len(places) // 2
     ratio = places / places[middle]

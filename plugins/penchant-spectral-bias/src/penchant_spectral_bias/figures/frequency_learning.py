@@ -31,11 +31,14 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _shares(result: penchant.Result, name: str) -> Figure:
     """The learnt share of every frequency over training."""
-    steps, frequencies = result.arrays["steps"], result.arrays["frequencies"]
-    shares, stderr = result.arrays[name], stderr_of(result, name)
+    steps = result.arrays["steps"]
+    frequencies = result.arrays["frequencies"]
+    shares = result.arrays[name]
+    stderr = stderr_of(result, name)
     figure = Figure(figsize=(7.0, 3.8))
     axes = figure.subplots()
-    for number, colour in enumerate(palette(len(frequencies), ordered=True)):
+    colours = palette(len(frequencies), ordered=True)
+    for number, colour in enumerate(colours):
         label = f"{frequencies[number]:g}"
         error = column(stderr, number)
         curve(axes, steps, shares[:, number], error, colour=colour, label=label)
@@ -79,12 +82,13 @@ def _norms(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     names = result.labels.get("layers", ())
     stderr = stderr_of(result, "spectral-norms")
-    for number, colour in enumerate(palette(norms.shape[1], ordered=True)):
-        label = names[number] if norms.shape[1] <= MANY else ""
+    layers = norms.shape[1]
+    for number, colour in enumerate(palette(layers, ordered=True)):
+        label = names[number] if layers <= MANY else ""
         error = column(stderr, number)
         curve(left, steps, norms[:, number], error, colour=colour, label=label)
     left.set(xlabel="step", ylabel="spectral norm")
-    if 0 < norms.shape[1] <= MANY:
+    if 0 < layers <= MANY:
         # beside both panels a legend covers no curve
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper")
@@ -100,12 +104,21 @@ def _norms(result: penchant.Result) -> Figure:
 
 def _predictions(result: penchant.Result) -> Figure:
     """The learnt function over the target at four steps of the first training."""
-    steps, target = result.arrays["steps"], result.arrays["target"]
+    steps = result.arrays["steps"]
+    target = result.arrays["target"]
     rows = _spread_rows(len(steps))
     columns = min(2, len(rows))
     lines = math.ceil(len(rows) / columns)
     figure = Figure(figsize=(9.5, 2.3 * lines + 0.8))
-    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    axes = figure.subplots(
+        lines,
+        columns,
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+
+    # both functions over the curve from its start to its end
     places = np.arange(len(target)) / len(target)
     for panel, number in zip(axes.flat, rows):
         panel.plot(places, target, color=BLUE, linewidth=1.0, label="target")
@@ -133,15 +146,18 @@ def _spread_rows(count: int) -> np.ndarray:
 
 def _petals(result: penchant.Result) -> Figure:
     """The loss on every flower over training, all in one plot."""
-    steps, petals = result.arrays["steps"], result.arrays["petals"]
+    steps = result.arrays["steps"]
+    petals = result.arrays["petals"]
     stderr = result.arrays.get("petal-losses-stderr")
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
     axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
-    for number, colour in enumerate(palette(len(petals), ordered=True)):
+    colours = palette(len(petals), ordered=True)
+    for number, colour in enumerate(colours):
         error = row(stderr, number)
         losses = result.arrays["petal-losses"][number]
-        curve(axes, steps, losses, error, colour=colour, label=f"{petals[number]}")
+        label = f"{petals[number]}"
+        curve(axes, steps, losses, error, colour=colour, label=label)
     axes.legend(title="petals")
     gain = result.quantities["petal-loss-gain"]
     caption = f"The same waves on flowers: final loss with fewest minus most petals {gain}."

@@ -40,14 +40,18 @@ def _learnt(result: penchant.Result) -> Figure:
 
 def _coefficients(result: penchant.Result) -> Figure:
     """Spectra at a few steps between the clean and the noisy target's."""
-    steps, places = result.arrays["steps"], result.arrays["eigenvectors"]
-    values, stderr = result.arrays["coefficients"], stderr_of(result, "coefficients")
+    steps = result.arrays["steps"]
+    places = result.arrays["eigenvectors"]
+    values = result.arrays["coefficients"]
+    stderr = stderr_of(result, "coefficients")
     figure = Figure(figsize=(7.0, 3.9))
     axes = figure.subplots()
     axes.set(xlabel="eigenvector", ylabel="coefficient (rms in a bin)", yscale="log")
     # the network at a few steps, from its start to its end
-    chosen = np.unique(np.linspace(0, len(steps) - 1, 5).astype(int))
-    for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
+    spread = np.linspace(0, len(steps) - 1, 5)
+    chosen = np.unique(spread.astype(int))
+    colours = palette(len(chosen), ordered=True)
+    for number, colour in zip(chosen, colours):
         error = row(stderr, number)
         label = f"step {steps[number]:g}"
         curve(axes, places, values[number], error, colour=colour, label=label)

@@ -60,18 +60,38 @@ def _accuracy(result: penchant.Result) -> Figure:
 
 def _plane(result: penchant.Result) -> Figure:
     """The class and the confidence of each network in the plane, with the training samples."""
-    axis, logits = result.arrays["plane-axis"], result.arrays["plane"][:NETWORKS]
-    points, labels = result.arrays["plane-points"], result.arrays["plane-labels"]
+    arrays = result.arrays
+    axis = arrays["plane-axis"]
+    logits = arrays["plane"][:NETWORKS]
     figure = Figure(figsize=(4.2 * len(logits), 4.5))
     axes = figure.subplots(1, len(logits), squeeze=False, sharey=True)[0]
     for number, (panel, values) in enumerate(zip(axes, logits)):
         classes = (values > 0).astype(float)
-        panel.contourf(axis, axis, classes, levels=[-0.5, 0.5, 1.5], colors=CLASSES)
+        panel.contourf(
+            axis,
+            axis,
+            classes,
+            levels=[-0.5, 0.5, 1.5],
+            colors=CLASSES,
+        )
         # lines of equal confidence, which a constant function has not
-        confidence = np.abs(values)
         if np.ptp(values):
-            panel.contour(axis, axis, confidence, levels=6, colors="#666666", linewidths=0.4)
-        panel.scatter(*points.T, c=labels, cmap="coolwarm", s=6, zorder=3)
+            panel.contour(
+                axis,
+                axis,
+                np.abs(values),
+                levels=6,
+                colors="#666666",
+                linewidths=0.4,
+            )
+        # samples in front of what was learnt from them
+        panel.scatter(
+            *arrays["plane-points"].T,
+            c=arrays["plane-labels"],
+            cmap="coolwarm",
+            s=6,
+            zorder=3,
+        )
         panel.set(aspect="equal", xlabel="x", title=f"network {number}")
     axes[0].set_ylabel("y")
     caption = "Networks agree on the training samples (dots) and differ elsewhere."

@@ -94,12 +94,14 @@ def _name(clip: float) -> str:
 
 def _final(result: penchant.Result) -> Figure:
     """The spectra at the end, with half of the peak's amplitude as the limit of reach."""
-    clips, frequencies = result.arrays["weight-clips"], result.arrays["frequencies"]
+    clips = result.arrays["weight-clips"]
+    frequencies = result.arrays["frequencies"]
     samples = len(result.arrays["target"])
     stderr = stderr_of(result, "amplitude")
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
-    for number, colour in enumerate(palette(len(clips))):
+    colours = palette(len(clips))
+    for number, colour in enumerate(colours):
         # of the last step
         values = result.arrays["amplitude"][number, -1]
         error = None if stderr is None else stderr[number, -1]
@@ -126,8 +128,11 @@ def _peak(result: penchant.Result) -> Figure:
     left.set(xlabel="place z", ylabel="target")
 
     # constant over all frequencies
-    spectrum = np.abs(np.fft.rfft(target)) / len(target)
-    right.plot(np.arange(len(spectrum)), spectrum, color=BLUE)
-    right.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, 2 * spectrum.max()))
+    transform = np.fft.rfft(target)
+    spectrum = np.abs(transform) / len(target)
+    cycles = np.arange(len(spectrum))
+    right.plot(cycles, spectrum, color=BLUE)
+    highest = 2 * spectrum.max()
+    right.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, highest))
     caption = "A peak has the same amplitude at every frequency."
     return captioned(figure, caption, title="The target")

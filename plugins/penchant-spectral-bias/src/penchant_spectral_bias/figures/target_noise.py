@@ -20,7 +20,7 @@ CAPTIONS = {
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Losses by amplitude and by frequency of the noise, and the best validation of each."""
     drawn = {"best": _best(result)}
-    for name in ("validation-loss", "training-loss"):
+    for name in CAPTIONS:
         drawn[f"{name}-by-amplitude"] = _curves(result, name, by="amplitudes")
         drawn[f"{name}-by-frequency"] = _curves(result, name, by="frequencies")
     return drawn
@@ -28,27 +28,35 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _curves(result: penchant.Result, name: str, *, by: str) -> Figure:
     """Loss over training: a panel for each value of one axis, a curve for each of the other."""
-    values, stderr = result.arrays[name], stderr_of(result, name)
-    panels, lines = result.arrays[by], result.arrays["frequencies"]
-    words = ("amplitude", "frequency")
+    values = result.arrays[name]
+    stderr = stderr_of(result, name)
+    panels = result.arrays[by]
+    lines = result.arrays["frequencies"]
+    of_panel, of_line = "amplitude", "frequency"
     if by == "frequencies":
         # a panel a frequency, as in figures 3.4 a and b
         lines = result.arrays["amplitudes"]
-        words = ("frequency", "amplitude")
+        of_panel, of_line = of_line, of_panel
         values = values.swapaxes(0, 1)
-        stderr = None if stderr is None else stderr.swapaxes(0, 1)
+        if stderr is not None:
+            stderr = stderr.swapaxes(0, 1)
 
-    figure = Figure(figsize=(2.2 + 3.4 * min(len(panels), 4), 3.8))
+    width = 2.2 + 3.4 * min(len(panels), 4)
+    figure = Figure(figsize=(width, 3.8))
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    labels = [f"{words[1]} {place:g}" for place in lines]
+    labels = [f"{of_line} {place:g}" for place in lines]
     for number, panel in enumerate(axes):
-        panel.set(xlabel="step", yscale="log", title=f"{words[0]} {panels[number]:g}")
-        _panel(panel, result, name, labels, values[number], row(stderr, number))
+        title = f"{of_panel} {panels[number]:g}"
+        panel.set(xlabel="step", yscale="log", title=title)
+        error = row(stderr, number)
+        _panel(panel, result, name, labels, values[number], error)
+
+    # names once for all panels
     loss = name.replace("-", " ")
     axes[0].set_ylabel(f"{loss} (mean squared error)")
     handles, texts = axes[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside right upper")
-    title = f"{loss.capitalize()}, by {words[0]} of the noise"
+    title = f"{loss.capitalize()}, by {of_panel} of the noise"
     return captioned(figure, CAPTIONS[name], title=title)
 
 

@@ -57,13 +57,16 @@ def bend(
     shape = starts.shape[1:]
     path = _straight(starts.flatten(1), ends.flatten(1), pivots)
     for number in range(refinements):
-        path = _doubled(path) if number else path
+        if number:
+            path = _doubled(path)
         velocity = torch.zeros_like(path[:, 1:-1])
         for _ in range(bends):
             uphill = _climb(network, path[:, 1:-1], shape, label)
             velocity = momentum * velocity + _across(path, uphill)
             inner = path[:, 1:-1] + learning_rate * velocity
-            path = _spread(torch.cat([path[:, :1], inner, path[:, -1:]], dim=1))
+            # ends stay where they are
+            bent = torch.cat([path[:, :1], inner, path[:, -1:]], dim=1)
+            path = _spread(bent)
     return _looked_at(network, path, shape, label, resolution)
 
 
@@ -71,8 +74,9 @@ def straight_lines(
     network: nn.Module, starts: Tensor, ends: Tensor, label: int, *, points: int
 ) -> Paths:
     """The straight lines between inputs, looked at in so many pieces."""
+    shape = starts.shape[1:]
     path = _straight(starts.flatten(1), ends.flatten(1), points - 1)
-    return _looked_at(network, path, starts.shape[1:], label, 1)
+    return _looked_at(network, path, shape, label, 1)
 
 
 def _looked_at(
@@ -143,6 +147,7 @@ def _spread(path: Tensor) -> Tensor:
     length = pieces.gather(1, piece).clamp(min=_TINY)
     share = (rest / length)[..., None]
 
+    # between the pivots at both ends of that piece
     index = piece[..., None].expand(-1, -1, path.shape[2])
     first = path.gather(1, index)
     second = path.gather(1, index + 1)
@@ -169,6 +174,8 @@ def dense(path: Tensor, resolution: int) -> Tensor:
     of_first = path[:, :-1, None] * (1 - share)
     of_second = path[:, 1:, None] * share
     points = (of_first + of_second).flatten(1, 2)
+
+    # the last pivot begins no piece
     return torch.cat([points, path[:, -1:]], dim=1)
 
 
@@ -225,9 +232,12 @@ def adversarial(
         done = _is_sure(logits, label, certainty)
         if bool(done.all()):
             break
+
+        # a step of the same length for all that are not there yet
         size = gradient.flatten(1).norm(dim=1).clamp(min=1e-20)
         length = torch.where(done, 0.0, step / size)
-        moved = moved + length.reshape(-1, *[1] * (inputs.ndim - 1)) * gradient
+        ones = [1] * (inputs.ndim - 1)
+        moved = moved + length.reshape(-1, *ones) * gradient
     with torch.no_grad():
         done = _is_sure(network(moved), label, certainty)
     return moved, done

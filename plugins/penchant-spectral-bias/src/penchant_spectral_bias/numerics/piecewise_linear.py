@@ -30,7 +30,8 @@ class PiecewiseLinear:
 
     def slopes(self) -> Tensor:
         """Slope of every piece, (n - 1,)."""
-        return self.values.diff() / self.knots.diff()
+        rises = self.values.diff()
+        return rises / self.knots.diff()
 
     def pieces(self, *, tolerance: float = 1e-9) -> int:
         """Number of linear pieces: neighbours with the same slope are one."""
@@ -116,13 +117,16 @@ def on_segment(chain: Chain, start: Tensor, end: Tensor, *, output: int = 0) -> 
     start, end = start.double(), end.double()
     length = (end - start).norm()
     # the input is linear: two knots say all of it
-    knots = torch.stack([torch.zeros_like(length), length])
+    beginning = torch.zeros_like(length)
+    knots = torch.stack([beginning, length])
     hidden = torch.stack([start, end])  # (knots, width)
     for weight, bias in chain[:-1]:
         # a ReLU bends where its pre-activation is zero
         before = hidden @ weight.T + bias
         knots, before = _with_zeros(knots, before)
         hidden = before.clamp(min=0)
+
+    # the last layer bends nothing
     weight, bias = chain[-1]
     values = hidden @ weight[output] + bias[output]
     return PiecewiseLinear(knots, values)
@@ -150,8 +154,10 @@ def _with_zeros(knots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     merged, order = torch.cat([knots, zeros]).sort(stable=True)
     both = torch.cat([values, at_zeros])[order]
     inner = merged[1:-1]
+    is_new = inner > merged[:-2]
+    before_end = inner < merged[-1]
     kept = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
-    kept[1:-1] = (inner > merged[:-2]) & (inner < merged[-1])
+    kept[1:-1] = is_new & before_end
     return merged[kept], both[kept]
 
 
@@ -180,7 +186,8 @@ def transform(function: PiecewiseLinear, k: Tensor) -> Tensor:
     >>> abs(float(transform(tent, k).real) - (2 - 2 * math.cos(3)) / 9) < 1e-15
     True
     """
-    return torch.complex(*transform_parts(function, k))
+    real, imaginary = transform_parts(function, k)
+    return torch.complex(real, imaginary)
 
 
 def transform_parts(function: PiecewiseLinear, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,7 +220,8 @@ def lemma_sum(function: PiecewiseLinear, k: Tensor) -> Tensor:
     differences = edges[:, :-1] - edges[:, 1:]
     indicators = differences / (1j * rows)
     weights = function.slopes() / rows
-    return -1j * (weights * indicators).sum(1)
+    total = (weights * indicators).sum(1)
+    return -1j * total
 
 
 def spherical_bessel(x: Tensor) -> Tensor:
@@ -224,7 +232,8 @@ def spherical_bessel(x: Tensor) -> Tensor:
     safe = torch.where(small, 1.0, x)
     first = torch.sin(safe) / safe**2
     second = torch.cos(safe) / safe
-    return torch.where(small, series, first - second)
+    formula = first - second
+    return torch.where(small, series, formula)
 
 
 def bend(function: PiecewiseLinear) -> Tensor:
@@ -245,7 +254,8 @@ def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
     DFT_n / samples times the length adds the transforms at n + m samples; with equal ends and
     |f~(k)| <= bend / k^2 their sum is at most this.
     """
-    length = float(function.knots[-1] - function.knots[0])
+    first, last = function.knots[0], function.knots[-1]
+    length = float(last - first)
     nyquist = 2 * math.pi * samples / length
     # 1 / k^2 summed over all k that are taken for one of these
     aliases = (math.pi**2 - 4) / nyquist**2

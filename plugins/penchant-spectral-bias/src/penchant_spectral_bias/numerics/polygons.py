@@ -221,7 +221,8 @@ def lemma_sum(regions: Regions, k: Tensor) -> Tensor:
     square = k.square().sum(1, keepdim=True)
     weights = k @ regions.slopes.T / square  # (frequencies, regions)
     indicators = indicator_transforms(regions, k)
-    return -1j * (weights * indicators).sum(1)
+    total = (weights * indicators).sum(1)
+    return -1j * total
 
 
 def transform(regions: Regions, k: Tensor) -> Tensor:
@@ -235,8 +236,10 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
 
     # its transform along the edge, as on a piece of a line
     x = k @ edges.vector.T / 2
-    phases = torch.exp(-1j * (k @ edges.middle.T))
     waves = mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
+
+    # turned by the phase of the middle, and counted outwards
+    phases = torch.exp(-1j * (k @ edges.middle.T))
     outward = k @ edges.normals().T
     flows = 1j * outward * phases * waves
     boundary = flows.sum(1) / k.square().sum(1)

@@ -76,10 +76,15 @@ def _chosen_classes(options: ClassPaths, context: penchant.Context) -> tuple[int
 
 def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Paths of one block of pairs of one class."""
-    options, label, start = context.options, item["class"], item["start"]
+    options = context.options
+    label, start = item["class"], item["start"]
     *_, (_, network) = context.trained()
     points, is_adversarial, missed = _ends(context, network, label)
-    every = _pairs(len(points), options.pairs, context.generator("pairs", label))
+    shape = points.shape[1:]
+
+    # every block draws all pairs, and takes its own
+    generator = context.generator("pairs", label)
+    every = _pairs(len(points), options.pairs, generator)
     pairs = every[start : start + BLOCK]
     bent = _bent(context, network, points, pairs, label)
 
@@ -91,14 +96,14 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
         "ends": pairs + label * most,
         "connected": bent.connected,
         "straight": _straight(context, network, points, pairs, label),
-        "confirmed": _confirmed(context, network, bent, points.shape[1:], label),
+        "confirmed": _confirmed(context, network, bent, shape, label),
         "length-ratios": bent.length,
         "certainties": bent.certainty,
     }
     # the first block speaks for its class
     is_first = start == 0
     stored = options.stored_paths if is_first else 0
-    found |= _stored(bent, stored, points.shape[1:], label)
+    found |= _stored(bent, stored, shape, label)
     found["missed"] = missed if is_first else 0
     return found
 

@@ -88,7 +88,8 @@ def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tens
     chain = piecewise_linear.chain_of(network)
     k = 2 * math.pi * _cycles(options.cycles).to(context.device)
     function = _along(context, network, chain)
-    amplitude = piecewise_linear.transform(function.without_line(), k).abs()
+    bends = function.without_line()
+    amplitude = piecewise_linear.transform(bends, k).abs()
     found = {
         "amplitude": amplitude,
         "decay": _decay(context, k, amplitude),
@@ -130,7 +131,8 @@ def _along(
         places = start + share[:, None] * (end - start)
         inputs = places.reshape(-1, *context.architecture.shape).to(context.dtype)
         values = outputs(network, inputs)[:, 0]
-        return piecewise_linear.on_grid(values, float((end - start).norm()))
+        length = float((end - start).norm())
+        return piecewise_linear.on_grid(values, length)
 
 
 def _segment(context: penchant.Context) -> tuple[Tensor, Tensor]:
@@ -140,7 +142,8 @@ def _segment(context: penchant.Context) -> tuple[Tensor, Tensor]:
     direction = torch.randn(size, generator=generator, device="cpu", dtype=torch.float64)
     if size == 1:
         direction = direction.abs()
-    end = (direction / direction.norm()).to(context.device)
+    unit = direction / direction.norm()
+    end = unit.to(context.device)
     return torch.zeros_like(end), end
 
 
@@ -164,15 +167,17 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
     regions = polygons.linear_regions(chain)
     radius = torch.logspace(*RADII, 3000, device="cpu", dtype=torch.float64)
     generic = torch.tensor([math.cos(ANGLE), math.sin(ANGLE)], device="cpu", dtype=torch.float64)
-    normals = polygons.faces(regions).normals
     found = {
         "regions": _number(context, len(regions)),
         "plane-lipschitz": _number(context, regions.lipschitz()),
     }
+
     # Without any face the network is affine in the box: there is no bend to look along.
-    directions = {"generic": generic, "face": normals[0] if len(normals) else generic}
-    for name, direction in directions.items():
-        values = polygons.lemma_sum(regions, radius[:, None] * direction).abs()
+    normals = polygons.faces(regions).normals
+    across = normals[0] if len(normals) else generic
+    for name, direction in (("generic", generic), ("face", across)):
+        k = radius[:, None] * direction
+        values = polygons.lemma_sum(regions, k).abs()
         places, sizes = in_windows(radius, values, windows=WINDOWS)
         found[f"{name}-decay"] = _number(context, decay_exponent(radius, values))
         found[f"{name}-amplitude"] = sizes
@@ -241,7 +246,8 @@ def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
         generator = context.generator("parameters", index)
         for parameter in network.parameters():
             drawn = torch.rand(parameter.shape, generator=generator, device="cpu")
-            parameter.data.copy_((2 * drawn - 1) * options.clip)
+            uniform = (2 * drawn - 1) * options.clip
+            parameter.data.copy_(uniform)
         function = _along(context, network, chain).without_line()
         rows.append(piecewise_linear.transform(function, k).abs())
     return {"amplitude": torch.stack(rows)}

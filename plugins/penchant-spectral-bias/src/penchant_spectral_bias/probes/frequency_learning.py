@@ -157,7 +157,8 @@ def _dealt(samples: list[Samples], places: Tensor) -> list[Samples]:
     """The same samples with the values of their waves at other places."""
     found = []
     for part, place in zip(samples, places):
-        labels = torch.zeros_like(part.labels).scatter(0, place, part.labels)
+        empty = torch.zeros_like(part.labels)
+        labels = empty.scatter(0, place, part.labels)
         found.append(part._replace(labels=labels))
     return found
 
@@ -170,9 +171,10 @@ def _places(context: penchant.Context, item: dict[str, Any]) -> Tensor:
     for training in item["trainings"]:
         if item["kind"] == "shuffled":
             generator = context.generator("shuffle", training)
-            rows.append(torch.randperm(count, generator=generator, device="cpu"))
+            row = torch.randperm(count, generator=generator, device="cpu")
         else:
-            rows.append(torch.arange(count, device="cpu"))
+            row = torch.arange(count, device="cpu")
+        rows.append(row)
     return torch.stack(rows).to(context.device)
 
 
@@ -277,9 +279,8 @@ def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
 
 def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
     """Of the same waves, so that differences are taken training by training."""
-    fewest = losses[min(losses)][:, -1]
-    most = losses[max(losses)][:, -1]
-    gains = fewest - most
+    fewest, most = losses[min(losses)], losses[max(losses)]
+    gains = fewest[:, -1] - most[:, -1]
     return penchant.Quantity.of(gains, over="trainings", null=0.0)
 
 

@@ -173,5 +173,6 @@ def _quantities(
     # the order in which bins of eigenvectors are learnt
     places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)
     share = learnt.clamp(max=1).mean(1)  # (trainings, bins)
-    found["rank-correlation"] = order(-share, places, generator=context.generator("permutations"))
+    generator = context.generator("permutations")
+    found["rank-correlation"] = order(-share, places, generator=generator)
     return found

@@ -111,11 +111,13 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         right = []
         for outputs, part in zip(training.outputs(inputs), data):
             labels = getattr(part, side).labels
-            right.append(predictions(outputs) == labels)
+            is_right = predictions(outputs) == labels
+            right.append(is_right)
         found[f"{side}-accuracy"] = torch.stack(right).double().mean(1)
     if item["plane"]:
         count = context.options.grid_points
-        logits = training.outputs(_plane_inputs(context, item))[..., 0]
+        inputs = _plane_inputs(context, item)
+        logits = training.outputs(inputs)[..., 0]
         found["plane"] = logits.reshape(-1, count, count)
     return found
 
@@ -206,10 +208,13 @@ def _neighbour_accuracies(
     # filled cell by cell
     rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
     places = itertools.product(
-        range(options.trainings), enumerate(options.petal_counts), enumerate(options.frequencies)
+        range(options.trainings),
+        enumerate(options.petal_counts),
+        enumerate(options.frequencies),
     )
     for phases, (row, petals), (column, frequency) in places:
-        data = _flower(context, {"petals": petals, "frequency": frequency}, phases, (2,))
+        cell = {"petals": petals, "frequency": frequency}
+        data = _flower(context, cell, phases, (2,))
         for number, count in enumerate(options.neighbour_counts):
             for name, queries in zip(names, (data.train, data.test)):
                 rows[name][phases, number, row, column] = neighbour_accuracy(
@@ -238,7 +243,8 @@ def _accuracy_quantities(
         )
     }
     if len(set(options.petal_counts)) > 1:
-        found["petal-gain"] = _difference(options, _petal_gain(options, accuracy))
+        gains = _petal_gain(options, accuracy)
+        found["petal-gain"] = _difference(options, gains)
     if low != high:
         losses = accuracy[:, :, low] - accuracy[:, :, high]
         found["frequency-loss"] = _difference(options, losses.mean(1))
@@ -283,7 +289,8 @@ def _plane(
 ) -> tuple[dict[str, Any], dict[str, penchant.Quantity]]:
     """The plane's axis and points, radial spectra of networks and neighbours, and their decays."""
     data = _flower(context, cell, 0, (2,)).train
-    frequencies, zeta = radial_spectrum(logits.double().sigmoid(), 2 * BOX)
+    probability = logits.double().sigmoid()
+    frequencies, zeta = radial_spectrum(probability, 2 * BOX)
     arrays = {
         "plane-axis": _line(options.grid_points, context.device),
         "plane-points": data.inputs,
@@ -295,10 +302,12 @@ def _plane(
     if options.neighbour_counts:
         of_neighbours = _neighbour_spectra(options, context, cell)
         arrays |= averages({"neighbour-radial-spectrum": of_neighbours})
-        smallest = options.neighbour_counts.index(min(options.neighbour_counts))
-        quantities["neighbour-decay"] = _decay(
-            frequencies, of_neighbours[:, smallest], over="phases"
-        )
+
+        # the fewest neighbours follow the samples most closely
+        counts = options.neighbour_counts
+        smallest = counts.index(min(counts))
+        of_fewest = of_neighbours[:, smallest]
+        quantities["neighbour-decay"] = _decay(frequencies, of_fewest, over="phases")
     return arrays, quantities
 
 
@@ -315,7 +324,8 @@ def _neighbour_spectra(
         for neighbours in options.neighbour_counts:
             probability = neighbour_probability(*data, queries, neighbours)
             maps.append(probability.reshape(count, count))
-        rows.append(radial_spectrum(torch.stack(maps), 2 * BOX)[1])
+        _, zeta = radial_spectrum(torch.stack(maps), 2 * BOX)
+        rows.append(zeta)
     return torch.stack(rows).cpu()
 
 

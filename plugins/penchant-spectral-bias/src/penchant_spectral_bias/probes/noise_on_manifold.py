@@ -107,7 +107,8 @@ def _losses(context: penchant.Context, training: int, samples: Samples) -> Tenso
 
     def look(network: nn.Module) -> None:
         values = first_outputs(network, samples.inputs)
-        losses.append(squared_error(values, samples.labels))
+        loss = squared_error(values, samples.labels)
+        losses.append(loss)
 
     followed(context, training, samples, _steps(context), look)
     return torch.stack(losses)
@@ -118,7 +119,8 @@ def _chosen(context: penchant.Context, training: int) -> Tensor:
     inputs = context.data.train.inputs
     generator = context.generator("samples", training)
     order = torch.randperm(len(inputs), generator=generator, device="cpu")
-    return inputs[order[: context.options.samples].to(context.device)]
+    some = order[: context.options.samples]
+    return inputs[some.to(context.device)]
 
 
 def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[Tensor, float]:

@@ -78,7 +78,8 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     values = []
     for step in _steps(context):
         training.run(step)
-        values.append(training.outputs(samples.inputs)[..., 0])
+        outputs = training.outputs(samples.inputs)
+        values.append(outputs[..., 0])
     functions = torch.stack(values, dim=1)  # (trainings, steps, samples)
     transform = torch.fft.rfft(functions.double())
     residuals = (functions - samples.labels).double()

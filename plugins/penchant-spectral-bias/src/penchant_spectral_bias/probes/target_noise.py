@@ -72,7 +72,7 @@ def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> 
     means = {}
     for name, values in losses.items():
         means[f"clean-{name}"] = values[0]
-        waves = values[1:].unflatten(0, _grid(options))[0]
+        waves, _ = values[1:].unflatten(0, _grid(options))
         means[name] = waves.movedim(2, 0)  # (trainings, amplitudes, frequencies, steps)
     waves, dealt = best[1:].unflatten(0, _grid(options))
     means["best-loss"] = waves.movedim(2, 0)
@@ -112,7 +112,8 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     def look(network: nn.Module) -> None:
         for name, samples in zip(LOSSES, (noisy, held_out)):
             values = first_outputs(network, samples.inputs)
-            losses[name].append(squared_error(values, samples.labels))
+            loss = squared_error(values, samples.labels)
+            losses[name].append(loss)
 
     followed(context, training, noisy, looked_at(context), look)
     found = {name: torch.stack(values) for name, values in losses.items()}
@@ -134,9 +135,12 @@ def _quantities(
     options: TargetNoise, best: Tensor, variance: float
 ) -> dict[str, penchant.Quantity]:
     """Of best losses (kinds, trainings)."""
-    low = options.noise_frequencies.index(min(options.noise_frequencies))
-    high = options.noise_frequencies.index(max(options.noise_frequencies))
-    largest = options.noise_amplitudes.index(max(options.noise_amplitudes))
+    frequencies, amplitudes = options.noise_frequencies, options.noise_amplitudes
+    low = frequencies.index(min(frequencies))
+    high = frequencies.index(max(frequencies))
+    largest = amplitudes.index(max(amplitudes))
+
+    # noise is compared at its largest, where it shows
     clean = best[0]
     noisy = best[1:].unflatten(0, _grid(options))
     waves, dealt = noisy[0, largest], noisy[1, largest]  # (frequencies, trainings)

@@ -17,10 +17,12 @@ from penchant_spectral_bias.probes.waves import note_batch_norm
 def check_classes(context: penchant.Context, classes: Sequence[int]) -> None:
     """Two different classes that the dataset has."""
     count = context.data.classes
-    different = len(set(classes)) == len(classes) == 2
-    if not different or max(classes) >= count:
-        allowed = f"two of 0..{count - 1}"
-        raise penchant.Error(f"chosen_classes must be {allowed}, found {list(classes)}")
+    are_two = len(classes) == 2
+    different = are_two and len(set(classes)) == 2
+    if different and max(classes) < count:
+        return
+    allowed = f"two of 0..{count - 1}"
+    raise penchant.Error(f"chosen_classes must be {allowed}, found {list(classes)}")
 
 
 def two_classes(
