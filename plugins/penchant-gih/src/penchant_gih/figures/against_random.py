@@ -20,7 +20,8 @@ def accuracy_against_random(
         xlabel: Name and unit of the places.
     """
     arrays = result.arrays
+    labels = {"test-accuracy": label, "random-test-accuracy": "at random"}
     curves = {}
-    for name, text in (("test-accuracy", label), ("random-test-accuracy", "at random")):
+    for name, text in labels.items():
         curves[text] = Curve(arrays[name], arrays[f"{name}-stderr"])
     return by_index(places, curves, xlabel=xlabel, ylabel="test accuracy")

@@ -13,7 +13,10 @@ SHOWN = 10  # directions at either end
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
-    return {"geometry": geometry(result), "directions": directions(result)}
+    return {
+        "geometry": geometry(result),
+        "directions": directions(result),
+    }
 
 
 def geometry(result: penchant.Result) -> Figure:
@@ -50,7 +53,8 @@ def directions(result: penchant.Result) -> Figure:
     trailing = range(max(SHOWN, len(rows) - SHOWN), len(rows))
     chosen = [*leading, *trailing]
     shape = result.shape or (rows.shape[1],)
-    figure = rows_as_images(rows[chosen], shape, titles=[str(index) for index in chosen])
+    titles = [str(index) for index in chosen]
+    figure = rows_as_images(rows[chosen], shape, titles=titles)
     caption = (
         "Eigenvectors of G by index: gradients are largest along the first and smallest along "
         "the last."

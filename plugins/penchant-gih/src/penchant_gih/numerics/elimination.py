@@ -23,8 +23,10 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
     """
     # A small multiple of the identity makes S invertible.
     size = len(S)
-    regular = S + ridge * S.trace() / size * torch.eye(size, dtype=S.dtype, device=S.device)
-    solve = _solved_on_host if S.device.type == "cpu" else solved_on_device
+    height = ridge * S.trace() / size
+    regular = S + height * torch.eye(size, dtype=S.dtype, device=S.device)
+    on_host = S.device.type == "cpu"
+    solve = _solved_on_host if on_host else solved_on_device
     columns = solve(G, regular)
     return torch.linalg.qr(columns).Q.T
 
@@ -50,11 +52,13 @@ def solved_on_device(G: Tensor, S: Tensor) -> Tensor:
     Returns:
         Columns (D, D), ascending.
     """
+    solve = torch.linalg.solve_triangular
     L = torch.linalg.cholesky(S)
-    half = torch.linalg.solve_triangular(L, G.to(S.dtype), upper=False)
-    inner = torch.linalg.solve_triangular(L, half.T, upper=False)
+    # From the left, then from the right.
+    half = solve(L, G.to(S.dtype), upper=False)
+    inner = solve(L, half.T, upper=False)
     _, vectors = torch.linalg.eigh((inner + inner.T) / 2)
-    return torch.linalg.solve_triangular(L.T, vectors, upper=True)
+    return solve(L.T, vectors, upper=True)
 
 
 def random_rows(size: int, generator: Generator) -> Tensor:

@@ -52,4 +52,6 @@ def velocities(gradients: Tensor) -> Velocities:
     corrs = [corr_of_sampled(*products) for products in pairs]
     values = [1 - corr.value for corr in corrs]
     errors = [corr.stderr for corr in corrs]
-    return Velocities(values, errors, jackknifed(path, gradients.shape[1]))
+    # Leaving out a network changes all looks at once.
+    networks = gradients.shape[1]
+    return Velocities(values, errors, jackknifed(path, networks))

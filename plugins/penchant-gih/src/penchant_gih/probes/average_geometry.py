@@ -79,8 +79,10 @@ def _arrays(
 
 def _answer(context: penchant.Context, networks: int) -> Directions:
     """G and its parts; of large inputs with few networks, the gradients instead of matrices."""
-    found: Directions = context.estimator("directions")(networks=networks)
-    if found.rows is not None and found.vectors.shape[1] > LARGEST_STORED:
+    estimate = context.estimator("directions")
+    found: Directions = estimate(networks=networks)
+    large = found.vectors.shape[1] > LARGEST_STORED
+    if large and found.rows is not None:
         return found
     return independent_parts(context, networks, found)
 
@@ -169,7 +171,8 @@ def _of_spectrum(
 def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
     size = found.vectors.shape[1]
-    if numerical_rank(found.eigenvalues) < size:
+    rank = numerical_rank(found.eigenvalues)
+    if rank < size:
         return penchant.Quantity(math.nan)
     quantity = _of_spectrum(_ratio_of_ends, found, spectra, null)
     return attrs.evolve(quantity, stderr=condition_stderr(found))
@@ -185,12 +188,16 @@ def condition_stderr(found: Directions) -> float:
     A part moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
     are, and the ends of a spectrum of few networks depend on that more than on anything else.
     """
+    parts = found.parts
     ends = found.eigenvalues[[0, -1]]
-    vectors = found.vectors[[0, -1]].to(found.parts)
-    moved = torch.einsum("ka,pab,kb->pk", vectors, found.parts, vectors) / ends.to(found.parts)
+    vectors = found.vectors[[0, -1]].to(parts)
+    # Both ends in every part, relative to those of all networks.
+    along = torch.einsum("ka,pab,kb->pk", vectors, parts, vectors)
+    moved = along / ends.to(parts)
     changes = moved[:, 0] - moved[:, 1]
     _, stderr = statistics.mean_and_stderr(changes)
-    return float(ends[0] / ends[1]) * float(stderr)
+    condition = float(ends[0] / ends[1])
+    return condition * float(stderr)
 
 
 def _isotropy(found: Directions) -> penchant.Quantity:
@@ -217,14 +224,17 @@ def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[T
     if found.parts is not None:
         total = found.parts.sum(0)
         left_out = [frequency_shares.energies(total - part, shape) for part in found.parts]
-        return frequency_shares.energies(found.matrix, shape), left_out
+        energies = frequency_shares.energies(found.matrix, shape)
+        return energies, left_out
     # From the gradients themselves.
-    parts = row_geometry.members(found.networks, len(found.rows), device=found.rows.device)
-    equal = torch.full_like(found.eigenvalues, 1 / len(found.rows))
+    rows = found.rows
+    parts = row_geometry.members(found.networks, len(rows), device=rows.device)
+    equal = torch.full_like(found.eigenvalues, 1 / len(rows))
     left_out = []
     for weights in row_geometry.left_out_weights(parts, like=equal):
-        left_out.append(frequency_shares.energies_of_rows(found.rows, weights, shape))
-    return frequency_shares.energies_of_rows(found.rows, equal, shape), left_out
+        left_out.append(frequency_shares.energies_of_rows(rows, weights, shape))
+    energies = frequency_shares.energies_of_rows(rows, equal, shape)
+    return energies, left_out
 
 
 def _low_frequencies(

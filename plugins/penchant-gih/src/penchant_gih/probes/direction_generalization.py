@@ -67,15 +67,18 @@ def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple
 def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Accuracies of networks trained on labels that one direction each decides."""
     begin = functools.partial(_learner, context)
-    return measured(context, item, begin, functools.partial(_tested, context))
+    tested = functools.partial(_tested, context)
+    return measured(context, item, begin, tested)
 
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network, and the labels it is trained on."""
     direction = context.shared["directions"][item["place"]]
-    train, test = labelled_samples(context, direction, item["training"])
-    network = context.network(item["training"], outputs=OUTPUTS)
-    return Learner(network, train, (item["index"], item["training"]), test)
+    training = item["training"]
+    train, test = labelled_samples(context, direction, training)
+    network = context.network(training, outputs=OUTPUTS)
+    keys = (item["index"], training)
+    return Learner(network, train, keys, test)
 
 
 def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
@@ -142,7 +145,8 @@ def _accuracies(
     found = {}
     shared = options.data == "dataset"
     for name in ("train", "test"):
-        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        values = np.array([row[name] for row in rows])
+        values = values.reshape(-1, options.trainings)
         samples = int(rows[0][f"{name}-samples"])
         mean, stderr = statistics.accuracy(values, samples, shared=shared)
         found[f"{name}-accuracy"] = mean
@@ -197,15 +201,16 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
         first = slice(0, half)
         last = slice(len(test) - half, None)
         drop = test[first].mean() - test[last].mean()
-        stderr = math.hypot(
-            _of_mean(test[first], errors[first]), _of_mean(test[last], errors[last])
-        )
+        leading = _of_mean(test[first], errors[first])
+        trailing = _of_mean(test[last], errors[last])
+        stderr = math.hypot(leading, trailing)
         found["drop"] = penchant.Quantity(
             drop,
             stderr=stderr,
             null=0.0,
             **over,
         )
+    # Do smaller indices do better?
     if len(test) > 2 and statistics.varies(test):
         stream = context.generator("permutations")
         ranked = statistics.rank_correlation(test, -index, generator=stream)
@@ -222,6 +227,7 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 
 def _of_mean(values: np.ndarray, errors: np.ndarray) -> float:
     """Standard error of a mean over directions: their spread, at least what their errors make."""
-    own = float(np.sqrt((errors**2).sum())) / len(values)
+    together = np.sqrt((errors**2).sum())
+    own = float(together) / len(values)
     _, spread = statistics.mean_and_stderr(values)
     return max(own, spread or 0.0)

@@ -81,8 +81,10 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
     kept = []
     for label in labels.unique():
         own = (labels == label).nonzero().flatten()
-        order = own[score[own].argsort(stable=True)]
-        kept.append(order[_dropped(len(own), fraction) :])
+        # The lowest first; of equal ones, the first.
+        lowest = score[own].argsort(stable=True)
+        dropped = _dropped(len(own), fraction)
+        kept.append(own[lowest][dropped:])
     return torch.cat(kept).sort().values
 
 
@@ -100,12 +102,15 @@ def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor
 
 
 def _dropped(count: int, fraction: float) -> int:
-    return min(count - 1, round(fraction * count))
+    # One sample stays in any case.
+    wanted = round(fraction * count)
+    return min(count - 1, wanted)
 
 
 def right_pruned(context: penchant.Context, item: Any) -> dict[str, Tensor]:
     """On which test samples networks are right that were trained on what was kept."""
-    return measured(context, item, functools.partial(_learner, context), _right)
+    begin = functools.partial(_learner, context)
+    return measured(context, item, begin, _right)
 
 
 def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
@@ -120,12 +125,14 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
     else:
         kept = keep_highest(context.shared["scores"], labels, item["fraction"])
     samples = data.train.select(kept)
-    return Learner(context.network(training), samples, (training,), data.test)
+    network = context.network(training)
+    return Learner(network, samples, (training,), data.test)
 
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
-    found = predictions(outputs(learner.network, learner.test.inputs))
-    return {"right": found == learner.test.labels}
+    test = learner.test
+    found = predictions(outputs(learner.network, test.inputs))
+    return {"right": found == test.labels}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
