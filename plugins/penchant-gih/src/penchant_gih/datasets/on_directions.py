@@ -98,15 +98,15 @@ def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Te
     rows = torch.as_tensor(directions, **HOST)
     if rows.shape != (count, size):
         expected = f"{count} rows of {size} values, as input_shape is {list(input_shape)}"
-        raise penchant.Error(
-            f"directions must be {expected}, found an array of shape {list(rows.shape)}"
-        )
+        found = list(rows.shape)
+        raise penchant.Error(f"directions must be {expected}, found an array of shape {found}")
     # Only where the rows point matters.
     lengths = rows.norm(
         dim=1,
         keepdim=True,
     )
-    if not bool((lengths > 0).all()):
+    positive = (lengths > 0).all()
+    if not bool(positive):
         raise penchant.Error("directions must not be zero")
     rows = rows / lengths
     # What two of them share would be counted twice.

@@ -23,5 +23,6 @@ def accuracy_against_random(
     labels = {"test-accuracy": label, "random-test-accuracy": "at random"}
     curves = {}
     for name, text in labels.items():
-        curves[text] = Curve(arrays[name], arrays[f"{name}-stderr"])
+        stderr = arrays[f"{name}-stderr"]
+        curves[text] = Curve(arrays[name], stderr)
     return by_index(places, curves, xlabel=xlabel, ylabel="test accuracy")

@@ -49,8 +49,9 @@ def directions(result: penchant.Result) -> Figure:
     """The leading and the trailing eigenvectors of G, in the shape of the input."""
     rows = result.arrays["directions"]
     # Where there are few directions, each is shown once.
-    leading = range(min(SHOWN, len(rows)))
-    trailing = range(max(SHOWN, len(rows) - SHOWN), len(rows))
+    count = len(rows)
+    leading = range(min(SHOWN, count))
+    trailing = range(max(SHOWN, count - SHOWN), count)
     chosen = [*leading, *trailing]
     shape = result.shape or (rows.shape[1],)
     titles = [str(index) for index in chosen]

@@ -29,6 +29,7 @@ def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
     def statistic(keep: list[int]) -> float:
         inside = distinct_mean(inner, keep)
         whole = distinct_mean(table, keep)
+        # An unbiased squared norm of few networks may be negative.
         if whole > 0:
             return math.sqrt(max(0.0, inside) / whole)
         return math.nan

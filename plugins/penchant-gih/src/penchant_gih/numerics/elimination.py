@@ -37,7 +37,7 @@ def _solved_on_host(G: Tensor, S: Tensor) -> Tensor:
 
     threads = torch.get_num_threads()
     with threadpool_limits(limits=threads):
-        columns = scipy.linalg.eigh(G.numpy(), S.numpy())[1]
+        _, columns = scipy.linalg.eigh(G.numpy(), S.numpy())
     torch.set_num_threads(threads)  # leaving the limits resets it
     return torch.as_tensor(columns, dtype=S.dtype, device=S.device)
 
@@ -84,7 +84,8 @@ def equal_count(shares: Tensor, share: float) -> int:
     """How many rows explain at least this share."""
     if share <= 0:
         return 0
-    return int((shares < share).sum()) + 1
+    below = (shares < share).sum()
+    return int(below) + 1
 
 
 def without(samples: Samples, rows: Tensor) -> Samples:

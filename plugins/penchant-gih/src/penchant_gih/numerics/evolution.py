@@ -62,7 +62,8 @@ class Flow:
     def parameter_gradients(self, ensemble: Ensemble) -> tuple[State, State]:
         """Per network, sum_mu r_mu grad f(x_mu), and what permuting labels would take from it."""
         # Batches are summed in their order.
-        total, taken = self._batch_gradients(ensemble, slice(0, self.batch))
+        first = slice(0, self.batch)
+        total, taken = self._batch_gradients(ensemble, first)
         for start in range(self.batch, len(self.inputs), self.batch):
             rows = slice(start, start + self.batch)
             more, more_taken = self._batch_gradients(ensemble, rows)
@@ -83,7 +84,9 @@ class Flow:
             # One forward pass serves both orders of labels.
             right = self.residual(outputs, targets)
             wrong = self.residual(outputs, permuted)
-            return pull(right)[0], pull(right - wrong)[0]
+            (whole,) = pull(right)
+            (taken,) = pull(right - wrong)
+            return whole, taken
 
         return torch.vmap(one, randomness="error")(ensemble.state)
 
@@ -163,8 +166,9 @@ class Evolution:
             gradients: g, (networks, inputs, D).
         """
         # Sums are in double precision, whatever networks compute in.
-        v = mixed.to(self.squares.dtype)
-        g = gradients.to(self.squares.dtype)
+        dtype = self.squares.dtype
+        v = mixed.to(dtype)
+        g = gradients.to(dtype)
         first = self.count
         inputs = v.shape[1]
         # Network i goes to part i mod parts, as in the geometry.

@@ -136,7 +136,8 @@ def scores(matrix: Tensor, inputs: Tensor) -> Tensor:
     """
     # Quadratic forms of all samples in one product.
     unit = unit_rows(inputs.to(matrix.dtype))
-    return (unit @ matrix * unit).sum(1)
+    products = unit @ matrix * unit
+    return products.sum(1)
 
 
 def unit_rows(rows: Tensor) -> Tensor:

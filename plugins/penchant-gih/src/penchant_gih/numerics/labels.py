@@ -94,7 +94,8 @@ class Labeller:
             device="cpu",
             dtype=torch.float64,
         )
-        score = self.score(along + self.noise * noise.to(along.device))
+        noise = noise.to(along.device)
+        score = self.score(along + self.noise * noise)
         if self.threshold is None:
             self.threshold = score.median()
         return (score > self.threshold).long()
@@ -114,7 +115,8 @@ def isotropic_inputs(
         shape: Shape of an input.
         generator: A generator on the CPU.
     """
-    rows = torch.randn(count, direction.numel(), generator=generator, device="cpu")
+    size = direction.numel()
+    rows = torch.randn(count, size, generator=generator, device="cpu")
     unit = direction.to("cpu", rows.dtype).flatten()
     # Only the part along u is scaled.
     along = rows @ unit

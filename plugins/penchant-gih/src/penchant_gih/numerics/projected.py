@@ -32,7 +32,8 @@ class Projected:
         right = [S @ part for part in parts]
         # G_i S G_j of different parts: their noise is independent.
         self.count = len(parts)
-        self.pairs = list(combinations(range(len(parts)), 2))
+        numbers = range(self.count)
+        self.pairs = list(combinations(numbers, 2))
         self.products = []
         for i, j in self.pairs:
             product = parts[i] @ right[j]
@@ -94,12 +95,13 @@ class Projected:
         def statistic(keep: list[int]) -> float:
             values = []
             for pair in self._chosen(keep):
-                others = [part for part in keep if part not in self.pairs[pair]]
+                own = self.pairs[pair]
+                others = [part for part in keep if part not in own]
                 values += [float(against[part, pair]) for part in others]
             # A_p is never multiplied with its own part of G.
             product = sum(values) / len(values)
-            own = distinct_mean(table, keep)
-            return cosine(product, own, self.squared_norm(keep))
+            norm = distinct_mean(table, keep)
+            return cosine(product, norm, self.squared_norm(keep))
 
         found = jackknifed(statistic, self.count)
         # Both errors are too large.
@@ -117,8 +119,8 @@ class Projected:
         def statistic(networks: list[int], parts: list[int]) -> float:
             pairs = self._chosen(parts)
             product = float(forms[networks][:, pairs].mean())
-            own = distinct_mean(table, networks)
-            return cosine(product, own, self.squared_norm(parts))
+            norm = distinct_mean(table, networks)
+            return cosine(product, norm, self.squared_norm(parts))
 
         # The two kinds of networks are independent: leave out one of either kind at a time.
         networks = list(range(len(forms)))

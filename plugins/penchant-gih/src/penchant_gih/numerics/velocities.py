@@ -46,7 +46,8 @@ def velocities(gradients: Tensor) -> Velocities:
         total = 0.0
         for products in pairs:
             means = [distinct_mean(table, keep) for table in products]
-            total += 1 - cosine(*means)
+            corr = cosine(*means)
+            total += 1 - corr
         return total
 
     corrs = [corr_of_sampled(*products) for products in pairs]

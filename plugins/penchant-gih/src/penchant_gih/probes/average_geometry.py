@@ -48,7 +48,8 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     energies, left_out_energies = _energies(found, shape)
     quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
     arrays["frequency-shares"] = energies / found.trace
-    missing = ("condition",) if quantities["condition"].missing else ()
+    no_condition = quantities["condition"].missing
+    missing = ("condition",) if no_condition else ()
     conventions = {
         "errors": "jackknife over parts of the networks; of the condition to first order, which is "
         "up to twice too large for a nearly isotropic spectrum"
@@ -64,6 +65,7 @@ def _arrays(
 ) -> dict[str, Tensor]:
     """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
     arrays = {}
+    # Of very large inputs the matrix was never formed.
     if found.parts is not None:
         arrays["geometry"] = found.matrix
         arrays["geometry-stderr"] = _entry_stderr(found.parts)
@@ -71,7 +73,8 @@ def _arrays(
     arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
     arrays["directions"] = found.vectors[:keep]
     if null is not None:
-        arrays["null-edges"] = torch.stack([null.min(), null.max()])
+        edges = [null.min(), null.max()]
+        arrays["null-edges"] = torch.stack(edges)
         arrays["null-eigenvalues"] = null.mean(0)
         arrays["null-eigenvalues-spread"] = null.std(0)
     return arrays
@@ -110,10 +113,12 @@ def left_out(found: Directions) -> Tensor:
         return found.jackknife
     # Large inputs: the estimator left this to whoever needs it.
     total = found.parts.sum(0)
+    others = len(found.parts) - 1
+    rank = len(found.eigenvalues)
     spectra = []
     for part in found.parts:
-        values = torch.linalg.eigvalsh((total - part) / (len(found.parts) - 1))
-        spectra.append(values.flip(0)[: len(found.eigenvalues)])
+        values = torch.linalg.eigvalsh((total - part) / others)
+        spectra.append(values.flip(0)[:rank])
     return torch.stack(spectra)
 
 
@@ -223,7 +228,9 @@ def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[T
     """Energies by frequency, and with one part of the networks left out at a time."""
     if found.parts is not None:
         total = found.parts.sum(0)
-        left_out = [frequency_shares.energies(total - part, shape) for part in found.parts]
+        left_out = []
+        for part in found.parts:
+            left_out.append(frequency_shares.energies(total - part, shape))
         energies = frequency_shares.energies(found.matrix, shape)
         return energies, left_out
     # From the gradients themselves.
@@ -260,12 +267,13 @@ def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quanti
     for number in range(len(null)):
         rest = torch.cat([null[:number], null[number + 1 :]])
         others.append(_outside(null[number], rest))
+    spread = statistics.null_of(others)
     return penchant.Quantity(
         _outside(found.eigenvalues, null),
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
-        **{**statistics.null_of(others), "null": 0.0},
+        **{**spread, "null": 0.0},
     )
 
 

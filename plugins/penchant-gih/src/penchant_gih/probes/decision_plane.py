@@ -96,20 +96,23 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network that is trained on circles in the plane of both directions."""
     directions = _directions(context, item)
     data = _data(context, directions)
-    network = context.network(item["training"], outputs=OUTPUTS)
-    keys = (item["plane"], item["training"])
+    training = item["training"]
+    network = context.network(training, outputs=OUTPUTS)
+    keys = (item["plane"], training)
     return Learner(network, data.train, keys, data.test)
 
 
 def _boundary(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Any]:
     directions = _directions(context, item).to(context.device, context.dtype)
-    train, test = learner.samples, learner.test
+    network = learner.network
+    # Some test samples, for the picture.
+    shown = learner.test.inputs[:SHOWN].flatten(1)
     return {
-        "train": evaluate(learner.network, train)[1],
-        "test": evaluate(learner.network, test)[1],
-        "plane": _outputs_on_grid(context, learner.network, directions),
-        "points": test.inputs[:SHOWN].flatten(1) @ directions.T,
-        "labels": test.labels[:SHOWN],
+        "train": evaluate(network, learner.samples)[1],
+        "test": evaluate(network, learner.test)[1],
+        "plane": _outputs_on_grid(context, network, directions),
+        "points": shown @ directions.T,
+        "labels": learner.test.labels[:SHOWN],
     }
 
 

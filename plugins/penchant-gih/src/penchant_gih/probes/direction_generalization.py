@@ -44,7 +44,8 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
         "eigenvalues": eigenvalues[indices],
     }
     _warn_unfitted(context, arrays["train-accuracy"])
-    return penchant.Result(_quantities(arrays, context), arrays, conventions=_conventions(options))
+    quantities = _quantities(arrays, context)
+    return penchant.Result(quantities, arrays, conventions=_conventions(options))
 
 
 def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
@@ -83,7 +84,9 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
 
 def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
     """What was learnt, and what was generalised."""
-    network, train, test = learner.network, learner.samples, learner.test
+    network = learner.network
+    train = learner.samples
+    test = learner.test
     loss = context.training.loss
     return {
         "train": evaluate(network, train, loss=loss)[1],
@@ -166,14 +169,16 @@ def _warn_unfitted(context: penchant.Context, accuracy: np.ndarray) -> None:
 def _conventions(options: DirectionGeneralization) -> dict[str, str]:
     on_dataset = options.data == "dataset"
     isotropic = f"epsilon a u + N(0, I - u u^T), epsilon {options.epsilon:g}"
-    noise = f"noise {label_noise(options):g} x channel variance while labelling"
+    variance = label_noise(options)
+    noise = f"noise {variance:g} x channel variance while labelling"
     score = f"{options.labels} in u.x"
     if options.labels == "sinusoid":
         score = "sin(u.x), x standardised per channel" if on_dataset else "sin(pi a)"
+    basis = "G S G" if options.basis == "gsg" else "G"
     return {
         "inputs": "the dataset's inputs" if on_dataset else isotropic,
         "labels": f"{score}, threshold the training median, {noise}",
-        "directions": "eigenvectors of G S G" if options.basis == "gsg" else "eigenvectors of G",
+        "directions": f"eigenvectors of {basis}",
         "outputs": "two logits",
     }
 

@@ -44,10 +44,14 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
     # Against as many random ones as explain as much, others for each training.
     random = []
     for training in range(options.trainings):
-        random.append(_random_counts(context, training, S.cpu(), wanted))
+        counts = _random_counts(context, training, S.cpu(), wanted)
+        random.append(counts)
     items = _items(removed, random)
-    shared = {"rows": rows[: max(removed)]}
-    right = [shard["right"] for shard in context.map(right_without, items, shared=shared)]
+    most = max(removed)
+    shared = {"rows": rows[:most]}
+    shards = context.map(right_without, items, shared=shared)
+    # Trainings without the chosen directions come first.
+    right = [shard["right"] for shard in shards]
     ours = np.array(right[: options.trainings])  # (trainings, counts, samples)
     others = np.array(right[options.trainings :])
 
@@ -58,7 +62,8 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
         **_accuracies("test-accuracy", ours),
         **_accuracies("random-test-accuracy", others),
     }
-    return penchant.Result(_quantities(ours, others), arrays, conventions=_conventions(options))
+    quantities = _quantities(ours, others)
+    return penchant.Result(quantities, arrays, conventions=_conventions(options))
 
 
 def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
@@ -122,7 +127,8 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
     training = item["training"]
     rows = context.shared["rows"]
     if item["random"]:
-        rows = _random_basis(context, training, math.prod(data.shape))
+        size = math.prod(data.shape)
+        rows = _random_basis(context, training, size)
 
     def begin(count: int) -> Learner:
         gone = rows[:count]

@@ -162,7 +162,9 @@ def _targets(context: penchant.Context) -> Tensor:
             f"found {data.outputs} outputs"
         )
     numbers = labels.reshape(len(labels)).to(context.dtype)
-    return 2 * numbers - 1 if data.classes == 2 else numbers
+    if data.classes == 2:
+        return 2 * numbers - 1
+    return numbers
 
 
 def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) -> list[Row]:
@@ -191,6 +193,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
             evolution.add(parts["mixed"][number], gradients)
             difference.add(parts["difference"][number], gradients)
 
+    # All looks are compared with the same G S G.
     projected = _projected(context, S)
     return [_row(*each, projected, S, context) for each in found]
 
@@ -222,7 +225,8 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     """
     # The same permutation for all networks: labels do not depend on them.
     train = _train(context)
-    targets = _targets(context)[: len(train.labels)]
+    targets = _targets(context)
+    targets = targets[: len(train.labels)]
     stream = context.generator("permutation")
     order = torch.randperm(
         len(targets),
@@ -234,7 +238,8 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     residual = RESIDUALS[context.options.residual]
     found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
     # Some networks at a time, each at a pair of inputs of its own.
-    for networks, some in _networks(context, indices, largest_stack(size)):
+    largest = largest_stack(size)
+    for networks, some in _networks(context, indices, largest):
         points = _opposite_points(context, some)
         a_network = points[0].numel()
         batch = batch_size(len(some), a_network, len(targets))
@@ -375,7 +380,13 @@ def _containment(
     # In the basis of G S G a leading subspace is a corner.
     eigenvalues, vectors = descending_eigh(projected.matrix())
     size = len(eigenvalues)
-    chosen = min(size, leading) if leading is not None else _leading(eigenvalues)
+    # A dimension that was asked for has no error.
+    chosen_stderr = None
+    if leading is None:
+        chosen = _leading(eigenvalues)
+        chosen_stderr = _leading_stderr(projected)
+    else:
+        chosen = min(size, leading)
     turned = [vectors @ part @ vectors.T for part in parts]
     doublings = int(math.log2(size))
     powers = {2**power for power in range(doublings + 1)}
@@ -388,7 +399,7 @@ def _containment(
         shares=shares,
         nulls=nulls,
         chosen=chosen,
-        chosen_stderr=None if leading is not None else _leading_stderr(projected),
+        chosen_stderr=chosen_stderr,
     )
 
 
@@ -409,6 +420,7 @@ def _leading_stderr(projected: Projected) -> float:
         others = [number for number in everything if number != part]
         eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
         found.append(_leading(eigenvalues.flip(0)))
+    # A whole number is known up to its rounding.
     stderr = statistics.jackknife(found)
     return math.hypot(stderr, ROUNDING)
 

@@ -214,7 +214,8 @@ def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     found = {}
     for name in ACCURACIES:
         # (steps, trainings, samples)
-        right = np.concatenate([shard[name] for shard in shards], axis=1)
+        columns = [shard[name] for shard in shards]
+        right = np.concatenate(columns, axis=1)
         mean, stderr = statistics.crossed_accuracy(right)
         found[name] = mean
         found[f"{name}-stderr"] = stderr
@@ -224,8 +225,14 @@ def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
     # What does not change along training.
-    squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
-    heights = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
+    squares = {
+        "corr-s": float(S.square().sum()),
+        "corr-gsg": projected.squared_norm(),
+    }
+    traces = {
+        "corr-s": float(S.trace()),
+        "corr-gsg": projected.trace,
+    }
     suffixes = ("", "-stderr", "-null", "-null-spread")
     found: dict[str, list[float]] = {}
     for step in gradients:
@@ -240,7 +247,7 @@ def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[st
             "corr-gsg": projected.corr(with_gsg, table),
         }
         for name, corr in corrs.items():
-            null = rotated(trace, heights[name], norm, squares[name], len(S))
+            null = rotated(trace, traces[name], norm, squares[name], len(S))
             values = (*corr, *null)
             for suffix, value in zip(suffixes, values):
                 by_step = found.setdefault(f"{name}{suffix}", [])

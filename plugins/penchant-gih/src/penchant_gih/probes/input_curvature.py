@@ -34,13 +34,17 @@ PARTS = ("first", "second", "geometry")
 
 def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
     """Train networks, and take both parts of the Hessian at some samples at each step."""
-    if context.data.classes != 2:
-        raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
+    classes = context.data.classes
+    if classes != 2:
+        raise penchant.Error(f"input-curvature needs two classes, found {classes}")
     steps = _steps(context)
-    _check_size(options, context, len(steps))
+    count = len(steps)
+    _check_size(options, context, count)
     indices = list(range(options.trainings))
     trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
-    arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(trainings, len(steps))}
+    arrays: dict[str, Any] = {"steps": np.array(steps)}
+    arrays |= _rows(trainings, count)
+    # Mean l'' by step.
     weights = np.array([training["weight"] for training in trainings])
     mean, stderr = statistics.mean_and_stderr(weights, axis=0)
     arrays |= {"weight": mean, "weight-stderr": stderr}
@@ -81,13 +85,15 @@ def curvature_along_training(context: penchant.Context, item: Any) -> dict[str, 
 def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict[str, Tensor]]:
     begin = functools.partial(_learner, context)
     look = functools.partial(_curvature, context)
-    columns = looks(context, indices, begin, look, steps=_steps(context))
+    steps = _steps(context)
+    columns = looks(context, indices, begin, look, steps=steps)
     # From a list of steps to an array a name.
     rows = []
     for found in columns:
         by_step = {}
         for name in (*PARTS, "weight"):
-            by_step[name] = torch.stack([parts[name] for parts in found])
+            column = [parts[name] for parts in found]
+            by_step[name] = torch.stack(column)
         rows.append(by_step)
     return rows
 
@@ -147,13 +153,16 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
     hessian = first + second
     whole = hessian @ hessian.T
     own = geometry @ geometry.T
-    corr = corr_of_sampled(hessian @ geometry.T, whole, own)
+    cross = hessian @ geometry.T
+    corr = corr_of_sampled(cross, whole, own)
     share = second_share(second @ second.T, whole)
 
+    # What a random rotation of one of them would leave.
     count, size = parts["first"].shape[:2]
     trace = _mean_trace(hessian.reshape(-1, size, size))
     norms = [distinct_mean(table, range(count)) for table in (whole, own)]
-    null = rotated(trace, _mean_trace(parts["geometry"]), *norms, size)
+    other_trace = _mean_trace(parts["geometry"])
+    null = rotated(trace, other_trace, *norms, size)
     return {
         "corr-g": corr.value,
         "corr-g-stderr": corr.stderr,

@@ -66,7 +66,10 @@ def independent_parts(
         answer: What the estimator has answered already.
     """
     # Estimators of this plugin give parts with their answer.
-    found = with_matrix(context, networks) if answer is None else _formed(context, answer)
+    if answer is None:
+        found = with_matrix(context, networks)
+    else:
+        found = _formed(context, answer)
     if found.parts is not None:
         return found
     if found.rows is not None and found.networks >= PARTS:
@@ -116,9 +119,10 @@ def chosen_indices(
     if indices is None:
         return list(range(0, rank, every))
     # Negative indices count from the end of the input, not of what was found.
-    chosen = [index + size if index < 0 else index for index in indices]
+    asked = list(indices)
+    chosen = [index + size if index < 0 else index for index in asked]
     if not chosen or min(chosen) < 0 or max(chosen) >= size:
-        raise penchant.Error(f"the input has {size} directions, found indices {list(indices)}")
+        raise penchant.Error(f"the input has {size} directions, found indices {asked}")
     # Beyond what was found, directions are arbitrary.
     largest = max(chosen)
     if largest >= rank:
@@ -126,6 +130,7 @@ def chosen_indices(
         raise penchant.Error(
             f"{rank} networks give {rank} directions, found index {largest}; {need}"
         )
-    if len(set(chosen)) < len(chosen):
-        raise penchant.Error(f"indices must differ, found {list(indices)}")
+    different = set(chosen)
+    if len(different) < len(chosen):
+        raise penchant.Error(f"indices must differ, found {asked}")
     return chosen

@@ -122,6 +122,7 @@ def calibration_points(
     context: penchant.Context, index: int, *, probing: str, scale: float
 ) -> Tensor:
     """Inputs (CALIBRATION, *shape) of the probing law for the statistics of one network."""
+    # Not the stream of its probing inputs: those are the same with and without calibration.
     number = context.architecture.first + index
     stream = context.generator("calibration", number)
     points = _points(context, [stream], CALIBRATION, probing, scale)

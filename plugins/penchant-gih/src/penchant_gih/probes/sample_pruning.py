@@ -34,9 +34,11 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
             for training in range(options.trainings):
                 items.append({"fraction": fraction, "training": training, "random": random})
     rows = map_trainings(context, right_pruned, items, shared={"scores": score})
-    right = [row["right"] for row in rows]
+    right = np.array([row["right"] for row in rows])
+    # Rows come in the order of items: by kind, fraction and training.
     shape = (2, len(options.fractions), options.trainings, -1)
-    ours, others = np.array(right).reshape(shape).swapaxes(1, 2)  # (trainings, fractions, samples)
+    by_kind = right.reshape(shape)
+    ours, others = by_kind.swapaxes(1, 2)  # (trainings, fractions, samples)
     arrays = {
         "fractions": np.array(options.fractions),
         "scores": score,
@@ -46,7 +48,8 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
     if stderr is not None:
         arrays["scores-stderr"] = stderr
     conventions = {"score": "in the order of the training samples; lowest of each class go first"}
-    return penchant.Result(advantage_quantity(ours, others), arrays, conventions=conventions)
+    quantities = advantage_quantity(ours, others)
+    return penchant.Result(quantities, arrays, conventions=conventions)
 
 
 def _scores(
@@ -80,12 +83,14 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
     # Within each class, so that classes stay balanced.
     kept = []
     for label in labels.unique():
-        own = (labels == label).nonzero().flatten()
+        of_class = labels == label
+        own = of_class.nonzero().flatten()
         # The lowest first; of equal ones, the first.
         lowest = score[own].argsort(stable=True)
         dropped = _dropped(len(own), fraction)
         kept.append(own[lowest][dropped:])
-    return torch.cat(kept).sort().values
+    together = torch.cat(kept)
+    return together.sort().values
 
 
 def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
@@ -118,12 +123,13 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
     # Which samples are kept follows from scores, or from the training's number.
     data = context.data
     training = item["training"]
+    fraction = item["fraction"]
     labels = data.train.labels
     if item["random"]:
         stream = context.generator("random samples", training)
-        kept = keep_random(labels, item["fraction"], stream)
+        kept = keep_random(labels, fraction, stream)
     else:
-        kept = keep_highest(context.shared["scores"], labels, item["fraction"])
+        kept = keep_highest(context.shared["scores"], labels, fraction)
     samples = data.train.select(kept)
     network = context.network(training)
     return Learner(network, samples, (training,), data.test)

@@ -21,7 +21,8 @@ def chosen_steps(
         return sorted({*regular, total})
     if at_steps is None:
         # Most happens early: the steps double.
-        powers = {2**power for power in range(total.bit_length())}
+        doublings = range(total.bit_length())
+        powers = {2**power for power in doublings}
         early = {power for power in powers if power <= total}
         return sorted({0, total} | early)
     # Looks come in the order of the training, each once.
