@@ -15,8 +15,11 @@ _writers: dict[str, Any] = {}  # of jobs that have not ended
 @penchant.hookimpl
 def penchant_run_started(run: Any) -> None:
     """Note where to write, if anywhere."""
+    # A run before this one may have written elsewhere.
+    _folder.clear()
     place = os.environ.get("PENCHANT_TENSORBOARD")
-    _folder[:] = [Path(place) / run.folder.name] if place else []
+    if place:
+        _folder.append(Path(place) / run.folder.name)
 
 
 def _writer(job: str) -> Any:
@@ -24,15 +27,19 @@ def _writer(job: str) -> Any:
     from tensorboardX import SummaryWriter
 
     if job not in _writers:
-        _writers[job] = SummaryWriter(str(_folder[0] / job))
+        place = _folder[0] / job
+        _writers[job] = SummaryWriter(str(place))
     return _writers[job]
 
 
 @penchant.hookimpl
 def penchant_progress(job: str, what: str, done: int, total: int) -> None:
     """The share that is done, over the steps."""
-    if _folder:
-        _writer(job).add_scalar(f"progress/{what}", done / max(total, 1), done)
+    if not _folder:
+        return
+    share = done / max(total, 1)
+    writer = _writer(job)
+    writer.add_scalar(f"progress/{what}", share, done)
 
 
 @penchant.hookimpl
@@ -41,11 +48,17 @@ def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
     if not _folder:
         return
     writer = _writer(job.id)
+    # A quantity with its error and its null, one curve each.
     for name, quantity in result.quantities.items():
-        parts = {"": quantity.value, "-stderr": quantity.stderr, "-null": quantity.null}
+        parts = {
+            "": quantity.value,
+            "-stderr": quantity.stderr,
+            "-null": quantity.null,
+        }
         for ending, number in parts.items():
             if number is not None:
                 writer.add_scalar(f"{name}{ending}", number)
+    # How it went, and what the numbers mean.
     lines = [result.error or result.status, *result.warnings]
     lines += [f"{name}: {text}" for name, text in result.conventions.items()]
     writer.add_text("about", "  \n".join(lines))
@@ -59,4 +72,5 @@ def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
 def penchant_run_finished(run: Any) -> None:
     """Complete the files of jobs that were stopped."""
     while _writers:
-        _writers.popitem()[1].close()
+        _, writer = _writers.popitem()
+        writer.close()

@@ -46,4 +46,6 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
 
 def linear(labels: Tensor, epsilon: float) -> Tensor:
     """+-epsilon / 2, (samples, 1)."""
-    return (epsilon * (labels.to(torch.float64) - 0.5))[:, None]
+    centred = labels.to(torch.float64) - 0.5
+    column = epsilon * centred
+    return column[:, None]

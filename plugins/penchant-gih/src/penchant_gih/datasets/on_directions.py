@@ -55,13 +55,12 @@ def _draw(
 ) -> Samples:
     # As many of one class as of the other, in random order.
     labels = torch.arange(count, device="cpu") % 2
-    labels = labels[
-        torch.randperm(
-            count,
-            generator=generator,
-            device="cpu",
-        )
-    ]
+    order = torch.randperm(
+        count,
+        generator=generator,
+        device="cpu",
+    )
+    labels = labels[order]
     size = directions.shape[1]
     rows = options.noise_std * torch.randn(
         count,
@@ -78,18 +77,17 @@ def _draw(
 
 def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Tensor:
     """Points (samples, 2) at a uniform angle, at the radius of their class."""
-    angles = (
-        2
-        * math.pi
-        * torch.rand(
-            len(labels),
-            generator=generator,
-            **HOST,
-        )
+    turns = torch.rand(
+        len(labels),
+        generator=generator,
+        **HOST,
     )
+    angles = 2 * math.pi * turns
     # Each point at the radius of its class.
     radius = torch.tensor(radii, **HOST)[labels]
-    return torch.stack([radius * angles.cos(), radius * angles.sin()], 1)
+    first = radius * angles.cos()
+    second = radius * angles.sin()
+    return torch.stack([first, second], 1)
 
 
 def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Tensor:
@@ -100,19 +98,20 @@ def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Te
     rows = torch.as_tensor(directions, **HOST)
     if rows.shape != (count, size):
         expected = f"{count} rows of {size} values, as input_shape is {list(input_shape)}"
-        raise penchant.Error(
-            f"directions must be {expected}, found an array of shape {list(rows.shape)}"
-        )
+        found = list(rows.shape)
+        raise penchant.Error(f"directions must be {expected}, found an array of shape {found}")
     # Only where the rows point matters.
     lengths = rows.norm(
         dim=1,
         keepdim=True,
     )
-    if not bool((lengths > 0).all()):
+    positive = (lengths > 0).all()
+    if not bool(positive):
         raise penchant.Error("directions must not be zero")
     rows = rows / lengths
     # What two of them share would be counted twice.
-    skew = float((rows @ rows.T - torch.eye(count, **HOST)).abs().max())
+    cosines = rows @ rows.T - torch.eye(count, **HOST)
+    skew = float(cosines.abs().max())
     if skew > LARGEST_COSINE:
         raise penchant.Error(f"directions must be orthogonal, found two with cosine {skew:.3g}")
     return rows

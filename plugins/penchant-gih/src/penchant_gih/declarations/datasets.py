@@ -29,7 +29,9 @@ class OnDirections(penchant.Dataset):
     test: int = penchant.option(10000, "test samples, both classes together", at_least=2)
 
     def __attrs_post_init__(self) -> None:
-        if math.prod(self.input_shape) < 3:
+        # A linear feature and a ring need three directions.
+        size = math.prod(self.input_shape)
+        if size < 3:
             found = list(self.input_shape)
             raise penchant.Error(
                 f"input_shape must have at least three input values, found {found}"

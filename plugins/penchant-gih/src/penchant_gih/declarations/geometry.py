@@ -164,7 +164,8 @@ class GeometryEvolution(penchant.Probe):
 
     def __attrs_post_init__(self) -> None:
         if self.widths is not None and self.at_steps is not None:
-            found = f"{list(self.widths)} and {list(self.at_steps)}"
+            widths = list(self.widths)
+            found = f"{widths} and {list(self.at_steps)}"
             raise penchant.Error(
                 f"geometry-evolution takes widths or at_steps, found both ({found})"
             )

@@ -20,7 +20,9 @@ def accuracy_against_random(
         xlabel: Name and unit of the places.
     """
     arrays = result.arrays
+    labels = {"test-accuracy": label, "random-test-accuracy": "at random"}
     curves = {}
-    for name, text in (("test-accuracy", label), ("random-test-accuracy", "at random")):
-        curves[text] = Curve(arrays[name], arrays[f"{name}-stderr"])
+    for name, text in labels.items():
+        stderr = arrays[f"{name}-stderr"]
+        curves[text] = Curve(arrays[name], stderr)
     return by_index(places, curves, xlabel=xlabel, ylabel="test accuracy")

@@ -13,7 +13,10 @@ SHOWN = 10  # directions at either end
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
-    return {"geometry": geometry(result), "directions": directions(result)}
+    return {
+        "geometry": geometry(result),
+        "directions": directions(result),
+    }
 
 
 def geometry(result: penchant.Result) -> Figure:
@@ -46,11 +49,13 @@ def directions(result: penchant.Result) -> Figure:
     """The leading and the trailing eigenvectors of G, in the shape of the input."""
     rows = result.arrays["directions"]
     # Where there are few directions, each is shown once.
-    leading = range(min(SHOWN, len(rows)))
-    trailing = range(max(SHOWN, len(rows) - SHOWN), len(rows))
+    count = len(rows)
+    leading = range(min(SHOWN, count))
+    trailing = range(max(SHOWN, count - SHOWN), count)
     chosen = [*leading, *trailing]
     shape = result.shape or (rows.shape[1],)
-    figure = rows_as_images(rows[chosen], shape, titles=[str(index) for index in chosen])
+    titles = [str(index) for index in chosen]
+    figure = rows_as_images(rows[chosen], shape, titles=titles)
     caption = (
         "Eigenvectors of G by index: gradients are largest along the first and smallest along "
         "the last."

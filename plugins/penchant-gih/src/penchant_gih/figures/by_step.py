@@ -17,9 +17,12 @@ def step_axis(axes: Axes, steps: np.ndarray) -> None:
         steps: Steps, ascending.
     """
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlim(-0.2, max(1, steps[-1]) * 1.1)
+    last = max(1, steps[-1])
+    axes.set_xlim(-0.2, last * 1.1)
+    # Few ticks, each at a step that was looked at.
     places = _spread(np.asarray(steps))
-    axes.set_xticks(places, [str(place) for place in places])
+    labels = [str(place) for place in places]
+    axes.set_xticks(places, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("step of training")
 
@@ -30,5 +33,6 @@ def _spread(steps: np.ndarray) -> np.ndarray:
     wanted = np.geomspace(1, steps[-1] + 1, MOST_TICKS) - 1
     nearest = set()
     for place in wanted:
-        nearest.add(int(np.abs(steps - place).argmin()))
+        distances = np.abs(steps - place)
+        nearest.add(int(distances.argmin()))
     return steps[sorted(nearest)]

@@ -12,7 +12,10 @@ from penchant_gih.figures.against_random import accuracy_against_random
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against the share taken out (tables 1, 2), and the scores."""
-    return {"accuracy": pruning(result), "scores": scores(result)}
+    return {
+        "accuracy": pruning(result),
+        "scores": scores(result),
+    }
 
 
 def pruning(result: penchant.Result) -> Figure:

@@ -26,6 +26,8 @@ def advantage(ours: NDArray[np.bool_], others: NDArray[np.bool_]) -> tuple[float
     by_sample = ours.mean((0, 1)) - others.mean((0, 1))
     # What other test samples would change, then what other trainings would.
     variance = by_sample.var(ddof=1) / len(by_sample)
-    if len(by_training) > 1:
-        variance += by_training.var(ddof=1) / len(by_training)
-    return float(by_training.mean()), math.sqrt(variance)
+    trainings = len(by_training)
+    if trainings > 1:
+        variance += by_training.var(ddof=1) / trainings
+    value = by_training.mean()
+    return float(value), math.sqrt(variance)

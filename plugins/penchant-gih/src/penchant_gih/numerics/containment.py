@@ -29,7 +29,10 @@ def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
     def statistic(keep: list[int]) -> float:
         inside = distinct_mean(inner, keep)
         whole = distinct_mean(table, keep)
-        return math.sqrt(max(0.0, inside) / whole) if whole > 0 else math.nan
+        # An unbiased squared norm of few networks may be negative.
+        if whole > 0:
+            return math.sqrt(max(0.0, inside) / whole)
+        return math.nan
 
     return jackknifed(statistic, len(parts))
 
@@ -59,7 +62,9 @@ def containment_null(trace: float, squared_norm: float, size: int, rank: int) ->
         return math.nan
     # The multiple of the identity in A, and what is left without trace, are met differently.
     uniform = trace**2 / size
+    left = squared_norm - uniform
     dimension = (size - 1) * (size + 2) / 2
     traceless = rank * (rank + 1) / 2 - rank / size
-    inside = uniform * rank / size + (squared_norm - uniform) * traceless / dimension
+    inside = uniform * rank / size
+    inside += left * traceless / dimension
     return math.sqrt(max(0.0, inside) / squared_norm)

@@ -23,8 +23,10 @@ def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
     """
     # A small multiple of the identity makes S invertible.
     size = len(S)
-    regular = S + ridge * S.trace() / size * torch.eye(size, dtype=S.dtype, device=S.device)
-    solve = _solved_on_host if S.device.type == "cpu" else solved_on_device
+    height = ridge * S.trace() / size
+    regular = S + height * torch.eye(size, dtype=S.dtype, device=S.device)
+    on_host = S.device.type == "cpu"
+    solve = _solved_on_host if on_host else solved_on_device
     columns = solve(G, regular)
     return torch.linalg.qr(columns).Q.T
 
@@ -35,7 +37,7 @@ def _solved_on_host(G: Tensor, S: Tensor) -> Tensor:
 
     threads = torch.get_num_threads()
     with threadpool_limits(limits=threads):
-        columns = scipy.linalg.eigh(G.numpy(), S.numpy())[1]
+        _, columns = scipy.linalg.eigh(G.numpy(), S.numpy())
     torch.set_num_threads(threads)  # leaving the limits resets it
     return torch.as_tensor(columns, dtype=S.dtype, device=S.device)
 
@@ -50,11 +52,13 @@ def solved_on_device(G: Tensor, S: Tensor) -> Tensor:
     Returns:
         Columns (D, D), ascending.
     """
+    solve = torch.linalg.solve_triangular
     L = torch.linalg.cholesky(S)
-    half = torch.linalg.solve_triangular(L, G.to(S.dtype), upper=False)
-    inner = torch.linalg.solve_triangular(L, half.T, upper=False)
+    # From the left, then from the right.
+    half = solve(L, G.to(S.dtype), upper=False)
+    inner = solve(L, half.T, upper=False)
     _, vectors = torch.linalg.eigh((inner + inner.T) / 2)
-    return torch.linalg.solve_triangular(L.T, vectors, upper=True)
+    return solve(L.T, vectors, upper=True)
 
 
 def random_rows(size: int, generator: Generator) -> Tensor:
@@ -80,7 +84,8 @@ def equal_count(shares: Tensor, share: float) -> int:
     """How many rows explain at least this share."""
     if share <= 0:
         return 0
-    return int((shares < share).sum()) + 1
+    below = (shares < share).sum()
+    return int(below) + 1
 
 
 def without(samples: Samples, rows: Tensor) -> Samples:

@@ -32,7 +32,8 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """dl/df of the logistic loss for targets +-1."""
-    return torch.sigmoid(outputs) - (targets + 1) / 2
+    classes = (targets + 1) / 2
+    return torch.sigmoid(outputs) - classes
 
 
 RESIDUALS: dict[str, Residual] = {"squared-error": squared_error, "cross-entropy": cross_entropy}
@@ -61,9 +62,11 @@ class Flow:
     def parameter_gradients(self, ensemble: Ensemble) -> tuple[State, State]:
         """Per network, sum_mu r_mu grad f(x_mu), and what permuting labels would take from it."""
         # Batches are summed in their order.
-        total, taken = self._batch_gradients(ensemble, slice(0, self.batch))
+        first = slice(0, self.batch)
+        total, taken = self._batch_gradients(ensemble, first)
         for start in range(self.batch, len(self.inputs), self.batch):
-            more, more_taken = self._batch_gradients(ensemble, slice(start, start + self.batch))
+            rows = slice(start, start + self.batch)
+            more, more_taken = self._batch_gradients(ensemble, rows)
             total = _sum(total, more)
             taken = _sum(taken, more_taken)
         return total, taken
@@ -81,7 +84,9 @@ class Flow:
             # One forward pass serves both orders of labels.
             right = self.residual(outputs, targets)
             wrong = self.residual(outputs, permuted)
-            return pull(right)[0], pull(right - wrong)[0]
+            (whole,) = pull(right)
+            (taken,) = pull(right - wrong)
+            return whole, taken
 
         return torch.vmap(one, randomness="error")(ensemble.state)
 
@@ -95,7 +100,8 @@ def _weights(ensemble: Ensemble, state: State) -> State:
 
 
 def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
-    return first_output(functional_call(ensemble.module, state, (inputs,)))
+    outputs = functional_call(ensemble.module, state, (inputs,))
+    return first_output(outputs)
 
 
 def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
@@ -160,27 +166,31 @@ class Evolution:
             gradients: g, (networks, inputs, D).
         """
         # Sums are in double precision, whatever networks compute in.
-        v = mixed.to(self.squares.dtype)
-        g = gradients.to(self.squares.dtype)
+        dtype = self.squares.dtype
+        v = mixed.to(dtype)
+        g = gradients.to(dtype)
         first = self.count
         inputs = v.shape[1]
         # Network i goes to part i mod parts, as in the geometry.
-        for offset in range(min(len(self.sums), len(v))):
-            part = (first + offset) % len(self.sums)
-            own = slice(offset, None, len(self.sums))
+        parts = len(self.sums)
+        for offset in range(min(parts, len(v))):
+            part = (first + offset) % parts
+            own = slice(offset, None, parts)
             left = v[own].flatten(0, 1)
             right = g[own].flatten(0, 1)
             self.sums[part].addmm_(left.T, right, alpha=1 / inputs)
             self.counts[part] += len(v[own])
         # The square of a network's mean over its inputs is a sum over pairs of them.
+        weight = 1 / inputs**2
         for p in range(inputs):
             for q in range(inputs):
-                self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], 1 / inputs**2)
+                self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], weight)
 
     def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
         """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
         # Four products of entries, two of which are transposes of the others.
-        total = (v * w).T @ (g * h) + (v * h).T @ (g * w)
+        total = (v * w).T @ (g * h)
+        total += (v * h).T @ (g * w)
         self.squares += weight * (total + total.T)
 
     def part(self, number: int) -> Tensor:
@@ -200,8 +210,9 @@ class Evolution:
     def stderr(self) -> Tensor:
         """Standard error (D, D) over networks."""
         # Mean of squares minus square of the mean, entry by entry.
-        variance = (self.squares / self.count - self.matrix().square()).clamp(min=0)
-        return (variance / max(1, self.count - 1)).sqrt()
+        variance = self.squares / self.count - self.matrix().square()
+        freedom = max(1, self.count - 1)
+        return (variance.clamp(min=0) / freedom).sqrt()
 
     def table(self) -> Tensor:
         """Inner products (parts, parts)."""
@@ -210,10 +221,12 @@ class Evolution:
 
 def batch_size(networks: int, size: int, samples: int) -> int:
     """Samples a backward pass: some 16 MiB of images for all networks together."""
-    fitting = math.ceil(_NUMBERS_A_PASS / (networks * size))
+    a_sample = networks * size
+    fitting = math.ceil(_NUMBERS_A_PASS / a_sample)
     return max(1, min(samples, fitting))
 
 
 def largest_stack(size: int) -> int:
     """Networks differentiated together: many of few inputs, as each stack has a fixed cost."""
-    return max(64, min(1024, 2**16 // size))
+    fitting = 2**16 // size
+    return max(64, min(1024, fitting))

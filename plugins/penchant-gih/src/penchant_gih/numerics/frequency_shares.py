@@ -32,13 +32,15 @@ def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
     axes = tuple(range(-len(grid), 0))
     total = torch.zeros(points, device=moment.device, dtype=moment.dtype)
     for channel in range(channels):
-        part = slice(channel * points, (channel + 1) * points)
-        block = moment[part, part]
+        first = channel * points
+        part = slice(first, first + points)
+        block = moment[part, part].reshape(points, *grid)
         # F acts on rows, its conjugate on columns.
-        rows = torch.fft.fftn(block.reshape(points, *grid), dim=axes, norm="ortho")
+        rows = torch.fft.fftn(block, dim=axes, norm="ortho")
         columns = rows.reshape(points, points).T.reshape(points, *grid)
         both = torch.fft.ifftn(columns, dim=axes, norm="ortho")
-        total = total + both.reshape(points, points).diagonal().real
+        squares = both.reshape(points, points).diagonal()
+        total = total + squares.real
     return total.reshape(grid)
 
 
@@ -56,7 +58,8 @@ def energies_of_rows(rows: Tensor, weights: Tensor, shape: Sequence[int]) -> Ten
     for row, weight in zip(rows, weights):
         image = row.to(weights.dtype).reshape(channels, *grid)
         amplitudes = torch.fft.fftn(image, dim=axes, norm="ortho")
-        total = total + weight * amplitudes.abs().square().sum(0)
+        energy = amplitudes.abs().square().sum(0)
+        total = total + weight * energy
     return total
 
 
@@ -66,6 +69,7 @@ def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
     squares = torch.zeros(grid, device=device, dtype=torch.float64)
     for axis, count in enumerate(grid):
         along = torch.fft.fftfreq(count, device=device, dtype=torch.float64)
+        # A grid that is one wide along all axes but this.
         sides = [1] * len(grid)
         sides[axis] = count
         squares = squares + along.square().reshape(sides)
@@ -78,17 +82,20 @@ def low_share(moment: Tensor, shape: Sequence[int]) -> float:
     >>> low_share(torch.eye(64, device="cpu", dtype=torch.float64), (1, 8, 8))
     0.078125
     """
-    return low_part(energies(moment, shape), shape)
+    found = energies(moment, shape)
+    return low_part(found, shape)
 
 
 def low_part(found: Tensor, shape: Sequence[int]) -> float:
     """The same share, of energies of the grid."""
     low = frequencies(shape, device=found.device) <= LOW
-    return float(found[low].sum() / found.sum())
+    share = found[low].sum() / found.sum()
+    return float(share)
 
 
 def _split(shape: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     """Channels and the grid; a signal has one channel."""
     if len(shape) == 1:
         return 1, tuple(shape)
-    return shape[0], tuple(shape[1:])
+    channels, *grid = shape
+    return channels, tuple(grid)

@@ -33,7 +33,8 @@ class Parts:
         count = len(self.moments)
         for offset in range(min(count, len(gradients))):
             rows = gradients[offset::count].flatten(0, 1)
-            self.moments[(self.networks + offset) % count].add(rows)
+            part = (self.networks + offset) % count
+            self.moments[part].add(rows)
         self.networks += len(gradients)
 
     def matrix(self) -> Tensor:
@@ -79,7 +80,8 @@ class Geometry:
     def trace(self) -> tuple[float, float]:
         """The trace and its standard error over networks."""
         # Inputs of one network are not independent, networks are.
-        norms = self.halves.squared_norms().reshape(-1, self.inputs).mean(1)
+        squared = self.halves.squared_norms()
+        norms = squared.reshape(-1, self.inputs).mean(1)
         stderr = norms.std() / math.sqrt(self.networks)
         return float(norms.mean()), float(stderr)
 
@@ -123,7 +125,8 @@ def left_out_spectra(parts: Tensor, rank: int) -> Tensor | None:
 def flipped(matrix: Tensor) -> Tensor:
     """The matrix with its eigenvalues in reverse order on the same eigenvectors."""
     values, vectors = descending_eigh(matrix)
-    return (vectors.T * values.flip(0)) @ vectors
+    scaled = vectors.T * values.flip(0)
+    return scaled @ vectors
 
 
 def scores(matrix: Tensor, inputs: Tensor) -> Tensor:
@@ -133,7 +136,8 @@ def scores(matrix: Tensor, inputs: Tensor) -> Tensor:
     """
     # Quadratic forms of all samples in one product.
     unit = unit_rows(inputs.to(matrix.dtype))
-    return (unit @ matrix * unit).sum(1)
+    products = unit @ matrix * unit
+    return products.sum(1)
 
 
 def unit_rows(rows: Tensor) -> Tensor:

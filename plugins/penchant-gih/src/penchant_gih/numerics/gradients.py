@@ -20,7 +20,8 @@ def shard_size(size: int, inputs: int) -> int:
     Its gradients stay far smaller than the matrix they are merged into, and small inputs do not
     make many shards.
     """
-    networks = max(32, _VECTORS // size) // inputs
+    vectors = max(32, _VECTORS // size)
+    networks = vectors // inputs
     return max(1, min(_MOST_A_SHARD, networks))
 
 
@@ -31,7 +32,8 @@ def networks_at_once(parameters: int, device: torch.device | str) -> int:
         parameters: Parameters of a network.
         device: Where they are.
     """
-    return memory.fitting(4 * parameters, device, share=_SHARE)
+    a_network = 4 * parameters  # bytes
+    return memory.fitting(a_network, device, share=_SHARE)
 
 
 def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = False) -> Tensor:
@@ -48,7 +50,8 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
     """
 
     def outputs(state: State, x: Tensor) -> Tensor:
-        return first_output(functional_call(ensemble.module, state, (x,)))
+        found = functional_call(ensemble.module, state, (x,))
+        return first_output(found)
 
     def total(state: State, x: Tensor) -> Tensor:
         # Rows do not mix: the sum keeps them apart.

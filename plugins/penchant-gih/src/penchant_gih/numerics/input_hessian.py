@@ -19,9 +19,12 @@ Network = Callable[[Tensor], Tensor]
 def loss_derivatives(outputs: Tensor, targets: Tensor, loss: str) -> tuple[Tensor, Tensor]:
     """L' and l'' at outputs f for targets +-1: the logistic loss, or half the squared error."""
     if loss == "squared-error":
-        return outputs - targets, torch.ones_like(outputs)
+        error = outputs - targets
+        return error, torch.ones_like(outputs)
     share = torch.sigmoid(outputs)
-    return share - (targets + 1) / 2, share * (1 - share)
+    classes = (targets + 1) / 2
+    bend = share * (1 - share)
+    return share - classes, bend
 
 
 def curvature_parts(
@@ -42,15 +45,19 @@ def curvature_parts(
     """
     # Gradients of all samples in one pass, then l' and l'' at their outputs.
     gradients = grad(lambda x: first_output(network(x)).sum())(inputs).flatten(1)
-    slope, bend = loss_derivatives(first_output(network(inputs)).detach(), targets, loss)
+    outputs = first_output(network(inputs)).detach()
+    slope, bend = loss_derivatives(outputs, targets, loss)
     count, size = gradients.shape
 
     def weighted(shift: Tensor) -> Tensor:
         moved = inputs + shift.reshape(inputs.shape[1:])
-        return (slope * first_output(network(moved))).mean()
+        outputs = first_output(network(moved))
+        return (slope * outputs).mean()
 
     def column(direction: Tensor) -> Tensor:
-        return jvp(grad(weighted), (torch.zeros_like(direction),), (direction,))[1]
+        zero = torch.zeros_like(direction)
+        _, found = jvp(grad(weighted), (zero,), (direction,))
+        return found
 
     basis = torch.eye(
         size,

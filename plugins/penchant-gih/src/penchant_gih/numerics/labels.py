@@ -36,7 +36,8 @@ def channel_statistics(inputs: Tensor) -> tuple[Tensor, Tensor]:
 def per_pixel(values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """One value a channel as one a pixel, flattened channel first, as inputs and directions are."""
     size = torch.Size(shape).numel()
-    return values.repeat_interleave(size // len(values))
+    a_channel = size // len(values)
+    return values.repeat_interleave(a_channel)
 
 
 class Labeller:
@@ -93,7 +94,8 @@ class Labeller:
             device="cpu",
             dtype=torch.float64,
         )
-        score = self.score(along + self.noise * noise.to(along.device))
+        noise = noise.to(along.device)
+        score = self.score(along + self.noise * noise)
         if self.threshold is None:
             self.threshold = score.median()
         return (score > self.threshold).long()
@@ -113,8 +115,10 @@ def isotropic_inputs(
         shape: Shape of an input.
         generator: A generator on the CPU.
     """
-    rows = torch.randn(count, direction.numel(), generator=generator, device="cpu")
+    size = direction.numel()
+    rows = torch.randn(count, size, generator=generator, device="cpu")
     unit = direction.to("cpu", rows.dtype).flatten()
     # Only the part along u is scaled.
-    stretched = torch.outer((epsilon - 1) * (rows @ unit), unit)
+    along = rows @ unit
+    stretched = torch.outer((epsilon - 1) * along, unit)
     return (rows + stretched).reshape(count, *shape)

@@ -32,7 +32,8 @@ class Projected:
         right = [S @ part for part in parts]
         # G_i S G_j of different parts: their noise is independent.
         self.count = len(parts)
-        self.pairs = list(combinations(range(len(parts)), 2))
+        numbers = range(self.count)
+        self.pairs = list(combinations(numbers, 2))
         self.products = []
         for i, j in self.pairs:
             product = parts[i] @ right[j]
@@ -53,7 +54,8 @@ class Projected:
         # Four different parts: no noise is met twice.
         disjoint = []
         for a, b in combinations(self._chosen(keep), 2):
-            if not set(self.pairs[a]) & set(self.pairs[b]):
+            shared = set(self.pairs[a]) & set(self.pairs[b])
+            if not shared:
                 disjoint.append(float(self.table[a, b]))
         return sum(disjoint) / len(disjoint)
 
@@ -93,14 +95,18 @@ class Projected:
         def statistic(keep: list[int]) -> float:
             values = []
             for pair in self._chosen(keep):
-                others = [part for part in keep if part not in self.pairs[pair]]
+                own = self.pairs[pair]
+                others = [part for part in keep if part not in own]
                 values += [float(against[part, pair]) for part in others]
             # A_p is never multiplied with its own part of G.
             product = sum(values) / len(values)
-            return cosine(product, distinct_mean(table, keep), self.squared_norm(keep))
+            norm = distinct_mean(table, keep)
+            return cosine(product, norm, self.squared_norm(keep))
 
         found = jackknifed(statistic, self.count)
-        return Corr(found.value, min(found.stderr, corrected_stderr(statistic, self.count)))
+        # Both errors are too large.
+        other = corrected_stderr(statistic, self.count)
+        return Corr(found.value, min(found.stderr, other))
 
     def corr(self, forms: Tensor, table: Tensor) -> Corr:
         """Corr(A, G S G) of A from other networks than G; the errors of both kinds add up.
@@ -111,8 +117,10 @@ class Projected:
         """
 
         def statistic(networks: list[int], parts: list[int]) -> float:
-            product = float(forms[networks][:, self._chosen(parts)].mean())
-            return cosine(product, distinct_mean(table, networks), self.squared_norm(parts))
+            pairs = self._chosen(parts)
+            product = float(forms[networks][:, pairs].mean())
+            norm = distinct_mean(table, networks)
+            return cosine(product, norm, self.squared_norm(parts))
 
         # The two kinds of networks are independent: leave out one of either kind at a time.
         networks = list(range(len(forms)))
@@ -120,16 +128,18 @@ class Projected:
         over_networks = jackknifed(lambda keep: statistic(keep, parts), len(networks))
         over_parts = jackknifed(lambda keep: statistic(networks, keep), len(parts))
         # Both biases are taken away.
-        value = over_networks.value + over_parts.value - statistic(networks, parts)
-        return Corr(value, math.hypot(over_networks.stderr, over_parts.stderr))
+        plain = statistic(networks, parts)
+        value = over_networks.value + over_parts.value - plain
+        stderr = math.hypot(over_networks.stderr, over_parts.stderr)
+        return Corr(value, stderr)
 
     def _chosen(self, keep: Sequence[int] | None) -> list[int]:
         """Numbers of the pairs whose parts are both kept."""
         # A pair counts where both its parts do.
-        everything = range(len(self.pairs))
         if keep is None:
-            return list(everything)
-        return [number for number in everything if set(self.pairs[number]) <= set(keep)]
+            return list(range(len(self.pairs)))
+        kept = set(keep)
+        return [number for number, pair in enumerate(self.pairs) if kept.issuperset(pair)]
 
 
 def corrected_stderr(statistic: Callable[[list[int]], float], parts: int) -> float:
@@ -144,13 +154,19 @@ def corrected_stderr(statistic: Callable[[list[int]], float], parts: int) -> flo
     """
 
     def corrected(others: list[int]) -> float:
+        def among(keep: list[int]) -> float:
+            return statistic([others[each] for each in keep])
+
         # The same correction, of one part fewer.
-        return jackknifed(lambda keep: statistic([others[each] for each in keep]), parts - 1).value
+        return jackknifed(among, parts - 1).value
 
     everything = range(parts)
     replicates = []
     for left_out in everything:
-        replicates.append(corrected([part for part in everything if part != left_out]))
-    if not all(map(math.isfinite, replicates)):
+        others = [part for part in everything if part != left_out]
+        replicates.append(corrected(others))
+    # Of few networks an unbiased norm may be negative.
+    known = all(map(math.isfinite, replicates))
+    if not known:
         return math.inf
     return float(statistics.jackknife(replicates))

@@ -28,8 +28,11 @@ def members(networks: int, vectors: int, *, device: torch.device) -> list[Tensor
     """
     if networks < PARTS:
         return None
-    owners = torch.arange(vectors, device=device) // (vectors // networks)
-    return [torch.nonzero(owners % PARTS == part)[:, 0] for part in range(PARTS)]
+    # Gradients come network by network.
+    a_network = vectors // networks
+    owners = torch.arange(vectors, device=device) // a_network
+    parts = owners % PARTS
+    return [torch.nonzero(parts == part)[:, 0] for part in range(PARTS)]
 
 
 def directions(
@@ -70,18 +73,22 @@ def left_out_weights(parts: list[Tensor], *, like: Tensor) -> Tensor:
         parts: Numbers of the gradients of each part.
         like: A vector (vectors,) of the device and precision to use.
     """
-    weights = torch.zeros(len(parts), len(like), device=like.device, dtype=like.dtype)
-    for left_out in range(len(parts)):
+    count = len(parts)
+    weights = torch.zeros(count, len(like), device=like.device, dtype=like.dtype)
+    # Parts weigh the same, however many gradients they have.
+    for left_out in range(count):
         for number, own in enumerate(parts):
             if number != left_out:
-                weights[left_out, own] = 1 / (len(own) * (len(parts) - 1))
+                together = len(own) * (count - 1)
+                weights[left_out, own] = 1 / together
     return weights
 
 
 def left_out_spectra(products: Tensor, parts: list[Tensor]) -> Tensor:
     """Eigenvalues (parts, vectors), descending, of the mean of all parts but one."""
     weights = left_out_weights(parts, like=products[0])
-    return torch.stack([spectrum(products, each) for each in weights])
+    spectra = [spectrum(products, each) for each in weights]
+    return torch.stack(spectra)
 
 
 def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
@@ -97,7 +104,8 @@ def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
     products = gram(rows)
     norms = products.diagonal()
     traces = torch.stack([norms[own].mean() for own in parts])
-    return part_products(products, parts).cpu(), traces.cpu()
+    table = part_products(products, parts)
+    return table.cpu(), traces.cpu()
 
 
 def matrices(rows: Tensor, networks: int) -> Tensor | None:

@@ -46,10 +46,13 @@ def velocities(gradients: Tensor) -> Velocities:
         total = 0.0
         for products in pairs:
             means = [distinct_mean(table, keep) for table in products]
-            total += 1 - cosine(*means)
+            corr = cosine(*means)
+            total += 1 - corr
         return total
 
     corrs = [corr_of_sampled(*products) for products in pairs]
     values = [1 - corr.value for corr in corrs]
     errors = [corr.stderr for corr in corrs]
-    return Velocities(values, errors, jackknifed(path, gradients.shape[1]))
+    # Leaving out a network changes all looks at once.
+    networks = gradients.shape[1]
+    return Velocities(values, errors, jackknifed(path, networks))

@@ -48,7 +48,8 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     energies, left_out_energies = _energies(found, shape)
     quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
     arrays["frequency-shares"] = energies / found.trace
-    missing = ("condition",) if quantities["condition"].missing else ()
+    no_condition = quantities["condition"].missing
+    missing = ("condition",) if no_condition else ()
     conventions = {
         "errors": "jackknife over parts of the networks; of the condition to first order, which is "
         "up to twice too large for a nearly isotropic spectrum"
@@ -64,6 +65,7 @@ def _arrays(
 ) -> dict[str, Tensor]:
     """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
     arrays = {}
+    # Of very large inputs the matrix was never formed.
     if found.parts is not None:
         arrays["geometry"] = found.matrix
         arrays["geometry-stderr"] = _entry_stderr(found.parts)
@@ -71,7 +73,8 @@ def _arrays(
     arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
     arrays["directions"] = found.vectors[:keep]
     if null is not None:
-        arrays["null-edges"] = torch.stack([null.min(), null.max()])
+        edges = [null.min(), null.max()]
+        arrays["null-edges"] = torch.stack(edges)
         arrays["null-eigenvalues"] = null.mean(0)
         arrays["null-eigenvalues-spread"] = null.std(0)
     return arrays
@@ -79,8 +82,10 @@ def _arrays(
 
 def _answer(context: penchant.Context, networks: int) -> Directions:
     """G and its parts; of large inputs with few networks, the gradients instead of matrices."""
-    found: Directions = context.estimator("directions")(networks=networks)
-    if found.rows is not None and found.vectors.shape[1] > LARGEST_STORED:
+    estimate = context.estimator("directions")
+    found: Directions = estimate(networks=networks)
+    large = found.vectors.shape[1] > LARGEST_STORED
+    if large and found.rows is not None:
         return found
     return independent_parts(context, networks, found)
 
@@ -108,10 +113,12 @@ def left_out(found: Directions) -> Tensor:
         return found.jackknife
     # Large inputs: the estimator left this to whoever needs it.
     total = found.parts.sum(0)
+    others = len(found.parts) - 1
+    rank = len(found.eigenvalues)
     spectra = []
     for part in found.parts:
-        values = torch.linalg.eigvalsh((total - part) / (len(found.parts) - 1))
-        spectra.append(values.flip(0)[: len(found.eigenvalues)])
+        values = torch.linalg.eigvalsh((total - part) / others)
+        spectra.append(values.flip(0)[:rank])
     return torch.stack(spectra)
 
 
@@ -169,7 +176,8 @@ def _of_spectrum(
 def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
     size = found.vectors.shape[1]
-    if numerical_rank(found.eigenvalues) < size:
+    rank = numerical_rank(found.eigenvalues)
+    if rank < size:
         return penchant.Quantity(math.nan)
     quantity = _of_spectrum(_ratio_of_ends, found, spectra, null)
     return attrs.evolve(quantity, stderr=condition_stderr(found))
@@ -185,12 +193,16 @@ def condition_stderr(found: Directions) -> float:
     A part moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
     are, and the ends of a spectrum of few networks depend on that more than on anything else.
     """
+    parts = found.parts
     ends = found.eigenvalues[[0, -1]]
-    vectors = found.vectors[[0, -1]].to(found.parts)
-    moved = torch.einsum("ka,pab,kb->pk", vectors, found.parts, vectors) / ends.to(found.parts)
+    vectors = found.vectors[[0, -1]].to(parts)
+    # Both ends in every part, relative to those of all networks.
+    along = torch.einsum("ka,pab,kb->pk", vectors, parts, vectors)
+    moved = along / ends.to(parts)
     changes = moved[:, 0] - moved[:, 1]
     _, stderr = statistics.mean_and_stderr(changes)
-    return float(ends[0] / ends[1]) * float(stderr)
+    condition = float(ends[0] / ends[1])
+    return condition * float(stderr)
 
 
 def _isotropy(found: Directions) -> penchant.Quantity:
@@ -216,15 +228,20 @@ def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[T
     """Energies by frequency, and with one part of the networks left out at a time."""
     if found.parts is not None:
         total = found.parts.sum(0)
-        left_out = [frequency_shares.energies(total - part, shape) for part in found.parts]
-        return frequency_shares.energies(found.matrix, shape), left_out
+        left_out = []
+        for part in found.parts:
+            left_out.append(frequency_shares.energies(total - part, shape))
+        energies = frequency_shares.energies(found.matrix, shape)
+        return energies, left_out
     # From the gradients themselves.
-    parts = row_geometry.members(found.networks, len(found.rows), device=found.rows.device)
-    equal = torch.full_like(found.eigenvalues, 1 / len(found.rows))
+    rows = found.rows
+    parts = row_geometry.members(found.networks, len(rows), device=rows.device)
+    equal = torch.full_like(found.eigenvalues, 1 / len(rows))
     left_out = []
     for weights in row_geometry.left_out_weights(parts, like=equal):
-        left_out.append(frequency_shares.energies_of_rows(found.rows, weights, shape))
-    return frequency_shares.energies_of_rows(found.rows, equal, shape), left_out
+        left_out.append(frequency_shares.energies_of_rows(rows, weights, shape))
+    energies = frequency_shares.energies_of_rows(rows, equal, shape)
+    return energies, left_out
 
 
 def _low_frequencies(
@@ -250,12 +267,13 @@ def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quanti
     for number in range(len(null)):
         rest = torch.cat([null[:number], null[number + 1 :]])
         others.append(_outside(null[number], rest))
+    spread = statistics.null_of(others)
     return penchant.Quantity(
         _outside(found.eigenvalues, null),
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
-        **{**statistics.null_of(others), "null": 0.0},
+        **{**spread, "null": 0.0},
     )
 
 

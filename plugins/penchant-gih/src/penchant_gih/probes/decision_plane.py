@@ -65,7 +65,8 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
 
 def _axis(options: DecisionPlane) -> np.ndarray:
     """Coordinates of the grid."""
-    half = options.extent * max(options.radii)
+    largest = max(options.radii)
+    half = options.extent * largest
     return np.linspace(-half, half, options.grid_points)
 
 
@@ -80,31 +81,38 @@ def _by_plane(rows: list[dict[str, Any]], name: str, options: DecisionPlane) -> 
 def learnt_boundary(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Accuracies of trained networks, their outputs on a grid, some test samples in the plane."""
     begin = functools.partial(_learner, context)
-    return measured(context, item, begin, functools.partial(_boundary, context))
+    boundary = functools.partial(_boundary, context)
+    return measured(context, item, begin, boundary)
 
 
 def _directions(context: penchant.Context, item: dict[str, int]) -> Tensor:
     """The two directions (2, D) of a plane."""
-    return torch.stack([context.shared["first"], context.shared["seconds"][item["place"]]])
+    first = context.shared["first"]
+    second = context.shared["seconds"][item["place"]]
+    return torch.stack([first, second])
 
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network that is trained on circles in the plane of both directions."""
-    data = _data(context, _directions(context, item))
-    network = context.network(item["training"], outputs=OUTPUTS)
-    keys = (item["plane"], item["training"])
+    directions = _directions(context, item)
+    data = _data(context, directions)
+    training = item["training"]
+    network = context.network(training, outputs=OUTPUTS)
+    keys = (item["plane"], training)
     return Learner(network, data.train, keys, data.test)
 
 
 def _boundary(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Any]:
     directions = _directions(context, item).to(context.device, context.dtype)
-    train, test = learner.samples, learner.test
+    network = learner.network
+    # Some test samples, for the picture.
+    shown = learner.test.inputs[:SHOWN].flatten(1)
     return {
-        "train": evaluate(learner.network, train)[1],
-        "test": evaluate(learner.network, test)[1],
-        "plane": _outputs_on_grid(context, learner.network, directions),
-        "points": test.inputs[:SHOWN].flatten(1) @ directions.T,
-        "labels": test.labels[:SHOWN],
+        "train": evaluate(network, learner.samples)[1],
+        "test": evaluate(network, learner.test)[1],
+        "plane": _outputs_on_grid(context, network, directions),
+        "points": shown @ directions.T,
+        "labels": learner.test.labels[:SHOWN],
     }
 
 
@@ -126,10 +134,12 @@ def _outputs_on_grid(context: penchant.Context, network: nn.Module, directions: 
     # Points of the plane, all other directions at zero.
     place = {"device": context.device, "dtype": context.dtype}
     axis = torch.as_tensor(_axis(context.options), **place)
-    spots = torch.cartesian_prod(axis, axis) @ directions  # (grid * grid, D)
+    grid = torch.cartesian_prod(axis, axis)
+    spots = grid @ directions  # (grid * grid, D)
     spots = spots.reshape(-1, *context.architecture.shape)
     values = first_output(outputs(network, spots))
-    return values.reshape(len(axis), len(axis))
+    side = len(axis)
+    return values.reshape(side, side)
 
 
 def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:

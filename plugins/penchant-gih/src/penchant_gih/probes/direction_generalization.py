@@ -44,7 +44,8 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
         "eigenvalues": eigenvalues[indices],
     }
     _warn_unfitted(context, arrays["train-accuracy"])
-    return penchant.Result(_quantities(arrays, context), arrays, conventions=_conventions(options))
+    quantities = _quantities(arrays, context)
+    return penchant.Result(quantities, arrays, conventions=_conventions(options))
 
 
 def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
@@ -67,20 +68,25 @@ def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple
 def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Accuracies of networks trained on labels that one direction each decides."""
     begin = functools.partial(_learner, context)
-    return measured(context, item, begin, functools.partial(_tested, context))
+    tested = functools.partial(_tested, context)
+    return measured(context, item, begin, tested)
 
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network, and the labels it is trained on."""
     direction = context.shared["directions"][item["place"]]
-    train, test = labelled_samples(context, direction, item["training"])
-    network = context.network(item["training"], outputs=OUTPUTS)
-    return Learner(network, train, (item["index"], item["training"]), test)
+    training = item["training"]
+    train, test = labelled_samples(context, direction, training)
+    network = context.network(training, outputs=OUTPUTS)
+    keys = (item["index"], training)
+    return Learner(network, train, keys, test)
 
 
 def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
     """What was learnt, and what was generalised."""
-    network, train, test = learner.network, learner.samples, learner.test
+    network = learner.network
+    train = learner.samples
+    test = learner.test
     loss = context.training.loss
     return {
         "train": evaluate(network, train, loss=loss)[1],
@@ -142,7 +148,8 @@ def _accuracies(
     found = {}
     shared = options.data == "dataset"
     for name in ("train", "test"):
-        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        values = np.array([row[name] for row in rows])
+        values = values.reshape(-1, options.trainings)
         samples = int(rows[0][f"{name}-samples"])
         mean, stderr = statistics.accuracy(values, samples, shared=shared)
         found[f"{name}-accuracy"] = mean
@@ -162,14 +169,16 @@ def _warn_unfitted(context: penchant.Context, accuracy: np.ndarray) -> None:
 def _conventions(options: DirectionGeneralization) -> dict[str, str]:
     on_dataset = options.data == "dataset"
     isotropic = f"epsilon a u + N(0, I - u u^T), epsilon {options.epsilon:g}"
-    noise = f"noise {label_noise(options):g} x channel variance while labelling"
+    variance = label_noise(options)
+    noise = f"noise {variance:g} x channel variance while labelling"
     score = f"{options.labels} in u.x"
     if options.labels == "sinusoid":
         score = "sin(u.x), x standardised per channel" if on_dataset else "sin(pi a)"
+    basis = "G S G" if options.basis == "gsg" else "G"
     return {
         "inputs": "the dataset's inputs" if on_dataset else isotropic,
         "labels": f"{score}, threshold the training median, {noise}",
-        "directions": "eigenvectors of G S G" if options.basis == "gsg" else "eigenvectors of G",
+        "directions": f"eigenvectors of {basis}",
         "outputs": "two logits",
     }
 
@@ -197,15 +206,16 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
         first = slice(0, half)
         last = slice(len(test) - half, None)
         drop = test[first].mean() - test[last].mean()
-        stderr = math.hypot(
-            _of_mean(test[first], errors[first]), _of_mean(test[last], errors[last])
-        )
+        leading = _of_mean(test[first], errors[first])
+        trailing = _of_mean(test[last], errors[last])
+        stderr = math.hypot(leading, trailing)
         found["drop"] = penchant.Quantity(
             drop,
             stderr=stderr,
             null=0.0,
             **over,
         )
+    # Do smaller indices do better?
     if len(test) > 2 and statistics.varies(test):
         stream = context.generator("permutations")
         ranked = statistics.rank_correlation(test, -index, generator=stream)
@@ -222,6 +232,7 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 
 def _of_mean(values: np.ndarray, errors: np.ndarray) -> float:
     """Standard error of a mean over directions: their spread, at least what their errors make."""
-    own = float(np.sqrt((errors**2).sum())) / len(values)
+    together = np.sqrt((errors**2).sum())
+    own = float(together) / len(values)
     _, spread = statistics.mean_and_stderr(values)
     return max(own, spread or 0.0)

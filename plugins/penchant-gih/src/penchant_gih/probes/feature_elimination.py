@@ -44,10 +44,14 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
     # Against as many random ones as explain as much, others for each training.
     random = []
     for training in range(options.trainings):
-        random.append(_random_counts(context, training, S.cpu(), wanted))
+        counts = _random_counts(context, training, S.cpu(), wanted)
+        random.append(counts)
     items = _items(removed, random)
-    shared = {"rows": rows[: max(removed)]}
-    right = [shard["right"] for shard in context.map(right_without, items, shared=shared)]
+    most = max(removed)
+    shared = {"rows": rows[:most]}
+    shards = context.map(right_without, items, shared=shared)
+    # Trainings without the chosen directions come first.
+    right = [shard["right"] for shard in shards]
     ours = np.array(right[: options.trainings])  # (trainings, counts, samples)
     others = np.array(right[options.trainings :])
 
@@ -58,7 +62,8 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
         **_accuracies("test-accuracy", ours),
         **_accuracies("random-test-accuracy", others),
     }
-    return penchant.Result(_quantities(ours, others), arrays, conventions=_conventions(options))
+    quantities = _quantities(ours, others)
+    return penchant.Result(quantities, arrays, conventions=_conventions(options))
 
 
 def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
@@ -90,8 +95,10 @@ def _geometry(options: FeatureElimination, context: penchant.Context, size: int)
 def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
     """How many directions are taken out: as asked, or none to all but one in eight steps."""
     if removed is None:
-        return sorted({round(share * (size - 1) / 8) for share in range(9)})
-    if list(removed) != sorted(set(removed)) or removed[-1] >= size:
+        eighths = {round(part * (size - 1) / 8) for part in range(9)}
+        return sorted(eighths)
+    ascending = sorted(set(removed))
+    if list(removed) != ascending or removed[-1] >= size:
         raise penchant.Error(
             f"removed must ascend and stay below {size}, the number of inputs, "
             f"found {list(removed)}"
@@ -103,12 +110,14 @@ def _random_counts(
     context: penchant.Context, training: int, S: Tensor, shares: list[float]
 ) -> list[int]:
     """How many random directions explain as much."""
-    found = explained(_random_basis(context, training, len(S)), S)
+    rows = _random_basis(context, training, len(S))
+    found = explained(rows, S)
     return [equal_count(found, share) for share in shares]
 
 
 def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor:
-    return random_rows(size, context.generator("random directions", training))
+    stream = context.generator("random directions", training)
+    return random_rows(size, stream)
 
 
 def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, Tensor]:
@@ -118,20 +127,27 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
     training = item["training"]
     rows = context.shared["rows"]
     if item["random"]:
-        rows = _random_basis(context, training, math.prod(data.shape))
+        size = math.prod(data.shape)
+        rows = _random_basis(context, training, size)
 
     def begin(count: int) -> Learner:
-        train = without(data.train, rows[:count])
-        test = without(data.test, rows[:count])
-        return Learner(context.network(training), train, (training,), test)
+        gone = rows[:count]
+        train = without(data.train, gone)
+        test = without(data.test, gone)
+        network = context.network(training)
+        return Learner(network, train, (training,), test)
 
     found = looks(context, item["counts"], begin, _right)
-    return {"right": torch.stack([by_step[-1] for by_step in found])}
+    # At the end of each training.
+    right = [by_step[-1] for by_step in found]
+    return {"right": torch.stack(right)}
 
 
 def _right(count: int, learner: Learner) -> Tensor:
     """On which test samples a network is right."""
-    return predictions(outputs(learner.network, learner.test.inputs)) == learner.test.labels
+    test = learner.test
+    found = predictions(outputs(learner.network, test.inputs))
+    return found == test.labels
 
 
 def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
@@ -162,5 +178,6 @@ def _conventions(options: FeatureElimination) -> dict[str, str]:
 def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
     """Mean advantage over random directions, where something is taken out."""
     if ours.shape[1] > 1:
-        ours, others = ours[:, 1:], others[:, 1:]
+        ours = ours[:, 1:]
+        others = others[:, 1:]
     return advantage_quantity(ours, others)

@@ -51,7 +51,8 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
     }
     # All trainings of a direction have the same samples.
     for name, array in ACCURACIES.items():
-        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
+        values = np.array([row[name] for row in rows])
+        values = values.reshape(-1, options.trainings)
         samples = options.train if name == "train" else options.test
         mean, stderr = statistics.accuracy(values, samples, shared=True)
         arrays[array] = mean
@@ -69,6 +70,7 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
     indices = chosen_indices(options.indices, vectors, every=options.every)
     if options.indices is None:
         return [index for index in indices if index not in options.ring]
+    # Indices that were asked for are refused there, not left out.
     both = sorted(set(indices) & set(options.ring))
     if both:
         raise penchant.Error(f"indices must not be those of the ring's plane, found {both} in both")
@@ -78,14 +80,16 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
 def accuracy_by_feature(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Accuracies of networks: on training samples, on both features, on each alone."""
     begin = functools.partial(_learner, context)
-    return measured(context, item, begin, functools.partial(_tested, context))
+    tested = functools.partial(_tested, context)
+    return measured(context, item, begin, tested)
 
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network that is trained on both features at once."""
     data = _data(context, item, "both")
-    network = context.network(item["training"], outputs=OUTPUTS)
-    keys = (item["index"], item["training"])
+    training = item["training"]
+    network = context.network(training, outputs=OUTPUTS)
+    keys = (item["index"], training)
     return Learner(network, data.train, keys, data.test)
 
 

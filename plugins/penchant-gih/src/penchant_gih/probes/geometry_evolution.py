@@ -154,13 +154,17 @@ def _train(context: penchant.Context) -> Samples:
 def _targets(context: penchant.Context) -> Tensor:
     """Labels as numbers, +-1 for two classes."""
     data = context.data
-    if data.classes not in (0, 2) or data.train.labels[:1].numel() != 1:
+    labels = data.train.labels
+    one_a_sample = labels[:1].numel() == 1
+    if data.classes not in (0, 2) or not one_a_sample:
         raise penchant.Error(
             "geometry-evolution needs two classes or one number a sample as labels, "
             f"found {data.outputs} outputs"
         )
-    labels = data.train.labels.reshape(len(data.train.labels)).to(context.dtype)
-    return 2 * labels - 1 if data.classes == 2 else labels
+    numbers = labels.reshape(len(labels)).to(context.dtype)
+    if data.classes == 2:
+        return 2 * numbers - 1
+    return numbers
 
 
 def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) -> list[Row]:
@@ -169,13 +173,18 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
     size = math.prod(context.architecture.shape)
     settings = {"device": context.device, "parts": PARTS}
     looks = 1 if options.at_steps is None else len(options.at_steps)
-    found = [(Evolution(size, **settings), Evolution(size, **settings)) for _ in range(looks)]
+    found = []
+    for _ in range(looks):
+        evolution = Evolution(size, **settings)
+        difference = Evolution(size, **settings)
+        found.append((evolution, difference))
     a_shard = shard_size(size, 1)
     for shard in context.map(
         shard_evolution,
         networks=options.networks,
         a_shard=a_shard,
     ):
+        # What a shard found, where it is summed.
         parts = {}
         for name, array in shard.items():
             parts[name] = torch.as_tensor(array, device=context.device)
@@ -184,6 +193,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
             evolution.add(parts["mixed"][number], gradients)
             difference.add(parts["difference"][number], gradients)
 
+    # All looks are compared with the same G S G.
     projected = _projected(context, S)
     return [_row(*each, projected, S, context) for each in found]
 
@@ -197,13 +207,14 @@ def _projected(context: penchant.Context, S: Tensor) -> Projected:
     networks = context.options.networks
     if not _same_networks(context):
         context = context.scope(first=networks)
-    geometry = independent_parts(context, networks)
-    return Projected(geometry.parts, S.to(geometry.parts))
+    parts = independent_parts(context, networks).parts
+    return Projected(parts, S.to(parts))
 
 
 def _same_networks(context: penchant.Context) -> bool:
     """Whether network i is in part i mod PARTS of G, as it is of Delta."""
-    return isinstance(context.estimator("directions").options, AverageGeometry)
+    estimator = context.estimator("directions")
+    return isinstance(estimator.options, AverageGeometry)
 
 
 def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tensor]:
@@ -214,22 +225,27 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     """
     # The same permutation for all networks: labels do not depend on them.
     train = _train(context)
-    targets = _targets(context)[: len(train.labels)]
+    targets = _targets(context)
+    targets = targets[: len(train.labels)]
     stream = context.generator("permutation")
     order = torch.randperm(
         len(targets),
         generator=stream,
         device="cpu",
     ).to(targets.device)
+    permuted = targets[order]
     size = math.prod(context.architecture.shape)
     residual = RESIDUALS[context.options.residual]
     found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
     # Some networks at a time, each at a pair of inputs of its own.
-    for networks, some in _networks(context, indices, largest_stack(size)):
+    largest = largest_stack(size)
+    for networks, some in _networks(context, indices, largest):
         points = _opposite_points(context, some)
-        batch = batch_size(len(some), points[0].numel(), len(targets))
-        flow = Flow(train.inputs, targets, targets[order], residual, batch=batch)
+        a_network = points[0].numel()
+        batch = batch_size(len(some), a_network, len(targets))
+        flow = Flow(train.inputs, targets, permuted, residual, batch=batch)
         columns = [_vectors(ensemble, flow, points) for ensemble in networks]
+        # From a list a step to an array a name.
         for name, column in zip(found, zip(*columns)):
             found[name].append(torch.stack(column))
     return {name: torch.cat(parts, dim=1) for name, parts in found.items()}
@@ -284,10 +300,12 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     steps = context.options.at_steps
 
     def begin(index: int) -> Learner:
-        return Learner(context.network(index), train, (index,))
+        network = context.network(index)
+        return Learner(network, train, (index,))
 
     def look(index: int, learner: Learner) -> tuple[int, State]:
-        prepared = with_statistics(learner.network, context.options.batch_norm, train.inputs)
+        policy = context.options.batch_norm
+        prepared = with_statistics(learner.network, policy, train.inputs)
         return learner.step, tensors_of(prepared)
 
     columns = looks(context, indices, begin, look, steps=steps)
@@ -297,10 +315,12 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
         raise penchant.Error(
             f"the training ended at step {reached}, expected to reach step {steps[-1]}"
         )
+    # One stack of networks a step.
     module = context.network(indices[0])
     found = []
     for by_network in zip(*columns):
-        found.append(stacked(module, [state for _, state in by_network]))
+        states = [state for _, state in by_network]
+        found.append(stacked(module, states))
     return found
 
 
@@ -309,7 +329,8 @@ def _vectors(ensemble: Ensemble, flow: Flow, points: Tensor) -> tuple[Tensor, Te
     right, taken = flow.parameter_gradients(ensemble)
     mixed = mixed_products(ensemble, right, points)
     difference = mixed_products(ensemble, taken, points)
-    return mixed, difference, probed_gradients(ensemble, points)
+    gradients = probed_gradients(ensemble, points)
+    return mixed, difference, gradients
 
 
 def _row(
@@ -333,7 +354,8 @@ def _row(
     corr_gsg = projected.corr_of_same if _same_networks(context) else projected.corr
 
     def label_effect(keep: list[int]) -> float:
-        return distinct_mean(changes, keep) / distinct_mean(table, keep)
+        changed = distinct_mean(changes, keep)
+        return changed / distinct_mean(table, keep)
 
     return Row(
         corr_s=corr_with_fixed(products, table, squared),
@@ -358,9 +380,16 @@ def _containment(
     # In the basis of G S G a leading subspace is a corner.
     eigenvalues, vectors = descending_eigh(projected.matrix())
     size = len(eigenvalues)
-    chosen = min(size, leading) if leading is not None else _leading(eigenvalues)
+    # A dimension that was asked for has no error.
+    chosen_stderr = None
+    if leading is None:
+        chosen = _leading(eigenvalues)
+        chosen_stderr = _leading_stderr(projected)
+    else:
+        chosen = min(size, leading)
     turned = [vectors @ part @ vectors.T for part in parts]
-    powers = {2**power for power in range(int(math.log2(size)) + 1)}
+    doublings = int(math.log2(size))
+    powers = {2**power for power in range(doublings + 1)}
     ranks = sorted(powers | {chosen, size})
     norm = distinct_mean(table, range(PARTS))
     shares = [containment(turned, table, rank) for rank in ranks]
@@ -370,14 +399,16 @@ def _containment(
         shares=shares,
         nulls=nulls,
         chosen=chosen,
-        chosen_stderr=None if leading is not None else _leading_stderr(projected),
+        chosen_stderr=chosen_stderr,
     )
 
 
 def _leading(eigenvalues: Tensor) -> int:
     """How many leading eigenvalues, descending, have the share CONTAINED of their sum."""
     shares = eigenvalues.clamp(min=0).cumsum(0)
-    return int((shares < CONTAINED * shares[-1]).sum()) + 1
+    enough = CONTAINED * shares[-1]
+    below = (shares < enough).sum()
+    return int(below) + 1
 
 
 def _leading_stderr(projected: Projected) -> float:
@@ -389,7 +420,9 @@ def _leading_stderr(projected: Projected) -> float:
         others = [number for number in everything if number != part]
         eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
         found.append(_leading(eigenvalues.flip(0)))
-    return math.hypot(statistics.jackknife(found), ROUNDING)
+    # A whole number is known up to its rounding.
+    stderr = statistics.jackknife(found)
+    return math.hypot(stderr, ROUNDING)
 
 
 def _arrays(rows: list[Row]) -> dict[str, Any]:
@@ -407,8 +440,9 @@ def _arrays(rows: list[Row]) -> dict[str, Any]:
         ("corr-s", "corr_s", "corr_s_null"),
         ("corr-gsg", "corr_gsg", "corr_gsg_null"),
     ):
+        corrs = [getattr(row, corr) for row in rows]
         nulls = [getattr(row, null) for row in rows]
-        arrays |= _values(name, [getattr(row, corr) for row in rows])
+        arrays |= _values(name, corrs)
         arrays[f"{name}-null"] = [null.null for null in nulls]
         arrays[f"{name}-null-spread"] = [null.null_spread for null in nulls]
     return arrays

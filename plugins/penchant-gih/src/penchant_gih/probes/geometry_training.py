@@ -103,7 +103,8 @@ def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
 
 
 def _steps(context: penchant.Context, data: Data) -> list[int]:
-    total = context.training.total_steps(len(data.train.labels))
+    samples = len(data.train.labels)
+    total = context.training.total_steps(samples)
     options = context.options
     return chosen_steps(options.at_steps, total, look_every=options.look_every)
 
@@ -111,7 +112,8 @@ def _steps(context: penchant.Context, data: Data) -> list[int]:
 def _covariance(geometry: Tensor, data: str) -> Tensor:
     """G, or G with its eigenvalues in reverse order, with spectral norm 1."""
     matrix = geometry if data == "geometry" else flipped(geometry)
-    return matrix / torch.linalg.eigvalsh(matrix)[-1]
+    largest = torch.linalg.eigvalsh(matrix)[-1]
+    return matrix / largest
 
 
 def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
@@ -143,7 +145,9 @@ def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> l
 
 def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Tensor:
     """Gradients of all networks, in double precision."""
-    columns = [torch.as_tensor(shard["gradients"], device=device) for shard in shards]
+    columns = []
+    for shard in shards:
+        columns.append(torch.as_tensor(shard["gradients"], device=device))
     return torch.cat(columns, 1).to(torch.float64)
 
 
@@ -161,7 +165,8 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
     own_points = dict(zip(indices, points))
 
     def begin(index: int) -> Learner:
-        return Learner(context.network(index), data.train, (index,), data.test)
+        network = context.network(index)
+        return Learner(network, data.train, (index,), data.test)
 
     def look(index: int, learner: Learner) -> dict[str, Tensor]:
         """Gradients (inputs, D), and where the network is right (samples,)."""
@@ -173,6 +178,7 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
         }
 
     columns = looks(context, indices, begin, look, steps=_steps(context, data))
+    # From a list a network to an array a name.
     together = {}
     for name in columns[0][0]:
         by_network = []
@@ -186,9 +192,10 @@ def _right(network: nn.Module, samples: Samples) -> Tensor:
     """On which samples the network, in evaluation mode, is right (samples,)."""
     training = network.training
     network.eval()
-    found = predictions(outputs(network, samples.inputs)) == samples.labels
+    found = predictions(outputs(network, samples.inputs))
+    right = found == samples.labels
     network.train(training)
-    return found
+    return right
 
 
 def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
@@ -197,7 +204,9 @@ def _gradients(context: penchant.Context, network: nn.Module, data: Data, points
     policy = context.options.batch_norm
     prepared = with_statistics(network, policy, data.train.inputs)
     ensemble = stacked(prepared, [tensors_of(prepared)])
-    return probed_gradients(ensemble, points[None], rows_mix=policy == "batch")[0]
+    rows_mix = policy == "batch"
+    found = probed_gradients(ensemble, points[None], rows_mix=rows_mix)
+    return found[0]
 
 
 def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -205,7 +214,8 @@ def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     found = {}
     for name in ACCURACIES:
         # (steps, trainings, samples)
-        right = np.concatenate([shard[name] for shard in shards], axis=1)
+        columns = [shard[name] for shard in shards]
+        right = np.concatenate(columns, axis=1)
         mean, stderr = statistics.crossed_accuracy(right)
         found[name] = mean
         found[f"{name}-stderr"] = stderr
@@ -215,23 +225,33 @@ def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
     # What does not change along training.
-    squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
-    heights = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
+    squares = {
+        "corr-s": float(S.square().sum()),
+        "corr-gsg": projected.squared_norm(),
+    }
+    traces = {
+        "corr-s": float(S.trace()),
+        "corr-gsg": projected.trace,
+    }
+    suffixes = ("", "-stderr", "-null", "-null-spread")
     found: dict[str, list[float]] = {}
     for step in gradients:
+        # Inner products of all pairs of networks, and what follows from them.
         table = squared_products(step, step).cpu()
         trace = float(step.square().sum(2).mean())
         norm = distinct_mean(table, range(len(table)))
-        forms = quadratic_forms(step, S).cpu()
+        with_s = quadratic_forms(step, S).cpu()
+        with_gsg = projected.forms(step)
         corrs = {
-            "corr-s": corr_with_fixed(forms, table, squares["corr-s"]),
-            "corr-gsg": projected.corr(projected.forms(step), table),
+            "corr-s": corr_with_fixed(with_s, table, squares["corr-s"]),
+            "corr-gsg": projected.corr(with_gsg, table),
         }
         for name, corr in corrs.items():
-            null = rotated(trace, heights[name], norm, squares[name], len(S))
-            suffixes = ("", "-stderr", "-null", "-null-spread")
-            for suffix, value in zip(suffixes, (*corr, *null)):
-                found.setdefault(f"{name}{suffix}", []).append(value)
+            null = rotated(trace, traces[name], norm, squares[name], len(S))
+            values = (*corr, *null)
+            for suffix, value in zip(suffixes, values):
+                by_step = found.setdefault(f"{name}{suffix}", [])
+                by_step.append(value)
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -252,13 +272,15 @@ def _quantities(
     found = {}
     for name in CORRELATIONS:
         found[f"peak-{name}"] = _peak(arrays, name, trainings)
+    # Whoever always answers with the commonest class is the null.
     for name, part in zip(ACCURACIES, (data.train, data.test)):
+        commonest = float(part.labels.bincount().max())
         found[name] = penchant.Quantity(
             arrays[name][-1],
             stderr=arrays[f"{name}-stderr"][-1],
             over="trainings and samples",
             count=trainings,
-            null=float(part.labels.bincount().max()) / len(part.labels),
+            null=commonest / len(part.labels),
         )
     return found
 

@@ -34,13 +34,17 @@ PARTS = ("first", "second", "geometry")
 
 def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
     """Train networks, and take both parts of the Hessian at some samples at each step."""
-    if context.data.classes != 2:
-        raise penchant.Error(f"input-curvature needs two classes, found {context.data.classes}")
+    classes = context.data.classes
+    if classes != 2:
+        raise penchant.Error(f"input-curvature needs two classes, found {classes}")
     steps = _steps(context)
-    _check_size(options, context, len(steps))
+    count = len(steps)
+    _check_size(options, context, count)
     indices = list(range(options.trainings))
     trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
-    arrays: dict[str, Any] = {"steps": np.array(steps), **_rows(trainings, len(steps))}
+    arrays: dict[str, Any] = {"steps": np.array(steps)}
+    arrays |= _rows(trainings, count)
+    # Mean l'' by step.
     weights = np.array([training["weight"] for training in trainings])
     mean, stderr = statistics.mean_and_stderr(weights, axis=0)
     arrays |= {"weight": mean, "weight-stderr": stderr}
@@ -55,50 +59,61 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    total = context.training.total_steps(len(context.data.train.labels))
+    samples = len(context.data.train.labels)
+    total = context.training.total_steps(samples)
     return chosen_steps(context.options.at_steps, total)
 
 
 def _check_size(options: InputCurvature, context: penchant.Context, steps: int) -> None:
     """Refuse what would not fit."""
     size = math.prod(context.data.shape)
-    numbers = len(PARTS) * options.trainings * steps * size**2
+    matrices = len(PARTS) * options.trainings * steps
+    numbers = matrices * size**2
     if numbers > LARGEST:
         what = f"Hessians of {options.trainings} networks at {steps} steps of {size} inputs"
-        need = f"{numbers / 2**30:.1f} x 2^30 numbers"
+        times = numbers / 2**30
+        need = f"{times:.1f} x 2^30 numbers"
         raise penchant.Error(f"{what} are {need}, expected at most 2^30")
 
 
 def curvature_along_training(context: penchant.Context, item: Any) -> dict[str, Tensor]:
     """Parts of the mean Hessian and of g g^T of networks (steps, D, D); mean l'' (steps,)."""
-    return shard_of(item, functools.partial(_along_trainings, context))
+    along = functools.partial(_along_trainings, context)
+    return shard_of(item, along)
 
 
 def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict[str, Tensor]]:
     begin = functools.partial(_learner, context)
     look = functools.partial(_curvature, context)
+    steps = _steps(context)
+    columns = looks(context, indices, begin, look, steps=steps)
+    # From a list of steps to an array a name.
     rows = []
-    for found in looks(context, indices, begin, look, steps=_steps(context)):
+    for found in columns:
         by_step = {}
         for name in (*PARTS, "weight"):
-            by_step[name] = torch.stack([parts[name] for parts in found])
+            column = [parts[name] for parts in found]
+            by_step[name] = torch.stack(column)
         rows.append(by_step)
     return rows
 
 
 def _learner(context: penchant.Context, index: int) -> Learner:
     data = context.data
-    return Learner(context.network(index, outputs=1), data.train, (index,), data.test)
+    network = context.network(index, outputs=1)
+    return Learner(network, data.train, (index,), data.test)
 
 
 def _curvature(context: penchant.Context, index: int, learner: Learner) -> dict[str, Tensor]:
     """Parts of the Hessian of one network as it is now."""
     some = _samples(context, index, learner.samples)
+    # Classes 0 and 1 as -1 and 1.
     targets = 2 * some.labels.to(context.dtype) - 1
     policy = context.options.batch_norm
     prepared = with_statistics(learner.network, policy, learner.samples.inputs)
     prepared.requires_grad_(False)
-    parts = curvature_parts(prepared, some.inputs, targets, loss=context.training.loss)
+    loss = context.training.loss
+    parts = curvature_parts(prepared, some.inputs, targets, loss=loss)
     # In the host's memory: Hessians of many networks and steps are large.
     return {name: value.cpu() for name, value in parts.items()}
 
@@ -120,10 +135,12 @@ def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
     for number in range(steps):
         parts = {}
         for name in PARTS:
-            matrices = np.stack([training[name][number] for training in trainings])
-            parts[name] = torch.as_tensor(matrices, **HOST)
+            matrices = [training[name][number] for training in trainings]
+            parts[name] = torch.as_tensor(np.stack(matrices), **HOST)
+        # A number of this step for every name.
         for name, value in _row(parts).items():
-            found.setdefault(name, []).append(value)
+            by_step = found.setdefault(name, [])
+            by_step.append(value)
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -136,13 +153,16 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
     hessian = first + second
     whole = hessian @ hessian.T
     own = geometry @ geometry.T
-    corr = corr_of_sampled(hessian @ geometry.T, whole, own)
+    cross = hessian @ geometry.T
+    corr = corr_of_sampled(cross, whole, own)
     share = second_share(second @ second.T, whole)
 
+    # What a random rotation of one of them would leave.
     count, size = parts["first"].shape[:2]
     trace = _mean_trace(hessian.reshape(-1, size, size))
     norms = [distinct_mean(table, range(count)) for table in (whole, own)]
-    null = rotated(trace, _mean_trace(parts["geometry"]), *norms, size)
+    other_trace = _mean_trace(parts["geometry"])
+    null = rotated(trace, other_trace, *norms, size)
     return {
         "corr-g": corr.value,
         "corr-g-stderr": corr.stderr,
@@ -154,14 +174,9 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
 
 
 def _mean_trace(matrices: Tensor) -> float:
-    return float(
-        matrices.diagonal(
-            dim1=1,
-            dim2=2,
-        )
-        .sum(1)
-        .mean()
-    )
+    diagonals = matrices.diagonal(dim1=1, dim2=2)
+    traces = diagonals.sum(1)
+    return float(traces.mean())
 
 
 def second_share(inner: Tensor, whole: Tensor) -> Corr:
@@ -179,21 +194,27 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
 
     def squared(keep: list[int]) -> float:
         below = distinct_mean(whole, keep)
-        return distinct_mean(inner, keep) / below if below > 0 else math.nan
+        if below > 0:
+            return distinct_mean(inner, keep) / below
+        return math.nan
 
     count = len(inner)
     everything = list(range(count))
     # Is there a positive norm, whichever network is left out?
     squares = [squared(everything)]
     for each in everything:
-        squares.append(squared([other for other in everything if other != each]))
+        others = [other for other in everything if other != each]
+        squares.append(squared(others))
     if all(square > 0 for square in squares):
         return jackknifed(lambda keep: math.sqrt(squared(keep)), count)
     square = jackknifed(squared, count)
     if math.isnan(square.value):
         return square
-    value = math.sqrt(max(0.0, square.value))
-    return Corr(value, math.sqrt(max(0.0, square.value) + square.stderr) - value)
+    # What one standard error of the square would show.
+    least = max(0.0, square.value)
+    value = math.sqrt(least)
+    stderr = math.sqrt(least + square.stderr) - value
+    return Corr(value, stderr)
 
 
 def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str, str]:

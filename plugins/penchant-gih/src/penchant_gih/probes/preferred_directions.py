@@ -34,7 +34,8 @@ def preferred_directions(
 
 def with_matrix(context: penchant.Context, networks: int) -> Directions:
     """What the estimator answers; leading pairs without the matrix are refused."""
-    found = context.estimator("directions")(networks=networks)
+    estimate = context.estimator("directions")
+    found = estimate(networks=networks)
     return _formed(context, found)
 
 
@@ -65,11 +66,16 @@ def independent_parts(
         answer: What the estimator has answered already.
     """
     # Estimators of this plugin give parts with their answer.
-    found = with_matrix(context, networks) if answer is None else _formed(context, answer)
+    if answer is None:
+        found = with_matrix(context, networks)
+    else:
+        found = _formed(context, answer)
     if found.parts is not None:
         return found
     if found.rows is not None and found.networks >= PARTS:
-        return dataclasses.replace(found, parts=row_geometry.matrices(found.rows, found.networks))
+        moments = row_geometry.matrices(found.rows, found.networks)
+        return dataclasses.replace(found, parts=moments)
+    # One question a part, each about the next networks.
     a_part = networks // PARTS
     parts = []
     for number in range(PARTS):
@@ -113,14 +119,18 @@ def chosen_indices(
     if indices is None:
         return list(range(0, rank, every))
     # Negative indices count from the end of the input, not of what was found.
-    chosen = [index + size if index < 0 else index for index in indices]
+    asked = list(indices)
+    chosen = [index + size if index < 0 else index for index in asked]
     if not chosen or min(chosen) < 0 or max(chosen) >= size:
-        raise penchant.Error(f"the input has {size} directions, found indices {list(indices)}")
-    if max(chosen) >= rank:
-        need = f"networks must be at least {max(chosen) + 1}"
+        raise penchant.Error(f"the input has {size} directions, found indices {asked}")
+    # Beyond what was found, directions are arbitrary.
+    largest = max(chosen)
+    if largest >= rank:
+        need = f"networks must be at least {largest + 1}"
         raise penchant.Error(
-            f"{rank} networks give {rank} directions, found index {max(chosen)}; {need}"
+            f"{rank} networks give {rank} directions, found index {largest}; {need}"
         )
-    if len(set(chosen)) < len(chosen):
-        raise penchant.Error(f"indices must differ, found {list(indices)}")
+    different = set(chosen)
+    if len(different) < len(chosen):
+        raise penchant.Error(f"indices must differ, found {asked}")
     return chosen

@@ -67,7 +67,8 @@ def _as_prepared(networks: Ensemble) -> Ensemble:
     Running statistics handed to a module that is to use those of its batch would be used.
     """
     module = networks.module
-    known = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
+    named = [*module.named_parameters(), *module.named_buffers()]
+    known = {name for name, _ in named}
     state = {name: tensor for name, tensor in networks.state.items() if name in known}
     return Ensemble(module, state, networks.drawer)
 
@@ -77,7 +78,8 @@ def stacks(
 ) -> Iterator[range]:
     """Numbers of networks, as many together as their parameters allow to stack."""
     parameters = parameter_count(context.architecture, indices[0])
-    step = min(networks_at_once(parameters, context.device), largest)
+    fitting = networks_at_once(parameters, context.device)
+    step = min(fitting, largest)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]
 
@@ -120,8 +122,11 @@ def calibration_points(
     context: penchant.Context, index: int, *, probing: str, scale: float
 ) -> Tensor:
     """Inputs (CALIBRATION, *shape) of the probing law for the statistics of one network."""
-    stream = context.generator("calibration", context.architecture.first + index)
-    return _points(context, [stream], CALIBRATION, probing, scale)[0]
+    # Not the stream of its probing inputs: those are the same with and without calibration.
+    number = context.architecture.first + index
+    stream = context.generator("calibration", number)
+    points = _points(context, [stream], CALIBRATION, probing, scale)
+    return points[0]
 
 
 def _points(
@@ -176,7 +181,8 @@ def with_statistics(network: nn.Module, batch_norm: str, inputs: Tensor) -> nn.M
         batch_norm: `running`, `batch` or `calibrated`.
         inputs: Training inputs; the first of them are for calibration.
     """
-    return safe(network, batch_norm=batch_norm, calibration=inputs[:CALIBRATION])
+    some = inputs[:CALIBRATION]
+    return safe(network, batch_norm=batch_norm, calibration=some)
 
 
 def stacked(module: nn.Module, states: list[State]) -> Ensemble:
@@ -184,7 +190,8 @@ def stacked(module: nn.Module, states: list[State]) -> Ensemble:
     state = {}
     for name in states[0]:
         state[name] = torch.stack([each[name] for each in states])
-    return Ensemble(safe(module).requires_grad_(False), state, "trained")
+    prepared = safe(module).requires_grad_(False)
+    return Ensemble(prepared, state, "trained")
 
 
 def tensors_of(network: nn.Module) -> State:

@@ -34,9 +34,11 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
             for training in range(options.trainings):
                 items.append({"fraction": fraction, "training": training, "random": random})
     rows = map_trainings(context, right_pruned, items, shared={"scores": score})
-    right = [row["right"] for row in rows]
+    right = np.array([row["right"] for row in rows])
+    # Rows come in the order of items: by kind, fraction and training.
     shape = (2, len(options.fractions), options.trainings, -1)
-    ours, others = np.array(right).reshape(shape).swapaxes(1, 2)  # (trainings, fractions, samples)
+    by_kind = right.reshape(shape)
+    ours, others = by_kind.swapaxes(1, 2)  # (trainings, fractions, samples)
     arrays = {
         "fractions": np.array(options.fractions),
         "scores": score,
@@ -46,7 +48,8 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
     if stderr is not None:
         arrays["scores-stderr"] = stderr
     conventions = {"score": "in the order of the training samples; lowest of each class go first"}
-    return penchant.Result(advantage_quantity(ours, others), arrays, conventions=conventions)
+    quantities = advantage_quantity(ours, others)
+    return penchant.Result(quantities, arrays, conventions=conventions)
 
 
 def _scores(
@@ -80,10 +83,14 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
     # Within each class, so that classes stay balanced.
     kept = []
     for label in labels.unique():
-        own = (labels == label).nonzero().flatten()
-        order = own[score[own].argsort(stable=True)]
-        kept.append(order[_dropped(len(own), fraction) :])
-    return torch.cat(kept).sort().values
+        of_class = labels == label
+        own = of_class.nonzero().flatten()
+        # The lowest first; of equal ones, the first.
+        lowest = score[own].argsort(stable=True)
+        dropped = _dropped(len(own), fraction)
+        kept.append(own[lowest][dropped:])
+    together = torch.cat(kept)
+    return together.sort().values
 
 
 def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
@@ -100,12 +107,15 @@ def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor
 
 
 def _dropped(count: int, fraction: float) -> int:
-    return min(count - 1, round(fraction * count))
+    # One sample stays in any case.
+    wanted = round(fraction * count)
+    return min(count - 1, wanted)
 
 
 def right_pruned(context: penchant.Context, item: Any) -> dict[str, Tensor]:
     """On which test samples networks are right that were trained on what was kept."""
-    return measured(context, item, functools.partial(_learner, context), _right)
+    begin = functools.partial(_learner, context)
+    return measured(context, item, begin, _right)
 
 
 def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
@@ -113,19 +123,22 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
     # Which samples are kept follows from scores, or from the training's number.
     data = context.data
     training = item["training"]
+    fraction = item["fraction"]
     labels = data.train.labels
     if item["random"]:
         stream = context.generator("random samples", training)
-        kept = keep_random(labels, item["fraction"], stream)
+        kept = keep_random(labels, fraction, stream)
     else:
-        kept = keep_highest(context.shared["scores"], labels, item["fraction"])
+        kept = keep_highest(context.shared["scores"], labels, fraction)
     samples = data.train.select(kept)
-    return Learner(context.network(training), samples, (training,), data.test)
+    network = context.network(training)
+    return Learner(network, samples, (training,), data.test)
 
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
-    found = predictions(outputs(learner.network, learner.test.inputs))
-    return {"right": found == learner.test.labels}
+    test = learner.test
+    found = predictions(outputs(learner.network, test.inputs))
+    return {"right": found == test.labels}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:

@@ -17,12 +17,17 @@ def chosen_steps(
     """
     # Every so many steps, and the last.
     if at_steps is None and look_every is not None:
-        return sorted({*range(0, total + 1, look_every), total})
+        regular = range(0, total + 1, look_every)
+        return sorted({*regular, total})
     if at_steps is None:
         # Most happens early: the steps double.
-        powers = {2**power for power in range(total.bit_length())}
-        return sorted({0, total} | {power for power in powers if power <= total})
-    if list(at_steps) != sorted(set(at_steps)) or at_steps[-1] > total:
+        doublings = range(total.bit_length())
+        powers = {2**power for power in doublings}
+        early = {power for power in powers if power <= total}
+        return sorted({0, total} | early)
+    # Looks come in the order of the training, each once.
+    ascending = sorted(set(at_steps))
+    if list(at_steps) != ascending or at_steps[-1] > total:
         raise penchant.Error(
             f"at_steps must ascend and end at most at {total}, the last of the training, "
             f"found {list(at_steps)}"

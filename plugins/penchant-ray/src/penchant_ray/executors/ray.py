@@ -47,7 +47,8 @@ def start(options: Ray, workers: int | None, threads: int) -> RayStaff:
     ours = not ray.is_initialized()
     if ours:
         _connect(options, workers)
-    return RayStaff(options, workers or _room(options), threads, ours=ours)
+    size = workers or _room(options)
+    return RayStaff(options, size, threads, ours=ours)
 
 
 def _connect(options: Ray, workers: int | None) -> None:
@@ -80,7 +81,8 @@ def _room(options: Ray) -> int:
     resources = ray.cluster_resources()
     room = resources.get("CPU", 1.0) / options.cpus_per_worker
     if options.gpus_per_worker:
-        room = min(room, resources.get("GPU", 0.0) / options.gpus_per_worker)
+        devices = resources.get("GPU", 0.0)
+        room = min(room, devices / options.gpus_per_worker)
     if room < 1:
         asked = f"{options.cpus_per_worker:g} cores and {options.gpus_per_worker:g} devices"
         raise penchant.Error(f"the cluster has no room for a worker with {asked}: {resources}")
@@ -143,8 +145,10 @@ class RayStaff:
 
     def _warn_without_workers(self) -> None:
         """Say so where a run waits for a cluster that has no room."""
-        if time.monotonic() - self._began < SECONDS_TO_START:
+        waited = time.monotonic() - self._began
+        if waited < SECONDS_TO_START:
             return
+        # It is said again after as long.
         self._began = time.monotonic()
         asked = f"{self._options.cpus_per_worker:g} cores, {self._options.gpus_per_worker:g} GPUs"
         free = ray.available_resources()
@@ -207,7 +211,9 @@ class RayWorker:
     def ended(self) -> bool:
         """Has Ray noticed that the actor died, as when a machine has gone?"""
         done, _ = ray.wait([self._call], timeout=0)
-        return bool(done) and self._death() is not None
+        if not done:
+            return False
+        return self._death() is not None
 
     def _death(self, seconds: float = 0.0) -> Exception | None:
         try:
@@ -227,7 +233,8 @@ class RayWorker:
         how = "stopped"
         # Without patience nobody asks: the worker is stopped in the middle of its work.
         if patience:
-            error = self._death(SECONDS_TO_EXPLAIN if self._is_cut() else 0.0)
+            seconds = SECONDS_TO_EXPLAIN if self._is_cut() else 0.0
+            error = self._death(seconds)
             text = "connection lost" if error is None else str(error)
             self.blameless = any(sign in text for sign in NODE_LOST)
             how = _shortened(text)
@@ -251,13 +258,22 @@ class RayWorker:
 def _shortened(text: str) -> str:
     """The lines of Ray's message that say something about this death."""
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if "exit" in line or "node" in line or "memory" in line]
-    return " ".join((telling or lines)[:2])[:300]
+    telling = []
+    for line in lines:
+        if "exit" in line or "node" in line or "memory" in line:
+            telling.append(line)
+    # Where no line tells anything, the first ones stand.
+    chosen = telling or lines
+    return " ".join(chosen[:2])[:300]
 
 
 def _environment(threads: int) -> dict[str, str]:
     """What a worker's libraries read, wherever it runs."""
-    found = {name: value for name, value in os.environ.items() if name.startswith("PENCHANT_")}
+    found = {}
+    for name, value in os.environ.items():
+        if name.startswith("PENCHANT_"):
+            found[name] = value
+    # Cores are shared with other workers.
     found["OMP_NUM_THREADS"] = str(threads)
     found["OPENBLAS_NUM_THREADS"] = str(threads)
     return found
