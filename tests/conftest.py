@@ -6,7 +6,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from forked_command import run_command
+from forked_command import Forked
+from penchant.execution import folders
 from penchant.plugins import discovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,11 +55,31 @@ def install(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def command(tmp_path, tmp_path_factory):
-    """Run `penchant ...` as a user would, in an empty folder."""
+def impatient(monkeypatch):
+    """A folder that another run holds is given up at once, not after two seconds."""
+    monkeypatch.setattr(folders, "SECONDS_FOR_A_LOOK", 0.1)
+
+
+@pytest.fixture
+def started(tmp_path, tmp_path_factory):
+    """Start `penchant ...`, or a script, as a user would, in an empty folder; gives what runs."""
+    found = []
+
+    def start(*arguments, **options):
+        found.append(Forked(arguments, tmp_path, tmp_path_factory.mktemp("said"), **options))
+        return found[-1]
+
+    yield start
+    for each in found:
+        each.process.kill()
+        each.process.join()
+
+
+@pytest.fixture
+def command(started):
+    """Run `penchant ...`, or a script, as a user would, in an empty folder, until it ends."""
 
     def run(*arguments, timeout=300, **options):
-        scratch = tmp_path_factory.mktemp("said")
-        return run_command(arguments, tmp_path, scratch, timeout=timeout, **options)
+        return started(*arguments, **options).finished(timeout)
 
     return run

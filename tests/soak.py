@@ -26,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from forked_command import Forked
+
 EXPERIMENT = """
 title = "A grid to be killed"
 
@@ -187,16 +189,32 @@ def command_of(process):
 
 def start(folder, experiment, executor):
     """Start a run as a user would, in a process group of its own; what it says goes to a file."""
-    call = [sys.executable, "-m", "penchant", "run", str(experiment), "--out", str(folder)]
-    call += ["--executor", executor, "--workers", "2", "--quiet"]
-    site = str(experiment.parent / "site")
-    path = os.pathsep.join([site, os.environ.get("PYTHONPATH", "")])
-    # A hung run says where it hangs when it is aborted.
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
+    call = [sys.executable, "-m", "penchant", *arguments(folder, experiment, executor)]
     with open(told_by(experiment), "wb") as told:
         return subprocess.Popen(
-            call, stdout=told, stderr=told, env=environment, start_new_session=True
+            call, stdout=told, stderr=told, env=environment(experiment), start_new_session=True
         )
+
+
+def start_alone(folder, experiment):
+    """Start the serial run that nobody disturbs: a fork has torch from the beginning."""
+    call = arguments(folder, experiment, "serial")
+    scratch = experiment.parent / "said"
+    scratch.mkdir()
+    return Forked(call, experiment.parent, scratch, env=environment(experiment))
+
+
+def arguments(folder, experiment, executor):
+    """What follows `penchant`."""
+    call = ["run", str(experiment), "--out", str(folder)]
+    return [*call, "--executor", executor, "--workers", "2", "--quiet"]
+
+
+def environment(experiment):
+    """Variables with which the plugin is found; a hung run says where when it is aborted."""
+    site = str(experiment.parent / "site")
+    path = os.pathsep.join([site, os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
 
 
 def told_by(experiment):
@@ -292,8 +310,8 @@ class Soak:
         self.pause = pause
         self.problems = []
         folder = self.base / "reference"
-        code = end_of(start(folder, self.experiment, "serial"), folder)
-        assert code == 0, told_by(self.experiment).read_text()
+        code = end_of(start_alone(folder, self.experiment), folder)
+        assert code == 0, (self.base / "said" / "stderr").read_text()
         self.expected = contents(folder)
         results = [name for name in self.expected if name.endswith("result.json")]
         assert len(results) == self.jobs

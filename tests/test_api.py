@@ -230,6 +230,7 @@ def test_a_run_is_read_as_a_table(tmp_path):
         "architectures": [{"name": "perceptron"}],
         "datasets": [{"name": "two-blobs"}],
         "probes": [{"name": "output-spread", "networks": 8}],
+        "figures": False,
     }
     penchant.run({**raw, "seeds": [3, 4], "executor": "serial"}, out=tmp_path / "run")
     run = penchant.read(tmp_path / "run")
@@ -252,6 +253,7 @@ def test_a_stored_array_is_handed_to_another_probe(tmp_path):
         shape=(1, 4, 4),
         networks=20,
         executor="serial",
+        figures=False,
         out=tmp_path / "nads",
     )
     options = {

@@ -25,7 +25,7 @@ def test_probe_prints_quantities_and_writes_a_report(command, tmp_path):
 
 
 def test_the_default_folder_says_what_is_measured_on_what(command, tmp_path):
-    assert command(*PROBE, "--executor", "serial").returncode == 0
+    assert command(*PROBE, "--executor", "serial", "--set", "figures=false").returncode == 0
     (folder,) = (tmp_path / "runs").iterdir()
     assert re.fullmatch(r"output-spread-perceptron-two-blobs-[0-9a-f]{8}", folder.name)
 
@@ -66,7 +66,7 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(command, arguments, message
 
 def test_a_failed_job_is_exit_code_1_with_its_reason_and_the_others_go_on(command, tmp_path):
     (tmp_path / "two.toml").write_text(
-        'executor = "serial"\n[[architectures]]\nname = "perceptron"\n[[architectures]]\nname = "lenet"\n'
+        'executor = "serial"\nfigures = false\n[[architectures]]\nname = "perceptron"\n[[architectures]]\nname = "lenet"\n'
         '[[datasets]]\nname = "two-blobs"\n[[probes]]\nname = "output-spread"\nnetworks = 8\n'
     )
     done = command("run", "two.toml")
@@ -84,6 +84,8 @@ def test_set_and_options_reach_the_experiment(command, tmp_path):
         *PROBE,
         "--set",
         "probes.output-spread.networks=9",
+        "--set",
+        "figures=false",
         "--threads",
         "1",
         "--executor",

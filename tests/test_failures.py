@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import penchant
@@ -103,12 +102,12 @@ SERIAL = 'executor = "serial"\nfigures = false\n'
 
 def test_jobs_that_raise_give_nan_or_take_too_long_fail_and_the_others_go_on(unlucky, tmp_path):
     fates = ("raises", "nan", "endless", "memory", "fine")
-    code, told = unlucky(*fates, head=SERIAL + "time_limit = 3.0\n")
+    code, told = unlucky(*fates, head=SERIAL + "time_limit = 1.0\n")
     assert code == 1
     found = entries(tmp_path / "run")
     assert found["raises"] == ("failed", "ValueError: not today")
     assert found["nan"][0] == "failed" and "found" in found["nan"][1]
-    limit = "the job took longer than its time_limit of 3 seconds"
+    limit = "the job took longer than its time_limit of 1 seconds"
     assert found["endless"] == ("failed", limit)
     assert found["memory"][0] == "failed" and "memory" in found["memory"][1]
     assert found["fine"] == ("done", "")
@@ -220,20 +219,17 @@ def test_results_that_somebody_deletes_are_missed(unlucky, tmp_path, monkeypatch
     assert found["deletes"][0] == found["nothing"][0] == "done"
 
 
-def test_a_second_run_on_a_folder_is_told_who_holds_it(unlucky, tmp_path):
+def test_a_second_run_on_a_folder_is_told_who_holds_it(unlucky, started, tmp_path, impatient):
     unlucky("endless", head=SERIAL + "time_limit = 0.1\n")
     file = tmp_path / "fates.toml"
     file.write_text(file.read_text().replace("time_limit = 0.1", ""))
-    call = [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")]
-    first = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while not (tmp_path / "run" / ".holder.json").is_file():
-            assert first.poll() is None
-            time.sleep(0.1)
-        code, told = unlucky("endless", head=SERIAL)
-    finally:
-        first.kill()
-        first.wait()
+    first = started("run", file, "--out", tmp_path / "run")
+    while not (tmp_path / "run" / ".holder.json").is_file():
+        assert first.poll() is None
+        time.sleep(0.02)
+    code, told = unlucky("endless", head=SERIAL)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
     assert code == 2
     who = f"process {first.pid} on {socket.gethostname()}"
     assert f"another run is writing to {tmp_path / 'run'}: {who}; wait for it" in told

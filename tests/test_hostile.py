@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 import penchant
 import pytest
+from penchant.execution import limits
 
 EXAMPLE = {
     "architectures": [{"name": "perceptron"}],
@@ -64,8 +63,18 @@ def test_a_job_that_takes_too_long_fails_and_the_others_go_on(tmp_path, install,
     assert "longer than its time_limit of 0.5 seconds" in run.results(probe="long")[0].error
 
 
-def test_a_call_that_never_returns_is_stopped_with_its_worker_and_says_where(tmp_path, install):
-    install("sleeps", SLEEPS)
+IMPATIENT = """
+from penchant.execution import limits
+limits.GRACE = 0.5
+"""
+
+
+def test_a_call_that_never_returns_is_stopped_with_its_worker_and_says_where(
+    tmp_path, install, monkeypatch
+):
+    # A plugin is how a setting gets into a worker; monkeypatch puts back that of this process.
+    monkeypatch.setattr(limits, "GRACE", 0.5)
+    install("sleeps", SLEEPS + IMPATIENT)
     probes = [
         {"name": "sleeps", "label": "endless", "seconds": 1e9},
         {"name": "sleeps", "label": "short"},
@@ -172,11 +181,11 @@ def test_a_linked_figure_is_not_put_into_the_report(tmp_path, command):
     assert base64.b64encode(b"my password").decode() not in page
 
 
-def test_a_closed_stderr_stops_nothing(tmp_path):
-    call = [sys.executable, "-m", "penchant", "probe", "output-spread"]
-    call += ["-a", "perceptron", "-d", "two-blobs", "--executor", "serial", "--out", "run"]
-    line = " ".join(call) + " 2>&-"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, stdout=subprocess.PIPE, timeout=120)
+def test_a_closed_stderr_stops_nothing(tmp_path, command):
+    done = command(
+        "probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8",
+        "--executor", "serial", "--out", "run", closed=[2],
+    )  # fmt: skip
     assert done.returncode == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["jobs"][0]["status"] == "done"
 
@@ -204,7 +213,7 @@ def test_a_local_module_is_found_where_the_command_is_typed(tmp_path, command):
     )
     done = command(
         "probe", "output-spread", "-a", "import:factory=own_nets:make", "-d", "two-blobs",
-        "--executor", "serial",
+        "-o", "networks=8", "--set", "figures=false", "--executor", "serial",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

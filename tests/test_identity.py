@@ -73,7 +73,7 @@ def test_what_cannot_be_identified_is_computed_every_time_and_says_so(tmp_path):
             file.flush()
             return nn.Linear(*shape, outputs)
 
-        parts = {"dataset": "two-blobs", "networks": 4, "executor": "serial"}
+        parts = {"dataset": "two-blobs", "networks": 4, "executor": "serial", "figures": False}
         for _ in range(2):
             found = penchant.measure(
                 "output-spread", architecture=make, out=tmp_path / "run", **parts
@@ -101,9 +101,8 @@ def test_a_set_of_texts_has_one_hash_in_every_session():
 
 
 def spread(out, **parts):
-    return penchant.measure(
-        "output-spread", networks=8, executor="serial", dataset="two-blobs", out=out, **parts
-    )
+    parts = {"dataset": "two-blobs", "networks": 8, "executor": "serial", "figures": False, **parts}
+    return penchant.measure("output-spread", out=out, **parts)
 
 
 def test_a_changed_closure_is_not_taken_for_the_old_one(tmp_path):
@@ -143,6 +142,7 @@ def test_a_changed_array_file_is_computed_again(tmp_path):
         "test": 40,
         "training": {"epochs": 1},
         "executor": "serial",
+        "figures": False,
         "directions": str(tmp_path / "directions.npy"),
         "out": tmp_path / "run",
     }
@@ -251,7 +251,7 @@ def centre(install, tmp_path, monkeypatch):
 
 
 def means_of(dataset, **settings):
-    options = {"networks": 4, "executor": "serial", **settings}
+    options = {"networks": 4, "executor": "serial", "figures": False, **settings}
     found = penchant.measure("output-spread", architecture="perceptron", dataset=dataset, **options)
     again = [text for text in found.warnings if "computed again" in text]
     return found.arrays["means"].tolist(), again

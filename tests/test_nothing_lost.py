@@ -14,6 +14,8 @@ import numpy as np
 import penchant
 import pytest
 import torch
+from click.testing import CliRunner
+from penchant.cli import main
 from penchant.execution import checkpoints
 from penchant.execution.folders import still_to_do
 from penchant.results.files import read_arrays, write_arrays
@@ -24,7 +26,9 @@ EXAMPLE = {
     "datasets": [{"name": "two-blobs"}],
     "probes": [{"name": "output-spread", "networks": 40}],
     "executor": "serial",
+    "figures": False,
 }
+DRAWN = {**EXAMPLE, "figures": True}
 
 
 def place_of(run, number=0):
@@ -33,11 +37,11 @@ def place_of(run, number=0):
 
 @pytest.mark.parametrize("how", ["run", "report"])
 def test_figures_that_are_missing_are_drawn_again(tmp_path, how, command):
-    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    run = penchant.run(DRAWN, out=tmp_path / "run")
     pictures = sorted(path.name for path in (place_of(run) / "figures").iterdir())
     shutil.rmtree(place_of(run) / "figures")
     if how == "run":
-        penchant.run(EXAMPLE, out=tmp_path / "run")
+        penchant.run(DRAWN, out=tmp_path / "run")
     else:
         done = command("report", tmp_path / "run")
         assert done.returncode == 0, done.stderr
@@ -46,10 +50,10 @@ def test_figures_that_are_missing_are_drawn_again(tmp_path, how, command):
 
 
 def test_a_half_drawn_job_is_drawn_again(tmp_path):
-    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    run = penchant.run(DRAWN, out=tmp_path / "run")
     (place_of(run) / "figures" / "figures.json").unlink()
     (place_of(run) / "figures" / "means.svg").unlink()
-    penchant.run(EXAMPLE, out=tmp_path / "run")
+    penchant.run(DRAWN, out=tmp_path / "run")
     assert (place_of(run) / "figures" / "means.svg").is_file()
 
 
@@ -73,7 +77,7 @@ def test_a_flipped_byte_of_an_array_is_noticed_and_computed_again(tmp_path):
     assert path.with_name("arrays.npz.damaged").is_file()
 
 
-def test_one_damaged_result_blocks_no_reader(tmp_path, command):
+def test_one_damaged_result_blocks_no_reader(tmp_path):
     run = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
     for text in ("", "{", '{"schema": 1}', "[" * 100_000):
         (place_of(run) / "result.json").write_text(text)
@@ -81,7 +85,9 @@ def test_one_damaged_result_blocks_no_reader(tmp_path, command):
             read = penchant.read(tmp_path / "run")
         assert [job["status"] for job in read.jobs] == ["pending", "done"]
         assert len(read.results()) == len(read.table()) == 1
-        assert command("report", tmp_path / "run").returncode == 0
+        with pytest.warns(UserWarning, match="is damaged"):
+            done = CliRunner().invoke(main, ["report", str(tmp_path / "run")])
+        assert done.exit_code == 0
 
 
 @pytest.mark.parametrize("text", [None, "", '{"schema": 1}', '{"schema": 1, "jobs": [{}]}'])
@@ -114,7 +120,7 @@ def test_temporary_files_of_a_kill_are_no_strangers(tmp_path):
 
 
 def test_what_a_kill_left_behind_is_swept_away(tmp_path):
-    run = penchant.run(EXAMPLE, out=tmp_path / "run")
+    run = penchant.run(DRAWN, out=tmp_path / "run")
     place = place_of(run)
     expected = sorted(path.relative_to(run.folder) for path in run.folder.rglob("*"))
     # Killed while it wrote its record, its arrays, a shard; while it drew; before shards went.
@@ -124,7 +130,7 @@ def test_what_a_kill_left_behind_is_swept_away(tmp_path):
     for name in (*left, ".arrays.npz.0123abcd", "tables/.means.csv.0123abcd"):
         (place / name).write_bytes(b"half")
     (run.folder / ".run.json.0123abcd").write_bytes(b"half")
-    penchant.run(EXAMPLE, out=tmp_path / "run")
+    penchant.run(DRAWN, out=tmp_path / "run")
     assert sorted(path.relative_to(run.folder) for path in run.folder.rglob("*")) == expected
 
 
@@ -141,7 +147,7 @@ def test_a_half_written_checkpoint_is_swept_away(tmp_path):
     assert names == {"lock", "step"}
 
 
-def test_fresh_does_not_move_a_folder_that_another_run_writes_to(tmp_path):
+def test_fresh_does_not_move_a_folder_that_another_run_writes_to(tmp_path, impatient):
     penchant.run(EXAMPLE, out=tmp_path / "run")
     with (
         filelock.FileLock(tmp_path / "run" / ".lock"),
@@ -330,7 +336,7 @@ def test_looking_along_a_training_reads_no_earlier_checkpoint_twice(tmp_path, mo
 def test_random_damages_are_told_in_one_way(tmp_path):
     from penchant.results.report import write_report
 
-    run = penchant.run({**EXAMPLE, "seeds": [0, 1]}, out=tmp_path / "run")
+    run = penchant.run({**DRAWN, "seeds": [0, 1]}, out=tmp_path / "run")
     whole = {name: (place_of(run) / name).read_bytes() for name in ("result.json", "arrays.npz")}
     expected = run.results(seed=0)[0]
     random = np.random.default_rng(0)

@@ -49,7 +49,6 @@ def test_every_probe_has_a_test_for_gpus(root):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_there_is_no_verdict(root):
-    command = [sys.executable, str(root / "tests" / "cuda_verdict.py")]
-    done = subprocess.run(command, capture_output=True, text=True)
+def test_without_a_gpu_there_is_no_verdict(root, command):
+    done = command(root / "tests" / "cuda_verdict.py", script=True)
     assert done.returncode == 2 and "finds no CUDA device" in done.stdout

@@ -4,8 +4,6 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,6 +15,7 @@ EXAMPLE = {
     "architectures": [{"name": "perceptron"}],
     "datasets": [{"name": "two-blobs"}],
     "probes": [{"name": "output-spread", "networks": 70}],
+    "figures": False,
 }
 
 OWN = """
@@ -78,34 +77,24 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_serial_processes_and_killed_then_resumed_are_byte_identical(tmp_path, install, threads):
+def test_serial_processes_and_killed_then_resumed_are_byte_identical(
+    tmp_path, install, started, threads
+):
     install("own", OWN)
-    raw = {"probes": [{"name": "slow", "shards": 8, "seconds": 0.25}], "threads": threads}
+    raw = {"probes": [{"name": "slow", "shards": 8}], "threads": threads}
     penchant.run({**raw, "executor": "serial"}, out=tmp_path / "serial")
     penchant.run({**raw, "executor": "processes", "workers": 2}, out=tmp_path / "processes")
-    call = [
-        sys.executable,
-        "-m",
-        "penchant",
-        "probe",
-        "slow",
-        "-o",
-        "shards=8",
-        "-o",
-        "seconds=0.25",
-        "--executor",
-        "serial",
-    ]
-    call += ["--threads", str(threads), "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(call, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    call = ["probe", "slow", "-o", "shards=8", "-o", "seconds=0.2", "--executor", "serial"]
+    call += ["--threads", threads, "--out", tmp_path / "killed"]
+    process = started(*call)
     while len(list((tmp_path / "killed").glob("jobs/*/shards/*.npz"))) < 3:
         assert process.poll() is None
-        time.sleep(0.05)
+        time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.finished(30).returncode == -signal.SIGKILL
     before = len(list((tmp_path / "killed").glob("jobs/*/shards/*.npz")))
     assert 3 <= before < 8
-    assert subprocess.run(call, capture_output=True).returncode == 0
+    assert started(*call).finished(300).returncode == 0
     same(arrays(tmp_path / "serial"), arrays(tmp_path / "processes"))
     same(arrays(tmp_path / "serial"), arrays(tmp_path / "killed"))
 
@@ -270,7 +259,7 @@ def test_an_unwritable_folder_is_told(tmp_path):
         penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "file" / "run")
 
 
-def test_two_runs_do_not_write_to_one_folder(tmp_path):
+def test_two_runs_do_not_write_to_one_folder(tmp_path, impatient):
     import filelock
 
     penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
@@ -281,28 +270,21 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
         penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
 
 
-def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install):
+def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install, started):
     install("own", OWN)
     file = tmp_path / "two.toml"
     file.write_text(
         'executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n'
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penchant", "run", str(file), "--out", str(tmp_path / "run")],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # a background shell lets its children ignore Ctrl-C
-    )
+    process = started("run", file, "--out", tmp_path / "run")
     while not list((tmp_path / "run").glob("jobs/slow-s0-*/shards/*.npz")):
         assert process.poll() is None
-        time.sleep(0.05)
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "interrupted; finished work is kept, run the same command to go on" in stderr
-    assert "Traceback" not in stderr
+    done = process.finished(30)
+    assert done.returncode == 130
+    assert "interrupted; finished work is kept, run the same command to go on" in done.stderr
+    assert "Traceback" not in done.stderr
     statuses = {
         job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs
     }

@@ -49,7 +49,7 @@ def test_a_part_that_is_none_is_refused(tmp_path, text):
         penchant.run(EXAMPLE, out=tmp_path / "run", jobs=text)
 
 
-def test_parts_work_side_by_side_and_a_whole_run_keeps_away(tmp_path):
+def test_parts_work_side_by_side_and_a_whole_run_keeps_away(tmp_path, impatient):
     penchant.run(EXAMPLE, out=tmp_path / "run", jobs="1/2")
     busy = "another run is writing to"
     with filelock.FileLock(tmp_path / "run" / ".lock-1-of-2"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import inspect
 import json
@@ -268,11 +269,18 @@ def _meanings(title: str, declared: Any) -> list[str]:
     return [*lines, ""]
 
 
+@functools.cache
+def _examples() -> dict[Path, Any]:
+    """All experiments of examples/, read once for all presets."""
+    paths = sorted(EXAMPLES.rglob("*.toml"))
+    return {path: tomllib.loads(path.read_text()) for path in paths}
+
+
 def _experiments(probe: str, preset: str) -> str:
     """Files of examples/ that use this preset."""
     found = []
-    for path in sorted(EXAMPLES.rglob("*.toml")):
-        for used in tomllib.loads(path.read_text())["probes"]:
+    for path, experiment in _examples().items():
+        for used in experiment["probes"]:
             if used["name"] == probe and used.get("preset", "quick") == preset:
                 found.append(f"`{path.relative_to(EXAMPLES.parent)}`")
     return ", ".join(dict.fromkeys(found)) or "—"

@@ -7,6 +7,7 @@ from penchant import testing
 DRAWN = {"steps": 0, "weight_decay": 1e-3}
 FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
+FEWER = {"per_class": 2, "lanczos_steps": 3}  # of products, each of many operations
 LAYERS = {"eigenvalues": 8, "singular_values": 5, "per_class": 4, "training": DRAWN}
 LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
 
@@ -68,11 +69,11 @@ test_conforms = testing.conformance(
     small={
         "cross-class": [
             {**FEW, "fractions": [0.5], "sizes": [2], "permutations": 2},
-            {**PRODUCTS, "per_class": 2, "part": "test", "permutations": 1, "products": 40},
+            {**PRODUCTS, **FEWER, "part": "test", "permutations": 1, "products": 40},
         ],
         "hessian-spectrum": [
             {**FEW, "undeflated": True},
-            {**PRODUCTS, **VECTORS, "part": "train"},
+            {**PRODUCTS, **FEWER, **VECTORS, "leading": 1, "part": "train"},
         ],
         "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,

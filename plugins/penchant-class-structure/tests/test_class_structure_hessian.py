@@ -12,7 +12,7 @@ from penchant_class_structure.numerics import canonical_model
 from penchant_class_structure.numerics import negative_mass as negative_masses
 from penchant_class_structure.numerics import power_law as power_laws
 from penchant_class_structure.numerics.power_law import power_law, semicircle_slope
-from penchant_numerics.operators import Dense
+from penchant_numerics.operators import Operator
 from penchant_numerics.spectral_density import exact_quadrature, quadrature
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
@@ -26,6 +26,17 @@ OPTIONS = {
 }
 
 
+class Diagonal(Operator):
+    """diag(d) by its products: as a matrix it would take most of the time."""
+
+    def __init__(self, diagonal):
+        super().__init__(len(diagonal), device=diagonal.device, dtype=diagonal.dtype)
+        self.diagonal = diagonal
+
+    def _rows(self, rows):
+        return rows * self.diagonal
+
+
 @pytest.mark.parametrize("module", [canonical_model, negative_masses, power_laws])
 def test_examples_in_docstrings_run(module):
     assert doctest.testmod(module).failed == 0
@@ -34,7 +45,7 @@ def test_examples_in_docstrings_run(module):
 def test_estimated_spectra_are_the_exact_ones():
     exact = penchant.measure("hessian-spectrum", **OPTIONS)
     free = penchant.measure(
-        "hessian-spectrum", **OPTIONS, exact_limit=0, lanczos_steps=67, starts=4, trace_samples=200
+        "hessian-spectrum", **OPTIONS, exact_limit=0, lanczos_steps=4, starts=1, trace_samples=200
     )
     for prefix in ("", "test-"):
         np.testing.assert_allclose(
@@ -57,6 +68,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
             "seeds": [3],
             "dtype": "float64",
             "executor": "serial",
+            "figures": False,
             "keep_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
             "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
@@ -131,12 +143,13 @@ def test_power_laws_are_recovered_and_a_semicircle_is_not_one(exponent):
 def test_lanczos_sees_the_tail_too():
     values = ((torch.arange(1, 1501, dtype=torch.float64) - 0.5) / 1500) ** -0.5
     generator = torch.Generator().manual_seed(0)
-    measure = quadrature(Dense(torch.diag(values)), steps=200, starts=4, generator=generator)
+    measure = quadrature(Diagonal(values), steps=200, starts=4, generator=generator)
     assert power_law(measure, low=0.04, high=0.5).slope == pytest.approx(-3, abs=0.4)
 
 
 def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
     options = {**OPTIONS, "exact_limit": 0, "lanczos_steps": 20, "starts": 1, "part": "train"}
+    options["matrices"] = ["hessian"]
     plain, deflated = (
         penchant.measure("hessian-spectrum", **options, deflate=deflate)
         for deflate in (False, True)
@@ -151,7 +164,8 @@ def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
 
 
 def test_subspace_iteration_finds_the_same_pairs():
-    options = {**OPTIONS, "exact_limit": 0, "part": "train", "lanczos_steps": 10, "starts": 1}
+    options = {**OPTIONS, "exact_limit": 0, "part": "train", "lanczos_steps": 4, "starts": 1}
+    options["matrices"] = ["hessian"]
     lanczos, subspace = (
         penchant.measure("hessian-spectrum", **options, method=method)
         for method in ("lanczos", "subspace")
@@ -174,7 +188,7 @@ def with_a_null_space(seed, size=400):
 
 def seen_by_lanczos(values, steps, seed, starts=3):
     generator = torch.Generator().manual_seed(seed)
-    return quadrature(Dense(torch.diag(values)), steps=steps, starts=starts, generator=generator)
+    return quadrature(Diagonal(values), steps=steps, starts=starts, generator=generator)
 
 
 @pytest.mark.parametrize("steps", [16, 32, 64])
@@ -236,7 +250,7 @@ def test_densities_are_those_of_all_eigenvalues():
     """Smoothed alike, Lanczos and the exact spectrum differ by the error over start vectors."""
     exact = penchant.measure("hessian-spectrum", **OPTIONS, part="train", lanczos_steps=20)
     free = penchant.measure(
-        "hessian-spectrum", **OPTIONS, part="train", exact_limit=0, lanczos_steps=20, starts=24
+        "hessian-spectrum", **OPTIONS, part="train", exact_limit=0, lanczos_steps=20, starts=12
     )
     for name in ("hessian", "gauss-newton", "residual"):
         grid, expected = exact.arrays["density-grid"], exact.arrays[f"density-{name}"]

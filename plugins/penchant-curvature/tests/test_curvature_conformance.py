@@ -2,13 +2,14 @@
 
 from penchant import testing
 
-SMALL = {
+CLAIMS = {
     "per_class": 3,
     "grid_points": 16,
     "lanczos_steps": 8,
     "permutations": 2,
     "training": {"steps": 0},  # networks as they are drawn
 }
+SMALL = {**CLAIMS, "per_class": 2, "lanczos_steps": 4}
 
 # What is compared with is called `exact`, not by its estimator's name.
 OF_THE_EXACT_ONE = [
@@ -35,6 +36,7 @@ with testing.emulated_device():
 test_conforms = testing.conformance(
     "penchant-curvature",
     small={"curvature-proxies": SMALL},
+    claims={"curvature-proxies": CLAIMS},
     conditional={"curvature-proxies": OF_THE_EXACT_ONE + WITHOUT_NULL},
     without_null={"curvature-proxies": {"covered": "how much was looked at, not a measurement"}},
 )

@@ -23,7 +23,13 @@ COMPARISONS = ("last-error-kfac", "last-error-cfac", "mean-error-kfac", "cfac-be
 
 def measured(**options):
     """The probe, small, on a network as it is drawn: two layers, 18 samples of three classes."""
-    small = {"per_class": 6, "grid_points": 64, "lanczos_steps": 20, "training": {"steps": 0}}
+    small = {
+        "per_class": 6,
+        "grid_points": 64,
+        "lanczos_steps": 20,
+        "permutations": 1,
+        "training": {"steps": 0},
+    }
     return penchant.measure(
         "curvature-proxies",
         architecture={"name": "import", "factory": testing.TINY},
@@ -31,6 +37,12 @@ def measured(**options):
         executor="serial",
         **{**small, **options},
     )
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """What is measured where everything fits."""
+    return measured()
 
 
 def network():
@@ -71,17 +83,15 @@ def check_what_is_left(result, whole, reason):
     assert set(result.figures()) == {"spectra-last", "spectra", "leading", "cosines"}
 
 
-def test_proxies_are_measured_where_the_exact_matrix_does_not_fit_the_budget():
+def test_proxies_are_measured_where_the_exact_matrix_does_not_fit_the_budget(whole):
     """54 columns have a Gram matrix of 93 kB, four times; 18 columns of the empirical Fisher fit."""
-    whole = measured()
     result = measured(memory=60_000 / 2**30)
     check_what_is_left(result, whole, "18 x 3 columns of 1 take")
     assert np.isfinite(result.arrays["layer-trace-empirical-fisher"]).all()
     assert not any("empirical" in text for text in result.warnings)
 
 
-def test_proxies_are_measured_where_samples_and_classes_are_too_many(monkeypatch):
-    whole = measured()
+def test_proxies_are_measured_where_samples_and_classes_are_too_many(monkeypatch, whole):
     monkeypatch.setattr(layer_comparison, "LARGEST", 20)
     check_what_is_left(measured(), whole, "at most 20 samples x classes, found 54")
 

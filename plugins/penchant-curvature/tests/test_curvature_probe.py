@@ -11,7 +11,13 @@ import torch
 from penchant import testing
 from torch import nn
 
-SMALL = {"per_class": 6, "grid_points": 64, "lanczos_steps": 20, "training": {"epochs": 2}}
+SMALL = {
+    "per_class": 6,
+    "grid_points": 64,
+    "lanczos_steps": 20,
+    "permutations": 1,
+    "training": {"epochs": 2},
+}
 
 
 def with_batch_norm(shape, outputs):

@@ -30,7 +30,7 @@ test_conforms = testing.conformance(
     "penchant-tangent",
     small={
         "tangent-kernel": [
-            {**KERNEL, "ratios": [2, 4], "keep_kernel": True},
+            {**KERNEL, "samples": 20, "permutations": 3, "ratios": [2, 4], "keep_kernel": True},
             {"samples": 16, "part": "test", "centring": "all", "groups": 4, "training": FEW},
         ],
         "tangent-training": [

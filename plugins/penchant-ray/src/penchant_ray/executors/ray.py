@@ -138,6 +138,9 @@ class RayStaff:
                 found[worker.connection] = worker
         if workers and not found:
             self._warn_without_workers()
+        else:
+            # Counted from the last worker: one that dies late is not a cluster without room.
+            self._began = time.monotonic()
         heard = wait([self._woken, *found], seconds)
         if self._woken in heard:
             self._woken.recv_bytes()
