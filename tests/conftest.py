@@ -1,5 +1,6 @@
 """What several tests need: an installed plugin made on the fly, and the command line."""
 
+import gc
 import os
 import sys
 import textwrap
@@ -11,6 +12,18 @@ from penchant.execution import folders
 from penchant.plugins import discovery
 
 ROOT = Path(__file__).resolve().parent.parent
+collect_ignore = ["benchmarks"]  # scripts of `make bench`: to look for tests, they are imported
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Thousands of tests live until the end: nobody looks for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
