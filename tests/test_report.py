@@ -331,7 +331,7 @@ def test_ten_thousand_jobs_stay_below_twenty_megabytes(tmp_path, monkeypatch):
 
 
 def test_figures_beyond_the_budget_are_linked(tmp_path, monkeypatch):
-    monkeypatch.setattr("penchant.results.report.MOST_EMBEDDED", 5000)
+    monkeypatch.setattr("penchant.results.job_sections.MOST_EMBEDDED", 5000)
     run = large_run(tmp_path, 8)
     page = write_report(run).read_text()
     assert page.count("data:image/svg+xml") == 2

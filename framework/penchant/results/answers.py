@@ -90,6 +90,11 @@ def entries_of(run: Run) -> list[Entry]:
     return found
 
 
+def seeds_of(entries: Iterable[Entry]) -> set[Any]:
+    """The seeds of these jobs, each once."""
+    return {entry.labels.get("seed") for entry in entries}
+
+
 def _entry(
     name: str,
     labels: dict[str, Any],

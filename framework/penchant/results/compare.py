@@ -20,8 +20,8 @@ from penchant.results.evidence import Difference, Pooled, difference, paired_dif
 from penchant.results.labelled import data_frame
 from penchant.results.pages import write_page
 from penchant.results.quantities import Quantity
-from penchant.results.report import setting_text, value_text
 from penchant.results.runs import Run, read
+from penchant.results.wording import setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
 MOST_SENTENCES = 6  # of a probe, before its table
