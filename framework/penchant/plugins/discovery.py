@@ -423,6 +423,11 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if not component.target:
         raise Error(f"{what} has no target")
     # Then what only its kind has.
+    for listing in ("needs", "accepts", "uses"):
+        # Elsewhere the word may be an option.
+        if hasattr(base, listing):
+            names = getattr(component, listing)
+            _check_names(names, f"{what}.{listing}")
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
@@ -437,6 +442,16 @@ def _check_field(field: Any, what: str) -> None:
     # The experiment or the command line would take the value for itself.
     if field.name in RESERVED:
         raise Error(f"{place} has a reserved name")
+
+
+def _check_names(value: Any, place: str) -> None:
+    """Refuse one name where several are expected: `in` would look for a part of it."""
+    if isinstance(value, (tuple, list)):
+        return
+    found = f"found {value!r}"
+    if isinstance(value, str):
+        found = f"found the text {value!r}: write ({value!r},)"
+    raise Error(f"{place} must be a tuple of names, {found}")
 
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:

@@ -86,35 +86,66 @@ def _cell(answer: Answer, group: Group, name: str) -> dict[str, Any] | None:
 
 def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
     apart = contrast.difference
-    larger, smaller = contrast.second, contrast.first
-    if apart.value < 0:
-        larger, smaller = smaller, larger
     between = "none"
     if apart.value:
-        between = f"{larger.label} over {smaller.label}"
-    # The names say the sign.
-    size = abs(apart.value)
-    text = rounded(size, apart.error)
-    if apart.error:
-        error = short_error(apart.error, apart.value)
-        text += f" ± {error}"
+        larger, smaller = _by_size(contrast)
+        between = f"{larger} over {smaller}"
     return {
-        "text": text,
-        "sort": repr(size),
+        "text": _size_text(contrast),
+        "sort": repr(abs(apart.value)),
         "exceeds": apart.exceeds(looks),
         "between": between,
     }
 
 
+def _by_size(contrast: Contrast) -> tuple[str, str]:
+    """Labels of the group with the larger value and of the other."""
+    first = contrast.first.label
+    second = contrast.second.label
+    if contrast.difference.value < 0:
+        return first, second
+    return second, first
+
+
+def _size_text(contrast: Contrast) -> str:
+    """A difference without its sign, which the order of the names says, and its error."""
+    apart = contrast.difference
+    text = rounded(abs(apart.value), apart.error)
+    if apart.error:
+        error = short_error(apart.error, apart.value)
+        text += f" ± {error}"
+    return text
+
+
 def _sentences(answer: Answer) -> list[str]:
     """What stands out, in words: from a null first, then between groups."""
+    nulls = _null_sentences(answer)
+    between = _contrast_sentences(answer)
+    rest = len(nulls) + len(between) - MOST_SENTENCES
+    if rest <= 0:
+        return nulls + between
+    # The largest of both kinds are worth more than many of one.
+    half = MOST_SENTENCES // 2
+    room = max(half, MOST_SENTENCES - len(between))
+    found = nulls[:room]
+    found += between[: MOST_SENTENCES - len(found)]
+    found.append(f"{rest} more are marked in the table.")
+    return found
+
+
+def _null_sentences(answer: Answer) -> list[str]:
     found = []
-    looks = answer.looks
     groups = answer.groups[:MOST_GROUPS]
     for name in answer.meanings:
         for group in groups:
             if name in group.quantities and answer.from_null(group, name):
                 found.append(_null_sentence(answer, group, name))
+    return found
+
+
+def _contrast_sentences(answer: Answer) -> list[str]:
+    found = []
+    looks = answer.looks
     for name in answer.meanings:
         contrasts = answer.contrasts(name)
         if not contrasts:
@@ -122,17 +153,7 @@ def _sentences(answer: Answer) -> list[str]:
         # The largest speaks for its quantity.
         largest = contrasts[0]
         if largest.difference.exceeds(looks):
-            found.append(_contrast_sentence(largest, looks))
-    rest = len(found) - MOST_SENTENCES
-    if rest > 0:
-        # The largest of both kinds are worth more than many of one.
-        nulls = [text for text in found if "its null" in text]
-        between = [text for text in found if "its null" not in text]
-        half = MOST_SENTENCES // 2
-        room = max(half, MOST_SENTENCES - len(between))
-        found = nulls[:room]
-        found += between[: MOST_SENTENCES - len(found)]
-        found.append(f"{rest} more are marked in the table.")
+            found.append(_contrast_sentence(largest))
     return found
 
 
@@ -164,11 +185,9 @@ def _many(errors: float) -> str:
     return "more than 99"
 
 
-def _contrast_sentence(contrast: Contrast, looks: int) -> str:
-    values = _contrast_values(contrast, looks)
-    between = values["between"]
-    larger, _, smaller = between.partition(" over ")
-    size = values["text"]
+def _contrast_sentence(contrast: Contrast) -> str:
+    larger, smaller = _by_size(contrast)
+    size = _size_text(contrast)
     errors = contrast.difference.errors
     if errors is not None:
         size += f" ({_many(errors)} errors)"
