@@ -1,4 +1,8 @@
-"""Commands. What they do is in the other modules, imported only by the command that needs it."""
+"""Commands. What they do is in the other modules, imported only by the command that needs it.
+
+One file, though a long one: each command would pay for importing a second, and most of its lines
+are the options that `--help` lists.
+"""
 
 from __future__ import annotations
 
@@ -262,7 +266,7 @@ def probe(
 ) -> None:
     """Run one probe without a file."""
     from penchant.api import one_probe
-    from penchant.experiments.experiment import TYPED
+    from penchant.experiments.document import TYPED
     from penchant.experiments.typed_text import parse_options
 
     raw = one_probe(
