@@ -36,7 +36,9 @@ def test_what_an_estimator_uses_is_a_tuple():
         role = "curvature"
         uses = "mnist"
 
-    with pytest.raises(penchant.Error, match=r"Method\.uses must be a tuple of names, found the text"):
+    with pytest.raises(
+        penchant.Error, match=r"Method\.uses must be a tuple of names, found the text"
+    ):
         discovery.check_declaration(Method, penchant.Estimator)
 
 

@@ -182,7 +182,13 @@ def _run_options(command: Any) -> Any:
 @click.option("--quick", is_flag=True, help="A reduced form: each probe's quick preset.")
 @_run_options
 @click.pass_obj
-def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) -> None:
+def run(
+    without: tuple[str, ...],
+    /,
+    file: Path,
+    quick: bool,
+    **options: Any,
+) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
     from penchant.experiments.experiment import read_toml
 
@@ -438,7 +444,11 @@ def _with_display(
 @click.argument("kind", required=False, shell_complete=_completed(_kinds))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
-def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
+def list_(
+    without: tuple[str, ...],
+    kind: str | None,
+    as_json: bool,
+) -> None:
     """Components by kind, a line each: KIND is probes, architectures, ... or roles."""
     from penchant.plugins import listing
 

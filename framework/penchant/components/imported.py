@@ -138,7 +138,11 @@ def _is_column(value: Any) -> bool:
     return isinstance(value[0], (str, int, float))
 
 
-def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple[Any, Any]:
+def _read(
+    value: Any,
+    conventions: dict[str, str],
+    warnings: list[str],
+) -> tuple[Any, Any]:
     """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
     if isinstance(value, Mapping):
         first, second = input_and_label(value)

@@ -14,7 +14,11 @@ from penchant.errors import Error, suggestion
 ONE_OF_MANY = "choose one output of a network of your own, such as unit = 0"
 
 
-def choose(network: Any, output: str | None, unit: int | None) -> None:
+def choose(
+    network: Any,
+    output: str | None,
+    unit: int | None,
+) -> None:
     """Let a network give a part of what it returns.
 
     Args:

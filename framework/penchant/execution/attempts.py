@@ -70,7 +70,11 @@ def run_job(
     return result
 
 
-def _finish(job: Job, place_of_job: Path, result: Result) -> None:
+def _finish(
+    job: Job,
+    place_of_job: Path,
+    result: Result,
+) -> None:
     """What comes after a result is safe: figures, and shards that are not needed any more."""
     target = type(job.probe.component).figures
     wanted = target and job.settings.figures
@@ -263,7 +267,11 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
+def _check_needs(
+    needs: tuple[str, ...],
+    context: Context,
+    what: str,
+) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")

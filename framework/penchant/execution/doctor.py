@@ -324,7 +324,11 @@ def _layers(network: Any) -> Iterator[Finding]:
         yield Finding(f"{in_place} in-place activations", "are done out of place")
 
 
-def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) -> str:
+def _problem(
+    attempt: Callable[..., Any],
+    network: Any,
+    shape: tuple[int, ...],
+) -> str:
     """What goes wrong with a derivative; empty where it works and its number is right."""
     import torch
 
@@ -371,7 +375,11 @@ def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
     return found, _difference(network, inputs, direction)
 
 
-def _difference(network: Any, inputs: Any, direction: Any) -> float:
+def _difference(
+    network: Any,
+    inputs: Any,
+    direction: Any,
+) -> float:
     """The same by differences."""
     import torch
 

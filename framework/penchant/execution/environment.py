@@ -69,7 +69,11 @@ def default_workers(settings: Settings) -> int:
 
 
 @contextlib.contextmanager
-def isolated(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+def isolated(
+    settings: Settings,
+    device: str,
+    warn: Callable[[str], None],
+) -> Iterator[None]:
     """Threads and policy as the run wants them; everything as before afterwards.
 
     Args:
@@ -102,7 +106,11 @@ def limited(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+def policy(
+    settings: Settings,
+    device: str,
+    warn: Callable[[str], None],
+) -> Iterator[None]:
     """Precision, memory, gradients, random state and determinism as every job and shard has them.
 
     Single precision is the default dtype, products are in the precision of the settings, autocast
@@ -215,7 +223,12 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
         warnings.filterwarnings("always", message=".*deterministic")
         shown = warnings.showwarning
 
-        def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        def note(
+            message: Any,
+            category: type[Warning],
+            *where: Any,
+            **more: Any,
+        ) -> None:
             text, _, _ = str(message).partition("\n")
             of_memory = issubclass(category, MemoryWarning)
             if of_memory or "deterministic" in text:

@@ -88,7 +88,11 @@ def run_experiment(
         raise writing_failed(folder, error) from error
 
 
-def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
+def _pool(
+    experiment: Experiment,
+    plugins: Plugins,
+    jobs: list[Job],
+) -> Any:
     """The executor that was asked for; without one, processes where every job can be sent."""
     settings = experiment.settings
     # One job that cannot be sent keeps the whole run in this process.
@@ -150,7 +154,13 @@ class _Course:
             self._end(run)
         return run
 
-    def _work(self, run: Run, waiting: list[Job], notes: dict[str, str], pool: Any) -> None:
+    def _work(
+        self,
+        run: Run,
+        waiting: list[Job],
+        notes: dict[str, str],
+        pool: Any,
+    ) -> None:
         """Every job that waits, and figures that are missing."""
         for job, result in _results(waiting, notes, run, pool, self.notify):
             error = result.error or ""
@@ -213,7 +223,11 @@ class _Course:
         self.notify("penchant_run_finished", run=run)
 
 
-def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
+def _heard(
+    run: Run,
+    notify: Notify,
+    message: dict[str, Any],
+) -> None:
     """What a worker tells: that a job began, or how far it is."""
     if "started" in message:
         _started(run, notify, message["started"])
@@ -221,7 +235,11 @@ def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
         notify("penchant_progress", **message)
 
 
-def _started(run: Run, notify: Notify, job: str) -> None:
+def _started(
+    run: Run,
+    notify: Notify,
+    job: str,
+) -> None:
     run.mark(job, "running")
     notify("penchant_job_started", run=run, job=job)
 
@@ -308,7 +326,11 @@ class JobSetup:
     notes: dict[str, str]
 
 
-def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
+def run_spread_job(
+    setup: JobSetup,
+    number: int,
+    worker: int,
+) -> str:
     """Run one whole job in a worker; its result is in the folder.
 
     Args:

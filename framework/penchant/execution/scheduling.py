@@ -70,7 +70,12 @@ class WorkerPool:
         # close the pool must not wait for them for ever.
         atexit.register(self.close)
 
-    def map(self, function: Function, setup: Any, items: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield answers in the order of items, as soon as they and all before them are there.
 
         Args:
@@ -262,7 +267,12 @@ class WorkerPool:
 
     # Lending.
 
-    def _lending(self, seat: _Seat, kind: str, rest: list[Any]) -> None:
+    def _lending(
+        self,
+        seat: _Seat,
+        kind: str,
+        rest: list[Any],
+    ) -> None:
         """What a job says of the map that it lends."""
         number = rest[0]
         if kind == "offer":

@@ -130,7 +130,11 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
     return arrays, digest
 
 
-def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
+def pack(
+    answer: Any,
+    function: Callable[..., Any],
+    notes: dict[str, Any],
+) -> dict[str, Any]:
     """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
 
     Args:
@@ -217,7 +221,12 @@ class Shelf:
         arrays.pop(IDENTITY)
         return arrays
 
-    def keep(self, shard: Shard, shared: str, arrays: dict[str, Any]) -> None:
+    def keep(
+        self,
+        shard: Shard,
+        shared: str,
+        arrays: dict[str, Any],
+    ) -> None:
         """Keep what a shard found.
 
         Args:

@@ -98,7 +98,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Error(f"{path} cannot be read: {error}") from None
 
 
-def build(raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment") -> Experiment:
+def build(
+    raw: Mapping[str, Any],
+    plugins: Plugins,
+    where: str = "experiment",
+) -> Experiment:
     """Validate an experiment: nothing runs before everything it names is known and fits.
 
     Args:

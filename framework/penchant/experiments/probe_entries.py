@@ -67,7 +67,12 @@ class ProbeEntries:
             axes=axes,
         )
 
-    def preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    def preset(
+        self,
+        cls: type[Probe],
+        entry: Mapping[str, Any],
+        where: str,
+    ) -> Mapping[str, Any]:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
         given = entry.get("preset", "quick")
@@ -80,7 +85,12 @@ class ProbeEntries:
         near = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
-    def check_training(self, cls: type[Probe], given: Mapping[str, Any], where: str) -> None:
+    def check_training(
+        self,
+        cls: type[Probe],
+        given: Mapping[str, Any],
+        where: str,
+    ) -> None:
         """A training given to a probe that does not train was meant for something."""
         if not given or cls.trains():
             return
@@ -193,7 +203,13 @@ class ProbeEntries:
             chosen[role] = _with_labels(choices)
         return chosen
 
-    def estimator(self, role: str, entry: Any, default: str | None, where: str) -> Choice:
+    def estimator(
+        self,
+        role: str,
+        entry: Any,
+        default: str | None,
+        where: str,
+    ) -> Choice:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = {"name": entry}
@@ -232,7 +248,11 @@ def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
     return options
 
 
-def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
+def _check_names(
+    cls: type[Probe],
+    entry: Mapping[str, Any],
+    where: str,
+) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
     options = {field.name for field in attrs.fields(cls)}
     known = options.union(_OF_A_PROBE)
@@ -280,7 +300,11 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> None:
+def _check_one_network(
+    cls: type[Probe],
+    choice: Choice | None,
+    where: str,
+) -> None:
     """A probe over fresh networks has no use for one definite network."""
     if choice is None or not choice.is_one_network or cls.one_network:
         return

@@ -105,7 +105,11 @@ _PARTS = ("estimators", "training")
 _AXES = ("name", "label", "architectures", "datasets")
 
 
-def _options(entry: Mapping[str, Any], choice: ProbeChoice, quick: Any) -> dict[str, Any]:
+def _options(
+    entry: Mapping[str, Any],
+    choice: ProbeChoice,
+    quick: Any,
+) -> dict[str, Any]:
     """Options of a probe beside those of its quick preset."""
     cls = type(choice.component)
     fields = attrs.fields(cls)
@@ -242,7 +246,11 @@ def _length(asked: Training, quick: Training) -> dict[str, Any]:
     return {"epochs": min(lengths, default=None), "steps": None}
 
 
-def _smaller(entry: Mapping[str, Any], kind: str, plugins: Plugins) -> dict[str, Any]:
+def _smaller(
+    entry: Mapping[str, Any],
+    kind: str,
+    plugins: Plugins,
+) -> dict[str, Any]:
     """An architecture with narrower layers, or a dataset of fewer samples."""
     cls = plugins.find(kind, entry["name"]).component
     found = dict(entry)

@@ -9,7 +9,11 @@ from penchant.components.component import Component, Probe
 from penchant.plugins.discovery import Plugins
 
 
-def names(plugins: Plugins, kind: str | None, begun: str) -> list[str]:
+def names(
+    plugins: Plugins,
+    kind: str | None,
+    begun: str,
+) -> list[str]:
     """Components of a kind, or of any, whose names begin so; after a colon, their options.
 
     Args:
@@ -47,7 +51,11 @@ def presets(probe: type[Probe], begun: str) -> list[str]:
     return beginning(probe.presets, begun)
 
 
-def estimators(plugins: Plugins, probe: type[Probe], begun: str) -> list[str]:
+def estimators(
+    plugins: Plugins,
+    probe: type[Probe],
+    begun: str,
+) -> list[str]:
     """`ROLE=` of a probe, and behind it the estimators of that role.
 
     Args:

@@ -102,7 +102,12 @@ class Plugins:
             return name
         return f"{distribution}/{name}"
 
-    def find(self, kind: str, name: str, where: str = "") -> Offer:
+    def find(
+        self,
+        kind: str,
+        name: str,
+        where: str = "",
+    ) -> Offer:
         """The component of this kind with this name (or `distribution/name`).
 
         Args:

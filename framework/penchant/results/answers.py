@@ -329,7 +329,11 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
     )
 
 
-def _groups(entries: Sequence[Entry], axes: Sequence[str], probe: str) -> Iterator[Group]:
+def _groups(
+    entries: Sequence[Entry],
+    axes: Sequence[str],
+    probe: str,
+) -> Iterator[Group]:
     found: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         labels = [entry.labels.get(axis) for axis in axes]

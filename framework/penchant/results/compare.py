@@ -247,7 +247,12 @@ def _changes(first: Entry, second: Entry) -> list[str]:
     return found
 
 
-def _rows(label: str, run: str, first: list[Entry], second: list[Entry]) -> Iterator[Row]:
+def _rows(
+    label: str,
+    run: str,
+    first: list[Entry],
+    second: list[Entry],
+) -> Iterator[Row]:
     """Every quantity that both have."""
     # Conventions, units and meanings are the same for every seed.
     before, after = first[0], second[0]

@@ -157,7 +157,11 @@ def _contrast_sentences(answer: Answer) -> list[str]:
     return found
 
 
-def _null_sentence(answer: Answer, group: Group, name: str) -> str:
+def _null_sentence(
+    answer: Answer,
+    group: Group,
+    name: str,
+) -> str:
     pooled = group.quantities[name]
     quantity = pooled.quantity
     # One group alone needs no name.

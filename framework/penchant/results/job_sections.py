@@ -131,7 +131,11 @@ def _summary(entry: Entry, record: dict[str, Any]) -> str:
     return " ".join(parts)
 
 
-def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
+def _quantity_row(
+    name: str,
+    quantity: Quantity,
+    about: str,
+) -> dict[str, Any]:
     over = f"{quantity.count or ''} {quantity.over}".strip()
     return {
         "name": name,
