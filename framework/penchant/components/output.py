@@ -94,6 +94,7 @@ def told(returned: Any) -> str:
     if not parts:
         return f"{kind}, expected a tensor"
     listed = ", ".join(parts)
+
     # The first tensor is what is meant most often.
     tensors = [name for name, part in parts.items() if hasattr(part, "ndim")]
     first = tensors[0] if tensors else listed

@@ -246,10 +246,21 @@ def _measure(job: Job, context: Context) -> Result:
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
     result.check()
-    # Advice that only what happened can give: a job with several shards spreads by itself, and one
-    # that is soon done needs no advice.
-    cores = os.cpu_count() or 1
     seconds = time.perf_counter() - started
+    _advise(job, context, seconds)
+    return result
+
+
+def _advise(
+    job: Job,
+    context: Context,
+    seconds: float,
+) -> None:
+    """Advice that only what happened can give.
+
+    A job with several shards spreads by itself, and one that is soon done needs no advice.
+    """
+    cores = os.cpu_count() or 1
     single = context._counts["shards"] == 1
     idle = cores > job.settings.threads
     if single and idle and seconds > WORTH_ADVICE:
@@ -257,7 +268,6 @@ def _measure(job: Job, context: Context) -> Result:
     for choice in job.choices:
         for name in choice.unidentified:
             context.warn(f"{name} cannot be identified, so the job is computed every time")
-    return result
 
 
 def _why_so_many(context: Context) -> str:
@@ -276,7 +286,8 @@ def _check_needs(
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
-        shape = _source(context).shape
+        source = _source(context)
+        shape = source.shape
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")

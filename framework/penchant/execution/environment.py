@@ -29,10 +29,12 @@ def place(device: str, worker: int = 0) -> str:
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {device!r}")
     if kind != "cuda":
         return device
+
     if not torch.cuda.is_available():
         found = f"torch {torch.__version__} finds no CUDA device here"
         cure = "use device = 'cpu' or 'auto'"
         raise Error(f"device {device!r} was asked for, but {found}; {cure}")
+
     # One that is named by its number must be there; else each worker takes its own.
     count = torch.cuda.device_count()
     if number and int(number) >= count:
@@ -166,7 +168,8 @@ def drawing_threads(settings: Settings, kind: str) -> int:
 
     if kind != "cuda":
         return settings.threads
-    workers = settings.workers or torch.cuda.device_count() * settings.per_device
+    devices = torch.cuda.device_count()
+    workers = settings.workers or devices * settings.per_device
     cores = os.cpu_count() or 1
     share = cores // max(1, workers)
     drawing = min(MOST_DRAWING, share)

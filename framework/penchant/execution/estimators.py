@@ -38,6 +38,7 @@ class BoundEstimator:
         """What the estimator answers."""
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)
+
         # What it has to say reaches the result, under its label.
         prefix = self._prefix
         warnings = getattr(answer, "warnings", ())

@@ -164,13 +164,17 @@ def _unlike(one: Any, other: Any) -> int:
     # Ranges of networks cost what their length says.
     if isinstance(one, range) and isinstance(other, range):
         return abs(len(one) - len(other))
+
     if isinstance(one, dict) and isinstance(other, dict):
         one = list(one.items())
         other = list(other.items())
+
     # Entry by entry; those that only one of them has differ as well.
     if isinstance(one, list) and isinstance(other, list):
-        differing = [bool(left != right) for left, right in zip(one, other)]
+        pairs = zip(one, other)
+        differing = [bool(left != right) for left, right in pairs]
         lone = abs(len(one) - len(other))
         return sum(differing) + lone
+
     differ = bool(one != other)
     return int(differ)

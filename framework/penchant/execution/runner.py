@@ -206,19 +206,23 @@ class _Course:
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
             place_of_job = run.place(job["id"])
-            result = place_of_job / "result.json"
+            status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
-            if job["status"] == "running":
+            if status == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
                 job["status"] = status_of(place_of_job)
-            elif job["status"] == "done" and not result.is_file():
-                job.update(status="pending", error="somebody has deleted its result")
+            elif status == "done":
+                result = place_of_job / "result.json"
+                if not result.is_file():
+                    job.update(status="pending", error="somebody has deleted its result")
+
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
         if complete and not self.settings.keep_networks:
             networks = self.folder / "networks"
             shutil.rmtree(networks, ignore_errors=True)
+
         run.write()
         self.notify("penchant_run_finished", run=run)
 
@@ -284,10 +288,17 @@ def _results(
     if pool.workers > 1 and spread:
         yield from _spread(waiting, notes, run, pool)
         return
+
     for job in waiting:
         _started(run, notify, job.id)
-        note = notes.get(job.id, "")
-        yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
+        result = run_job(
+            job,
+            run.folder,
+            pool=pool,
+            notify=notify,
+            note=notes.get(job.id, ""),
+        )
+        yield job, result
 
 
 def _spread(

@@ -46,6 +46,7 @@ class Document:
             kind = type(value).__name__
             expected = f"{key} must be a list of tables ([[{key}]])"
             raise Error(f"{expected}, found {kind} ({where})")
+
         found = []
         for index, each in enumerate(value):
             place = f"{where}[{index}]"

@@ -43,12 +43,15 @@ class Experiment:
         for probe in self.probes:
             cells = self._jobs(probe, device_type, gpu or {})
             jobs.extend(cells)
+
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
         order: dict[str, int] = {}
         for job in jobs:
             label = _dataset_label(job)
             order.setdefault(label, len(order))
         jobs.sort(key=lambda job: order[_dataset_label(job)])
+
+        # One folder cannot hold two of them.
         names = {job.id for job in jobs}
         if len(names) < len(jobs):
             cure = "give one of them other options or a label"
@@ -133,6 +136,7 @@ class _Builder:
         # Also where no probe trains: a mistake in it is told before anything runs.
         training = self.document.training()
         Training.bind(training, f"{self.where}, training")
+
         entries = self.document.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")

@@ -116,14 +116,17 @@ class ProbeEntries:
 
     def used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
+        plugins = self.plugins
         found = {}
         for component in components:
             place = f"{where}: {component.name} uses it"
             for name in _used_names(component):
-                kinds = [kind for kind in AXES if self.plugins.has(kind, name)]
+                kinds = [kind for kind in AXES if plugins.has(kind, name)]
+
                 # An unknown name is looked for among datasets, so that the message lists them.
                 for kind in kinds or ["dataset"]:
-                    found[kind, name] = self.plugins.find(kind, name, place)
+                    offer = plugins.find(kind, name, place)
+                    found[kind, name] = offer
         return found
 
     def axis(
@@ -150,6 +153,7 @@ class ProbeEntries:
                 needed = self._needed(kind)
                 raise Error(f"{cls.name} needs {needed} ({where})")
             return tuple(known.values())
+
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({place})")
         # What it selects, in the order of the selection.
@@ -185,6 +189,7 @@ class ProbeEntries:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
                 raise Error(f"{cls.name} has no role {role!r}{near} ({where})")
+
         chosen = {}
         for role, default in cls.roles.items():
             place = f"{where}.{role}"
@@ -196,6 +201,7 @@ class ProbeEntries:
             if is_list and not several:
                 found = f"found {len(value)} ({place})"
                 raise Error(f"{cls.name} takes one estimator for {role}, {found}")
+
             entries = value if is_list else [value]
             # A table without a name sets options of the default.
             fallback = None if several else default
@@ -259,6 +265,7 @@ def _check_names(
     unknown = [key for key in entry if key not in known]
     if not unknown:
         return
+
     key = unknown[0]
     near = suggestion(key, known)
     raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
@@ -312,6 +319,7 @@ def _check_one_network(
     if choice.weights is not None:
         found = f"the weights {choice.weights!r} would not be used"
         raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
+
     kind = type(choice.component.factory).__name__
     found = f"found one module ({kind})"
     cure = "give its class, or a function that makes one"

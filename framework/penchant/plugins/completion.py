@@ -31,6 +31,7 @@ def names(
         return beginning(known, begun)
     if kind is None or not plugins.has(kind, name):
         return []
+
     # Options before the last comma are typed already.
     before, comma, last = typed.rpartition(",")
     offer = plugins.find(kind, name)

@@ -273,11 +273,14 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
         key = (source.distribution, point.name)
         # The first on the path counts, as for import.
         sources.setdefault(key, source)
+
+    # A misspelt name would leave nothing out.
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
             near = suggestion(name, names)
             raise Error(f"unknown plugin {name!r}{near}")
+
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
     in_order = sorted(sources.values(), key=lambda source: source.point.name)
@@ -427,7 +430,15 @@ def check_declaration(component: Any, base: type[Component]) -> None:
         _check_field(field, what)
     if not component.target:
         raise Error(f"{what} has no target")
-    # Then what only its kind has.
+    _check_kind(component, base, what)
+
+
+def _check_kind(
+    component: Any,
+    base: type[Component],
+    what: str,
+) -> None:
+    """Refuse what is wrong with that which only some kinds have."""
     for listing in ("needs", "accepts", "uses"):
         # Elsewhere the word may be an option.
         if hasattr(base, listing):
@@ -469,6 +480,7 @@ def _check_preset_names(probe: type[Probe], what: str) -> None:
         if unknown:
             listed = ", ".join(sorted(unknown))
             raise Error(f"{place} sets unknown options: {listed}")
+
         # The same for what it chooses estimators for.
         estimators = preset.get("estimators", {})
         roles = estimators.keys() - probe.roles.keys()

@@ -69,7 +69,8 @@ def quick_arguments(cls: type[Probe]) -> list[str] | None:
     text = inspect.getdoc(cls) or ""
     # A command may be broken over two lines.
     words = text.split()
-    found = _QUICK.search(" ".join(words))
+    line = " ".join(words)
+    found = _QUICK.search(line)
     if found is None:
         return None
     return shlex.split(found[1])
@@ -92,7 +93,8 @@ def _measurement(address: str, cls: type[Probe]) -> str:
         arguments = []
         for axis in AXES:
             if axis in cls.needs:
-                arguments += [_LETTERS[axis], axis.upper()]
+                letter = _LETTERS[axis]
+                arguments += [letter, axis.upper()]
     words = ["penchant", "probe", address, *arguments]
     return shlex.join(words)
 
@@ -128,9 +130,12 @@ def _simplest(probes: dict[str, type[Probe]], ending: str) -> str:
         return f"penchant run EXPERIMENT.toml {ending}"
 
     def needs(address: str) -> tuple[int, str]:
-        axes = [need for need in probes[address].needs if need in AXES]
+        cls = probes[address]
+        axes = [need for need in cls.needs if need in AXES]
         return len(axes), address
 
+    # By name where several need as few.
     address = min(probes, key=needs)
-    command = _measurement(address, probes[address])
+    cls = probes[address]
+    command = _measurement(address, cls)
     return f"{command} {ending}"

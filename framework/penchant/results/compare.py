@@ -220,19 +220,23 @@ def _answers(names: Sequence[str], cells: Sequence[dict[Cell, list[Entry]]]) -> 
     """Everything together, with the run as one more axis."""
     entries = []
     every = itertools.chain.from_iterable(cells)
+    once = dict.fromkeys(every)
     # Runs of one cell stand under each other.
-    for key in dict.fromkeys(every):
+    for key in once:
         for name, found in zip(names, cells):
             for entry in found.get(key, []):
                 labels = {**entry.labels, "run": name}
-                entries.append(attrs.evolve(entry, labels=labels))
+                labelled = attrs.evolve(entry, labels=labels)
+                entries.append(labelled)
+
     return answers(entries)
 
 
 def _changes(first: Entry, second: Entry) -> list[str]:
     """Settings that differ, as text."""
     found = []
-    for name in dict.fromkeys((*first.settings, *second.settings)):
+    names = dict.fromkeys((*first.settings, *second.settings))
+    for name in names:
         before = first.settings.get(name)
         after = second.settings.get(name)
         if before == after:
@@ -240,6 +244,7 @@ def _changes(first: Entry, second: Entry) -> list[str]:
         old = setting_text(before)
         new = setting_text(after)
         found.append(f"{name}: {old} against {new}")
+
     rest = len(found) - MOST_SETTINGS
     if rest > 0:
         found = found[:MOST_SETTINGS]
@@ -308,7 +313,9 @@ def _apart(
         first = [left[seed] for seed in shared]
         second = [right[seed] for seed in shared]
         return paired_difference(first, second)
-    return difference(_pooled(left), _pooled(right))
+    before = _pooled(left)
+    after = _pooled(right)
+    return difference(before, after)
 
 
 # ---- the page
@@ -332,6 +339,7 @@ def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
     exceeding = [row for row in own if found.exceeds(row)]
     compared = [row for row in own if row.difference is not None]
     sentences = [_sentence(found, row) for row in exceeding[:MOST_SENTENCES]]
+
     # Every reason once, however many quantities it is of.
     reasons: dict[str, None] = {}
     for row in own:
@@ -358,6 +366,7 @@ def _sentence(found: Comparison, row: Row) -> str:
     if apart.errors is not None:
         size = abs(apart.errors)
         errors = f" ({size:.2g} errors)"
+
     more = "more" if apart.value > 0 else "less"
     # The word has said the sign.
     value = abs(apart.value)

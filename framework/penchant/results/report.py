@@ -68,11 +68,14 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
 def _lead(run: Run, entries: Sequence[Entry]) -> str:
     # How many, how they ended, and how long they took.
     jobs = counted(len(entries), "job")
-    counts = collections.Counter(entry.status for entry in entries)
-    listed = ", ".join(f"{count} {status}" for status, count in counts.items())
+    statuses = [entry.status for entry in entries]
+    counts = collections.Counter(statuses)
+    endings = [f"{count} {status}" for status, count in counts.items()]
+    listed = ", ".join(endings)
     seconds = sum(entry.seconds or 0.0 for entry in entries)
     work = duration(seconds)
     parts = [f"{jobs}: {listed}", f"{work} of work"]
+
     # The day on which a job ended last.
     record = run.folder / "run.json"
     if record.is_file():
@@ -104,6 +107,7 @@ def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         links[entry.id] = link(entry)
         for text in entry.warnings:
             pairs.append((entry.id, text))
+
     found = []
     for text, names in grouped(pairs).items():
         jobs = [links[name] for name in names]
@@ -165,6 +169,9 @@ def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
             values = [getattr(quantity, number) for number in numbers]
             row = [entry.id, *own, name, *values, quantity.exact]
             writer.writerow(row)
+
+    # A label may hold signs that no file can.
     content = text.getvalue()
+    data = content.encode(errors="backslashreplace")
     with atomic(path, durable=False) as file:
-        file.write(content.encode(errors="backslashreplace"))
+        file.write(data)

@@ -369,12 +369,13 @@ def result_path(folder: Path) -> Path:
 
 
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    if not record.get("arrays"):
+    expected = record.get("arrays")
+    if not expected:
         return {}
     path = folder / "arrays.npz"
     arrays = read_arrays(path)
-    expected = set(record["arrays"])
-    lacking = expected - set(arrays)
+
+    lacking = set(expected) - set(arrays)
     if lacking:
         listed = ", ".join(sorted(lacking))
         raise Error(f"{path} lacks the arrays {listed}")
