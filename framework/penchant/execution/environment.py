@@ -168,8 +168,9 @@ def drawing_threads(settings: Settings, kind: str) -> int:
 
     if kind != "cuda":
         return settings.threads
-    devices = torch.cuda.device_count()
-    workers = settings.workers or devices * settings.per_device
+    workers = settings.workers
+    if not workers:
+        workers = torch.cuda.device_count() * settings.per_device
     cores = os.cpu_count() or 1
     share = cores // max(1, workers)
     drawing = min(MOST_DRAWING, share)

@@ -291,14 +291,9 @@ def _results(
 
     for job in waiting:
         _started(run, notify, job.id)
-        result = run_job(
-            job,
-            run.folder,
-            pool=pool,
-            notify=notify,
-            note=notes.get(job.id, ""),
-        )
-        yield job, result
+        note = notes.get(job.id, "")
+        # Given away at once: its arrays must not stay while the next job runs.
+        yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
 
 
 def _spread(
