@@ -60,7 +60,16 @@ class Document:
         entry: Mapping[str, Any],
         where: str,
     ) -> Offer:
-        """The component that an entry names."""
+        """The component that an entry names.
+
+        Args:
+            kind: architecture, dataset, estimator, probe or executor.
+            entry: A table with a name.
+            where: The place of the table, for messages.
+
+        Returns:
+            The component and where it comes from.
+        """
         name = entry.get("name")
         place = f"{where}.name"
         if not isinstance(name, str):

@@ -33,28 +33,37 @@ class ProbeEntries:
         known: Mapping[str, dict[str, Choice]],
         where: str,
     ) -> ProbeChoice:
-        """One probe with everything it was given."""
+        """One probe with everything it was given.
+
+        Args:
+            entry: Its table.
+            known: The experiment's architectures and datasets, by label.
+            where: The place of the table, for messages.
+
+        Returns:
+            The probe, its estimators and its training, and what it is measured on.
+        """
         offer = self.document.offer("probe", entry, where)
         cls: Any = offer.component
-        preset = self.preset(cls, entry, where)
+        preset = self._preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
-        axes = {kind: self.axis(cls, kind, entry, known[kind], where) for kind in AXES}
+        axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
         given = entry.get("training", {})
         own_training = self.document.table(given, f"{where}.training")
-        self.check_training(cls, own_training, where)
+        self._check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         # What it is: estimators, options, and what results call it.
         preferred = preset.get("estimators", {})
-        estimators = self.estimators(cls, preferred, entry, where)
+        estimators = self._estimators(cls, preferred, entry, where)
         _check_names(cls, entry, where)
         options = _options(entry, preset)
         component = cls.bind(options, where)
         label = text_of(entry.get("label", cls.name), f"{where}.label")
         preset_name = text_of(entry.get("preset", "quick"), f"{where}.preset")
-        training = self.training(cls, preset, own_training, where)
+        training = self._training(cls, preset, own_training, where)
         asking = [component, *_components(estimators)]
-        used = self.used(asking, where)
+        used = self._used(asking, where)
         return ProbeChoice(
             component,
             offer,
@@ -67,7 +76,7 @@ class ProbeEntries:
             axes=axes,
         )
 
-    def preset(
+    def _preset(
         self,
         cls: type[Probe],
         entry: Mapping[str, Any],
@@ -85,7 +94,7 @@ class ProbeEntries:
         near = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
-    def check_training(
+    def _check_training(
         self,
         cls: type[Probe],
         given: Mapping[str, Any],
@@ -98,7 +107,7 @@ class ProbeEntries:
         found = f"found training ({listed})"
         raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
-    def training(
+    def _training(
         self,
         cls: type[Probe],
         preset: Mapping[str, Any],
@@ -114,7 +123,7 @@ class ProbeEntries:
         found: Training = Training.bind(recipe, f"{where}.training")
         return found
 
-    def used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
+    def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
         plugins = self.plugins
         found = {}
@@ -129,7 +138,7 @@ class ProbeEntries:
                     found[kind, name] = offer
         return found
 
-    def axis(
+    def _axis(
         self,
         cls: type[Probe],
         kind: str,
@@ -174,7 +183,7 @@ class ProbeEntries:
             cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
         return f"{article} {kind}: {cure}"
 
-    def estimators(
+    def _estimators(
         self,
         cls: type[Probe],
         preset: Mapping[str, Any],
@@ -205,11 +214,11 @@ class ProbeEntries:
             entries = value if is_list else [value]
             # A table without a name sets options of the default.
             fallback = None if several else default
-            choices = [self.estimator(role, each, fallback, place) for each in entries]
+            choices = [self._estimator(role, each, fallback, place) for each in entries]
             chosen[role] = _with_labels(choices)
         return chosen
 
-    def estimator(
+    def _estimator(
         self,
         role: str,
         entry: Any,

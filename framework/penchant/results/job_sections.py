@@ -30,7 +30,16 @@ def link(entry: Entry) -> dict[str, str]:
 
 
 def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dict[str, Any]]:
-    """Jobs as rows of a table, for runs of many."""
+    """Jobs as rows of a table, for runs of many.
+
+    Args:
+        run: The run.
+        entries: Its jobs.
+        detailed: Ids of those that have a section of their own.
+
+    Returns:
+        What the page shows of each.
+    """
     found = []
     for entry in entries:
         labels = {"architecture": "", "dataset": "", "seed": "", **entry.labels}

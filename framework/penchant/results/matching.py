@@ -29,7 +29,17 @@ def matched(
     second: dict[Cell, list[Entry]],
     names: tuple[str, str],
 ) -> tuple[list[tuple[str, list[Entry], list[Entry]]], list[tuple[str, str]]]:
-    """Cells of two runs that belong together, and the probes and names of those that have none."""
+    """Cells of two runs that belong together, and those that stand alone.
+
+    Args:
+        first: Cells of the first run.
+        second: Cells of the other.
+        names: What the two runs are called.
+
+    Returns:
+        A label and the jobs of both runs for each pair; probe and sentence of each cell that has
+        no counterpart.
+    """
     # Cells that both have.
     pairs = []
     for key, entries in first.items():
