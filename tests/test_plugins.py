@@ -27,6 +27,21 @@ def plugin(name):
     return next(each for each in discovery.load().plugins if each.name == name)
 
 
+def test_what_an_estimator_uses_is_a_tuple():
+    class Method(penchant.Estimator):
+        """A method."""
+
+        name = "method"
+        target = "os.path:join"
+        role = "curvature"
+        uses = "mnist"
+
+    with pytest.raises(
+        penchant.Error, match=r"Method\.uses must be a tuple of names, found the text"
+    ):
+        discovery.check_declaration(Method, penchant.Estimator)
+
+
 def test_a_plugin_is_found_with_its_version(install):
     install("good", PROBE, version="2.3")
     offer = discovery.load().find("probe", "found")
@@ -71,6 +86,22 @@ def test_a_plugin_is_found_with_its_version(install):
         (
             PROBE.replace("    samples", '    presets = {"quick": {"sample": 2}}\n    samples'),
             "sets unknown options: sample",
+        ),
+        (
+            PROBE.replace("    samples", '    needs = ("architecture")\n    samples'),
+            "Found.needs must be a tuple of names, found the text 'architecture': write ('architecture',)",
+        ),
+        (
+            PROBE.replace("    samples", '    accepts = ("dataset")\n    samples'),
+            "Found.accepts must be a tuple of names, found the text 'dataset': write ('dataset',)",
+        ),
+        (
+            PROBE.replace("    samples", '    uses = ("mnist")\n    samples'),
+            "Found.uses must be a tuple of names, found the text 'mnist': write ('mnist',)",
+        ),
+        (
+            PROBE.replace("    samples", "    needs = None\n    samples"),
+            "Found.needs must be a tuple of names, found None",
         ),
     ],
 )

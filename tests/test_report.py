@@ -11,6 +11,8 @@ from urllib.parse import unquote
 import grid_run
 import penchant
 import pytest
+from penchant.results.answers import Entry, answers
+from penchant.results.findings import answer_values
 from penchant.results.report import write_report
 
 FLAGS = (
@@ -66,6 +68,30 @@ def test_it_answers_before_it_lists(page):
     assert re.search(r"norm: wide exceeds narrow by \d\.\d+ ± 0\.\d+ \(\d+ errors\)", said)
     assert "parameters: wide exceeds narrow by 300." in said
     assert "Nothing differs from its null, or between groups" in said
+
+
+def said_of(first, second):
+    """Sentences about two groups with these labels: both quantities differ, and from their nulls."""
+    entries = []
+    for label, value in ((first, 1.0), (second, 2.0)):
+        found = penchant.Quantity(value, stderr=0.001, null=0.0, null_spread=0.001)
+        quantities = {"norm": found, "slope": found}
+        labels = {"probe": "p", "architecture": label, "seed": 0}
+        entries.append(Entry(label, "done", labels, probe="p", quantities=quantities))
+    (answer,) = answers(entries)
+    return answer_values(answer)["found"]
+
+
+def test_labels_stand_whole_in_sentences():
+    found = said_of("narrow over all", "wide over all")
+    assert found[2].startswith("norm: wide over all exceeds narrow over all by 1.")
+
+
+def test_a_label_that_speaks_of_nulls_makes_no_null_sentence():
+    plain = said_of("narrow", "wide")
+    assert ["exceeds" in text for text in plain] == [False, False, True, True, False]
+    found = said_of("narrow", "at its null")
+    assert found == [text.replace("wide", "at its null") for text in plain]
 
 
 def test_failures_and_warnings_stand_where_they_belong(page):
@@ -331,7 +357,7 @@ def test_ten_thousand_jobs_stay_below_twenty_megabytes(tmp_path, monkeypatch):
 
 
 def test_figures_beyond_the_budget_are_linked(tmp_path, monkeypatch):
-    monkeypatch.setattr("penchant.results.report.MOST_EMBEDDED", 5000)
+    monkeypatch.setattr("penchant.results.job_sections.MOST_EMBEDDED", 5000)
     run = large_run(tmp_path, 8)
     page = write_report(run).read_text()
     assert page.count("data:image/svg+xml") == 2

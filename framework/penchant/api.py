@@ -253,10 +253,13 @@ def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for index, table in enumerate(tables):
         name = table.get("name")
         twice = names.count(name) > 1
+
+        # A label that was given stays, also where another has the same name.
         if twice and "label" not in table:
             label = f"{name}-{index}"
             table = {**table, "label": label}
         found.append(table)
+
     return found
 
 
@@ -271,15 +274,17 @@ def _label(table: Mapping[str, Any]) -> Any:
 def _architectures(given: Any, parts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The table of an architecture, with what was said of it beside; none where none is given."""
     said = {name: value for name, value in parts.items() if value is not None}
+    if given is None and said:
+        listed = " and ".join(said)
+        raise Error(f"{listed} belong to an architecture, found none")
     if given is None:
-        if said:
-            listed = " and ".join(said)
-            raise Error(f"{listed} belong to an architecture, found none")
         return []
+
     # A position is written as text, as in TOML.
     output = said.get("output")
     if isinstance(output, int):
         said["output"] = str(output)
+
     table = _component(given)
     return [{**table, **said}]
 
@@ -295,9 +300,12 @@ def _weights_file(weights: Any) -> Any:
 
 def _dataset(given: Any) -> dict[str, Any]:
     """The table of a dataset; a dict without a name holds the data themselves."""
-    if isinstance(given, Mapping) and not isinstance(given.get("name"), str):
-        return {"name": "import", "factory": given}
-    return _component(given)
+    if not isinstance(given, Mapping):
+        return _component(given)
+    name = given.get("name")
+    if isinstance(name, str):
+        return _component(given)
+    return {"name": "import", "factory": given}
 
 
 def _component(given: Any) -> dict[str, Any]:
@@ -305,7 +313,8 @@ def _component(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         return parse_component(given)
     if isinstance(given, Mapping):
-        if not isinstance(given.get("name"), str):
+        name = given.get("name")
+        if not isinstance(name, str):
             listed = ", ".join(map(repr, given))
             raise Error(f"expected a dict with a name and options, found one with {listed}")
         return dict(given)
@@ -315,14 +324,18 @@ def _component(given: Any) -> dict[str, Any]:
 
 def _check_names(options: Mapping[str, Any], cls: Any) -> None:
     """Refuse an option that nothing here has, with the nearest of all names that there are."""
-    of_probe = {field.name for field in attrs.fields(cls)}
+    fields = attrs.fields(cls)
+    of_probe = {field.name for field in fields}
     unknown = [name for name in options if name not in of_probe]
     if not unknown:
         return
+
     # It may have been meant for any of these.
-    parameters = inspect.signature(measure).parameters
-    of_measure = set(parameters) - {"options"}
+    signature = inspect.signature(measure)
+    of_measure = set(signature.parameters)
+    of_measure.discard("options")
     known = of_probe | of_measure | _SETTINGS
+
     name = unknown[0]
     near = suggestion(name, known)
     raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
@@ -333,7 +346,8 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in settings.items():
         if name in ("device", "dtype"):
-            value = str(value).removeprefix("torch.")
+            text = str(value)
+            value = text.removeprefix("torch.")
         elif hasattr(value, "tolist"):
             value = value.tolist()
         found[name] = value

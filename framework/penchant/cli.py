@@ -1,4 +1,8 @@
-"""Commands. What they do is in the other modules, imported only by the command that needs it."""
+"""Commands. What they do is in the other modules, imported only by the command that needs it.
+
+One file, though a long one: each command would pay for importing a second, and most of its lines
+are the options that `--help` lists.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +182,13 @@ def _run_options(command: Any) -> Any:
 @click.option("--quick", is_flag=True, help="A reduced form: each probe's quick preset.")
 @_run_options
 @click.pass_obj
-def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) -> None:
+def run(
+    without: tuple[str, ...],
+    /,
+    file: Path,
+    quick: bool,
+    **options: Any,
+) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
     from penchant.experiments.experiment import read_toml
 
@@ -262,12 +272,14 @@ def probe(
 ) -> None:
     """Run one probe without a file."""
     from penchant.api import one_probe
-    from penchant.experiments.experiment import TYPED
+    from penchant.experiments.document import TYPED
     from penchant.experiments.typed_text import parse_options
 
+    # `-o a=1 -o b=2` is read like one table.
+    typed = ",".join(options_)
     raw = one_probe(
         name,
-        parse_options(",".join(options_)),
+        parse_options(typed),
         architectures=_parsed(architectures),
         datasets=_parsed(datasets),
         preset=preset,
@@ -309,11 +321,14 @@ def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
     words = [name]
     for axis in ("architectures", "datasets"):
         words += probe.get(axis, [])
-    digest = short_hash([raw, *sets])
     told = "-".join(map(str, words))
+
     # Labels are the user's words; a folder's name takes few of their signs, and not too many.
-    safe = re.sub(r"[^\w.-]+", "-", told)[:LONGEST_FOLDER]
-    return Path("runs") / f"{safe}-{digest}"
+    safe = re.sub(r"[^\w.-]+", "-", told)
+    short = safe[:LONGEST_FOLDER]
+
+    digest = short_hash([raw, *sets])
+    return Path("runs") / f"{short}-{digest}"
 
 
 def _parsed(texts: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -332,7 +347,8 @@ def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
         if not equals:
             raise Error(f"-e takes ROLE=ESTIMATOR, found {text!r}")
         chosen = found.setdefault(role, [])
-        chosen.append(parse_component(rest))
+        estimator = parse_component(rest)
+        chosen.append(estimator)
     estimators: dict[str, Any] = {}
     for role, chosen in found.items():
         # A role that takes one estimator refuses a list.
@@ -434,7 +450,11 @@ def _with_display(
 @click.argument("kind", required=False, shell_complete=_completed(_kinds))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
-def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
+def list_(
+    without: tuple[str, ...],
+    kind: str | None,
+    as_json: bool,
+) -> None:
     """Components by kind, a line each: KIND is probes, architectures, ... or roles."""
     from penchant.plugins import listing
 
@@ -444,7 +464,8 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     # Where there is no terminal, whoever reads it wants whole lines.
-    width = shutil.get_terminal_size((0, 0)).columns or sys.maxsize
+    terminal = shutil.get_terminal_size((0, 0))
+    width = terminal.columns or sys.maxsize
     lines = listing.lines(rows, width)
     _say("\n".join(lines))
     _mention_set_aside(plugins)
@@ -504,15 +525,22 @@ def plugins(without: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        name, version = row["name"], row["version"]
-        title = f"{name} {version} ({row['distribution']})"
-        _say(f"{title}: {row['status']}")
-        # Why it is set aside, else what it offers.
-        listed = ", ".join(row["components"])
-        what = row["reason"] or listed or "listens only"
-        _say(f"  {what}")
-        for clash in row["clashes"]:
-            _say(f"  {clash}")
+        _show_plugin(row)
+
+
+def _show_plugin(row: dict[str, Any]) -> None:
+    name = row["name"]
+    version = row["version"]
+    distribution = row["distribution"]
+    status = row["status"]
+    _say(f"{name} {version} ({distribution}): {status}")
+
+    # Why it is set aside, else what it offers.
+    listed = ", ".join(row["components"])
+    what = row["reason"] or listed or "listens only"
+    _say(f"  {what}")
+    for clash in row["clashes"]:
+        _say(f"  {clash}")
 
 
 def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any]:
@@ -579,15 +607,19 @@ def doctor(
     )
     well = True
     for section in sections:
-        _say(section.title)
-        # Names in a column, and a sign before what is not well.
-        widths = [len(finding.what) for finding in section.findings]
-        width = max(widths)
-        for finding in section.findings:
-            sign = " " if finding.well else "!"
-            _say(f"{sign} {finding.what:{width}}  {finding.found}")
+        _show_section(section)
         well = well and section.well
     sys.exit(0 if well else 1)
+
+
+def _show_section(section: Any) -> None:
+    """Names in a column, and a sign before what is not well."""
+    _say(section.title)
+    widths = [len(finding.what) for finding in section.findings]
+    width = max(widths)
+    for finding in section.findings:
+        sign = " " if finding.well else "!"
+        _say(f"{sign} {finding.what:{width}}  {finding.found}")
 
 
 @main.command()

@@ -38,7 +38,8 @@ def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
     if "train" not in parts:
         return None
     if "test" not in parts:
-        found = ", ".join(map(str, parts))
+        names = map(str, parts)
+        found = ", ".join(names)
         cure = "give (train, test)"
         raise Error(f"the data have the parts {found}, expected train and test; {cure}")
     return parts["train"], parts["test"]

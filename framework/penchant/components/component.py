@@ -62,12 +62,15 @@ class Component:
                 near = suggestion(key, fields)
                 place = _place(where, key)
                 raise Error(f"{cls.name} has no option {key!r}{near}{place}")
+
         # Without a default the user must choose.
         for key, field in fields.items():
-            if field.default is attrs.NOTHING and key not in values:
+            required = field.default is attrs.NOTHING
+            if required and key not in values:
                 about = field.metadata["help"]
                 place = _place(where, key)
                 raise Error(f"{cls.name} needs the option {key!r}: {about}{place}")
+
         try:
             return cls(**values)
         except Error as error:

@@ -76,7 +76,8 @@ def _unfilled(parameters: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
         # *args and **kwargs need nothing.
         if parameter.kind in variadic or name in given:
             continue
-        if parameter.default is inspect.Parameter.empty:
+        required = parameter.default is inspect.Parameter.empty
+        if required:
             names.append(name)
     return names
 
@@ -121,7 +122,8 @@ def _parts(source: Any) -> tuple[Any, ...]:
     everything = (source,)
     if isinstance(source, Mapping):
         return train_and_test(source) or everything
-    if not isinstance(source, (tuple, list)) or len(source) != 2:
+    pair = isinstance(source, (tuple, list)) and len(source) == 2
+    if not pair:
         return everything
     # Arrays, and lists of labels or of inputs, are columns; parts are pairs or datasets.
     first, second = source
@@ -138,7 +140,11 @@ def _is_column(value: Any) -> bool:
     return isinstance(value[0], (str, int, float))
 
 
-def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple[Any, Any]:
+def _read(
+    value: Any,
+    conventions: dict[str, str],
+    warnings: list[str],
+) -> tuple[Any, Any]:
     """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
     if isinstance(value, Mapping):
         first, second = input_and_label(value)
@@ -147,13 +153,15 @@ def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple
         return _streamed(value, conventions)
     # What is in memory: two columns, or samples one after another.
     if isinstance(value, (tuple, list)) and len(value) == 2:
-        inputs = _column(value[0])
-        labels = read_labels(value[1])
+        first, second = value
+        inputs = _column(first)
+        labels = read_labels(second)
     elif hasattr(value, "__getitem__") and hasattr(value, "__len__"):
         inputs, labels = _stacked(value)
     else:
         kind = type(value).__name__
         raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
+
     # Text has no axes to count.
     axes = getattr(labels, "ndim", 1)
     if inputs.ndim == 0 or axes == 0:

@@ -236,13 +236,16 @@ def _typed_float(value: Any) -> float:
 def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
+    length = len(value)
     if _is_any_length(arguments):
-        arguments = (arguments[0],) * len(value)
-    if len(arguments) != len(value):
+        arguments = (arguments[0],) * length
+    if len(arguments) != length:
         raise TypeError
+
     typed = []
     for part, hint in zip(value, arguments):
-        typed.append(_typed(part, hint))
+        entry = _typed(part, hint)
+        typed.append(entry)
     return tuple(typed)
 
 

@@ -14,7 +14,11 @@ from penchant.errors import Error, suggestion
 ONE_OF_MANY = "choose one output of a network of your own, such as unit = 0"
 
 
-def choose(network: Any, output: str | None, unit: int | None) -> None:
+def choose(
+    network: Any,
+    output: str | None,
+    unit: int | None,
+) -> None:
     """Let a network give a part of what it returns.
 
     Args:
@@ -90,6 +94,7 @@ def told(returned: Any) -> str:
     if not parts:
         return f"{kind}, expected a tensor"
     listed = ", ".join(parts)
+
     # The first tensor is what is meant most often.
     tensors = [name for name, part in parts.items() if hasattr(part, "ndim")]
     first = tensors[0] if tensors else listed

@@ -68,11 +68,14 @@ def _looks_like_bytes(inputs: Any) -> bool:
     """Images whose values are whole, never negative, and beyond 1 but not beyond a byte."""
     if inputs.ndim < 3 or not inputs.numel() or inputs.dtype.itemsize == 0:
         return False
+
     lowest = inputs.min()
     highest = inputs.max()
     within = lowest >= 0 and 1 < highest <= _BRIGHTEST
     if not within:
         return False
+
+    # Whole numbers need no second look.
     if not inputs.is_floating_point():
         return True
     whole = inputs == inputs.round()

@@ -22,6 +22,7 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     text = str(target)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
+
     found = _imported(text, what)
     # A module may hold anything under this name.
     if not callable(found):
@@ -45,7 +46,11 @@ def _imported(text: str, what: str) -> Any:
         raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
 
 
-def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
+def check_parameters(
+    function: Callable[..., Any],
+    expected: tuple[str, ...],
+    what: str,
+) -> None:
     """Refuse a target that cannot be called with these parameters.
 
     Args:

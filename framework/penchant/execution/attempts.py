@@ -70,7 +70,11 @@ def run_job(
     return result
 
 
-def _finish(job: Job, place_of_job: Path, result: Result) -> None:
+def _finish(
+    job: Job,
+    place_of_job: Path,
+    result: Result,
+) -> None:
     """What comes after a result is safe: figures, and shards that are not needed any more."""
     target = type(job.probe.component).figures
     wanted = target and job.settings.figures
@@ -242,10 +246,21 @@ def _measure(job: Job, context: Context) -> Result:
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
     result.check()
-    # Advice that only what happened can give: a job with several shards spreads by itself, and one
-    # that is soon done needs no advice.
-    cores = os.cpu_count() or 1
     seconds = time.perf_counter() - started
+    _advise(job, context, seconds)
+    return result
+
+
+def _advise(
+    job: Job,
+    context: Context,
+    seconds: float,
+) -> None:
+    """Advice that only what happened can give.
+
+    A job with several shards spreads by itself, and one that is soon done needs no advice.
+    """
+    cores = os.cpu_count() or 1
     single = context._counts["shards"] == 1
     idle = cores > job.settings.threads
     if single and idle and seconds > WORTH_ADVICE:
@@ -253,7 +268,6 @@ def _measure(job: Job, context: Context) -> Result:
     for choice in job.choices:
         for name in choice.unidentified:
             context.warn(f"{name} cannot be identified, so the job is computed every time")
-    return result
 
 
 def _why_so_many(context: Context) -> str:
@@ -263,12 +277,17 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
+def _check_needs(
+    needs: tuple[str, ...],
+    context: Context,
+    what: str,
+) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
-        shape = _source(context).shape
+        source = _source(context)
+        shape = source.shape
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")

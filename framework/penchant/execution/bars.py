@@ -111,7 +111,12 @@ class Bars:
         )
         self._draw()
 
-    def ended(self, job: str, done: int, total: int) -> None:
+    def ended(
+        self,
+        job: str,
+        done: int,
+        total: int,
+    ) -> None:
         """A job ended: its bar goes.
 
         Args:
@@ -206,7 +211,13 @@ class _NotebookScreen:
         self._handle.update(HTML(""))  # type: ignore[no-untyped-call]
 
 
-def time_left(seconds: float, done: int, left: int, *, rate: bool = True) -> str:
+def time_left(
+    seconds: float,
+    done: int,
+    left: int,
+    *,
+    rate: bool = True,
+) -> str:
     """Rate and time left, as text that follows a count; empty before anything is known.
 
     Args:

@@ -61,6 +61,7 @@ class Checkpoints:
             if not 0 <= first <= last <= total:
                 found = f"found steps {first} to {last}"
                 raise Error(f"the training has {total} steps, {found}")
+
         seen = -1
         for step in wanted:
             state = self._state(make, step)
@@ -103,6 +104,7 @@ class Checkpoints:
             number = int(parts[1])
             if number <= step:
                 kept.append((number, path))
+
         for _, path in sorted(kept, reverse=True):
             state = self._read(path)
             if state is not None:
@@ -150,9 +152,11 @@ class Checkpoints:
             torch.save(_on_host(state), file)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        step, ending = state["step"], digest[:_DIGITS]
+        step = state["step"]
+        ending = digest[:_DIGITS]
         path = self.folder / f"{kind}-{step}-{ending}.pt"
         temporary.replace(path)
+
         # Those kept against a kill are behind this one.
         for old in self.folder.glob("latest-*.pt"):
             if old != path:

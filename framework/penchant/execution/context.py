@@ -181,6 +181,7 @@ class Context:
         if choice is None:
             who = self._job.probe.label
             raise Error(f"the probe {who!r} was given no dataset")
+
         held = self._held.get("data")
         # Samples that somebody has written to are loaded again: nobody sees another's changes.
         if held is None or held[1] != written(held[0]):
@@ -275,9 +276,11 @@ class Context:
                 yield 0, self._given()
                 return
             self.conventions["network"] = "the user's own, trained further"
+
         training = self._recipe()
+        checkpoints = self._checkpoints(training)
         network = None
-        for step, network in self._checkpoints(training).states(self._given, steps):
+        for step, network in checkpoints.states(self._given, steps):
             yield step, network
         if network is not None:
             self._warn_if_at_chance(network, self.data.train)
@@ -387,9 +390,11 @@ class Context:
             who = self._job.probe.component.name
             near = suggestion(role, chosen)
             raise Error(f"the probe {who!r} has no role {role!r}{near}")
-        several = len(chosen[role]) > 1
+
+        choices = chosen[role]
+        several = len(choices) > 1
         found = []
-        for number, choice in enumerate(chosen[role]):
+        for number, choice in enumerate(choices):
             # Its own scope: `context.options` are the estimator's while its code runs.
             scope = attrs.evolve(self._scope, owner=(role, number))
             context = self._in(scope)

@@ -30,17 +30,23 @@ class Display:
     def penchant_run_started(self, run: Any) -> None:
         """Say what is about to be done, and what is known already."""
         jobs = run.jobs
-        self._names = {job["id"]: _name(job["labels"]) for job in jobs}
-        done = [job["id"] for job in jobs if job["status"] == "done"]
+        done = []
+        self._names = {}
+        for job in jobs:
+            name = job["id"]
+            self._names[name] = _name(job["labels"])
+            if job["status"] == "done":
+                done.append(name)
         self._total = len(jobs)
         self._ended = len(done)
         counts = f"{self._total} jobs, {self._ended} already done"
         self._tell(f"{run.title}: {counts} -> {run.folder}")
+
         # What is known already is shown like what will be found.
         if self._lines:
-            for job in done:
-                result = run.result(job, arrays=False)
-                self._found(result, job)
+            for name in done:
+                result = run.result(name, arrays=False)
+                self._found(result, name)
         if self._bars is not None:
             self._bars.start(self._total, self._ended)
 
@@ -52,7 +58,13 @@ class Display:
             self._bars.running(job, name)
 
     @hookimpl
-    def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
+    def penchant_progress(
+        self,
+        job: str,
+        what: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Show how far a job is."""
         if self._bars is not None:
             name = self._names.get(job, job)
@@ -60,7 +72,12 @@ class Display:
             self._bars.update(job, what, done, total)
 
     @hookimpl
-    def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
+    def penchant_job_finished(
+        self,
+        run: Any,
+        job: Any,
+        result: Any,
+    ) -> None:
         """Say how a job ended, and what it found."""
         self._ended += 1
         if self._bars is not None:

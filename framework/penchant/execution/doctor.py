@@ -158,13 +158,15 @@ def _plugins(plugins: Plugins) -> Iterator[Finding]:
         if plugin.reason:
             yield Finding(name, f"set aside: {plugin.reason}", well=False)
             continue
+
         clashes = []
         for component in plugin.components:
             both = plugins.clash(component)
             if both:
                 clashes.append(f"{component.kind} {component.name!r} is offered by {both}")
         count = len(plugin.components)
-        yield Finding(name, "; ".join(clashes) or f"{count} components")
+        listed = "; ".join(clashes)
+        yield Finding(name, listed or f"{count} components")
 
 
 def _files(plugins: Plugins) -> Iterator[Finding]:
@@ -315,16 +317,22 @@ def _layers(network: Any) -> Iterator[Finding]:
         kind = type(module).__name__
         in_place += bool(getattr(module, "inplace", False))
         if any(sign in kind for sign in FATES):
-            counts[kind] = counts.get(kind, 0) + 1
+            before = counts.get(kind, 0)
+            counts[kind] = before + 1
+
     # A line for each kind, not for each layer.
     for kind, count in sorted(counts.items()):
-        fate = next(text for sign, text in FATES.items() if sign in kind)
-        yield Finding(f"{count} x {kind}", fate)
+        fates = [text for sign, text in FATES.items() if sign in kind]
+        yield Finding(f"{count} x {kind}", fates[0])
     if in_place:
         yield Finding(f"{in_place} in-place activations", "are done out of place")
 
 
-def _problem(attempt: Callable[..., Any], network: Any, shape: tuple[int, ...]) -> str:
+def _problem(
+    attempt: Callable[..., Any],
+    network: Any,
+    shape: tuple[int, ...],
+) -> str:
     """What goes wrong with a derivative; empty where it works and its number is right."""
     import torch
 
@@ -371,7 +379,11 @@ def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
     return found, _difference(network, inputs, direction)
 
 
-def _difference(network: Any, inputs: Any, direction: Any) -> float:
+def _difference(
+    network: Any,
+    inputs: Any,
+    direction: Any,
+) -> float:
     """The same by differences."""
     import torch
 

@@ -22,7 +22,11 @@ from penchant.results.tables import write_tables
 __all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
 
 
-def draw(folder: Path, target: Any, result: Result) -> str:
+def draw(
+    folder: Path,
+    target: Any,
+    result: Result,
+) -> str:
     """Draw the figures of a job into its folder.
 
     Args:
@@ -87,7 +91,11 @@ def draw_missing(folder: Path) -> None:
         keep_warning(folder, result, problem)
 
 
-def keep_warning(folder: Path, result: Result, text: str) -> None:
+def keep_warning(
+    folder: Path,
+    result: Result,
+    text: str,
+) -> None:
     """Add a warning to a stored result; its arrays stay as they were written.
 
     Args:

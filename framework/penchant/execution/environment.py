@@ -29,10 +29,12 @@ def place(device: str, worker: int = 0) -> str:
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {device!r}")
     if kind != "cuda":
         return device
+
     if not torch.cuda.is_available():
         found = f"torch {torch.__version__} finds no CUDA device here"
         cure = "use device = 'cpu' or 'auto'"
         raise Error(f"device {device!r} was asked for, but {found}; {cure}")
+
     # One that is named by its number must be there; else each worker takes its own.
     count = torch.cuda.device_count()
     if number and int(number) >= count:
@@ -69,7 +71,11 @@ def default_workers(settings: Settings) -> int:
 
 
 @contextlib.contextmanager
-def isolated(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+def isolated(
+    settings: Settings,
+    device: str,
+    warn: Callable[[str], None],
+) -> Iterator[None]:
     """Threads and policy as the run wants them; everything as before afterwards.
 
     Args:
@@ -102,7 +108,11 @@ def limited(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
+def policy(
+    settings: Settings,
+    device: str,
+    warn: Callable[[str], None],
+) -> Iterator[None]:
     """Precision, memory, gradients, random state and determinism as every job and shard has them.
 
     Single precision is the default dtype, products are in the precision of the settings, autocast
@@ -158,7 +168,9 @@ def drawing_threads(settings: Settings, kind: str) -> int:
 
     if kind != "cuda":
         return settings.threads
-    workers = settings.workers or torch.cuda.device_count() * settings.per_device
+    workers = settings.workers
+    if not workers:
+        workers = torch.cuda.device_count() * settings.per_device
     cores = os.cpu_count() or 1
     share = cores // max(1, workers)
     drawing = min(MOST_DRAWING, share)
@@ -215,7 +227,12 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
         warnings.filterwarnings("always", message=".*deterministic")
         shown = warnings.showwarning
 
-        def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        def note(
+            message: Any,
+            category: type[Warning],
+            *where: Any,
+            **more: Any,
+        ) -> None:
             text, _, _ = str(message).partition("\n")
             of_memory = issubclass(category, MemoryWarning)
             if of_memory or "deterministic" in text:

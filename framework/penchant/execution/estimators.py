@@ -18,7 +18,13 @@ class BoundEstimator:
     estimator's label before them where the probe takes several.
     """
 
-    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        context: Context,
+        *,
+        several: bool,
+    ) -> None:
         role = role_of(choice.component)
         assert role is not None
         self.name = choice.component.name
@@ -32,6 +38,7 @@ class BoundEstimator:
         """What the estimator answers."""
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)
+
         # What it has to say reaches the result, under its label.
         prefix = self._prefix
         warnings = getattr(answer, "warnings", ())

@@ -44,17 +44,22 @@ def locked(folder: Path, part: Part | None = None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         # Hardly waiting: whoever comes second is told at once.
         seconds = 0.0 if part is not None else SECONDS_FOR_A_LOOK
-        stack.enter_context(_lock(folder, name, seconds))
+        lock = _lock(folder, name, seconds)
+        stack.enter_context(lock)
+
         if part is not None:
             # Held for a moment only, so that parts may begin at the same time.
             with _lock(folder, "", SECONDS_FOR_A_LOOK):
                 pass
+
+        # Nobody else may be at work here, but for parts of the same cut.
         for other in folder.glob(".lock-*-of-*"):
             ending = other.name.removeprefix(".lock")
             beside = part is not None and ending.endswith(f"-of-{part.count}")
             if not beside:
                 with _lock(folder, ending, 0.0):
                     pass
+
         stack.enter_context(_signed(folder, name))
         yield
 
@@ -81,7 +86,11 @@ def _lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
 def _signed(folder: Path, name: str) -> Iterator[None]:
     """Say who holds a lock, for whoever comes second."""
     path = folder / f".holder{name}.json"
-    who = {"schema": SCHEMA, "process": os.getpid(), "host": socket.gethostname()}
+    who = {
+        "schema": SCHEMA,
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+    }
     write_json(path, who)
     try:
         yield
@@ -103,9 +112,11 @@ def move_aside(folder: Path) -> None:
     """Rename an old run, unless another process is writing to it."""
     if not folder.exists():
         return
+
     # Never rename a folder that only a mistyped --out could mean.
     if not folder.is_dir() or (not _is_run(folder) and any(folder.iterdir())):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
+
     stamp = time.strftime("%Y%m%d-%H%M%S")
     with locked(folder):
         # Two moves within a second have the same stamp.
@@ -137,15 +148,20 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     record = run_record(folder) if exists else None
     if record is None:
         return
+
+    # What is there already would otherwise stand among other jobs' results.
     asked = {job.id for job in jobs}
     known = {job["id"] for job in record["jobs"]}
     others = known - asked
-    if others:
-        count, example = len(others), min(others)
-        found = f"{count} of its jobs are not in this one, such as {example}"
-        cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
-        cure += "out and fresh=True)"
-        raise Error(f"{folder} holds another experiment: {found}; {cure}")
+    if not others:
+        return
+
+    count = len(others)
+    example = min(others)
+    found = f"{count} of its jobs are not in this one, such as {example}"
+    cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
+    cure += "out and fresh=True)"
+    raise Error(f"{folder} holds another experiment: {found}; {cure}")
 
 
 def still_to_do(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str]]:

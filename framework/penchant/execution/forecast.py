@@ -223,8 +223,9 @@ def _is_done(folder: Path, job: Job) -> bool:
         record = read_json(path)
     except (Error, OSError):
         return False
-    is_same = record.get("key") == job.key
-    return is_same and record.get("status") == "done"
+    key = record.get("key")
+    status = record.get("status")
+    return key == job.key and status == "done"
 
 
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:

@@ -100,15 +100,18 @@ def _digest(data: Any) -> str:
     for tensor in _tensors(data):
         if not hasattr(tensor, "_version"):
             continue
+
         if tensor.device.type == "cpu":
             array = tensor.detach().contiguous().numpy()
             view = memoryview(array).cast("B")
             for start in range(0, len(view), _CHUNK):
-                digest.update(view[start : start + _CHUNK])
+                end = start + _CHUNK
+                digest.update(view[start:end])
         else:
             values = tensor.detach().double()
             total = float(values.sum())
             squares = float(values.square().sum())
             sums = str((total, squares))
             digest.update(sums.encode())
+
     return digest.hexdigest()

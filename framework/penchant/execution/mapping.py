@@ -98,7 +98,11 @@ def mapped(
         yield answer
 
 
-def run_shard(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
+def run_shard(
+    setup: MapSetup,
+    shard: Shard,
+    worker: int,
+) -> dict[str, Any]:
     """Do one shard; its answer has the same form whether it was done here or elsewhere.
 
     Args:

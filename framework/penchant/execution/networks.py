@@ -119,7 +119,11 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return state
 
 
-def load_weights(network: Any, path: Path, label: str) -> str:
+def load_weights(
+    network: Any,
+    path: Path,
+    label: str,
+) -> str:
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:

@@ -65,7 +65,12 @@ class SerialPool:
         # Called like every executor; in one process there is nothing to choose.
         self.listener: Listener | None = None
 
-    def map(self, function: Function, setup: Any, items: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield the answers in order.
 
         Args:

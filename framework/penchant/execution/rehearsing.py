@@ -46,7 +46,12 @@ class RehearsingPool:
         self.seconds = 0.0
         self.stood_in = 0
 
-    def map(self, function: Function, setup: Any, items: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield an answer for every item, in order.
 
         Args:
@@ -68,7 +73,12 @@ class RehearsingPool:
             # A copy each: the probe holds as much memory as it would.
             yield copy.deepcopy(done[nearest].answer)
 
-    def _some(self, function: Function, setup: Any, items: Sequence[Any]) -> dict[int, _Done]:
+    def _some(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> dict[int, _Done]:
         """The first item, the last, and others between them while there is time."""
         done: dict[int, _Done] = {}
         began = self._clock.passed()
@@ -96,7 +106,12 @@ class RehearsingPool:
             turns=clock.turns - turns,
         )
 
-    def _again(self, function: Function, setup: Any, item: Any) -> _Done:
+    def _again(
+        self,
+        function: Function,
+        setup: Any,
+        item: Any,
+    ) -> _Done:
         """An item once more, now that everything is there; the clock does not count it."""
         clock = self._clock
         done = self._do(function, setup, item)
@@ -133,7 +148,12 @@ def spread(count: int) -> Iterator[int]:
         parts *= 2
 
 
-def _distance(items: Sequence[Any], other: int, position: int, item: Any) -> tuple[int, int]:
+def _distance(
+    items: Sequence[Any],
+    other: int,
+    position: int,
+    item: Any,
+) -> tuple[int, int]:
     """How unlike two shards are: entries that differ, then how far apart they stand."""
     unlike = _unlike(items[other].item, item.item)
     apart = abs(other - position)
@@ -144,13 +164,17 @@ def _unlike(one: Any, other: Any) -> int:
     # Ranges of networks cost what their length says.
     if isinstance(one, range) and isinstance(other, range):
         return abs(len(one) - len(other))
+
     if isinstance(one, dict) and isinstance(other, dict):
         one = list(one.items())
         other = list(other.items())
+
     # Entry by entry; those that only one of them has differ as well.
     if isinstance(one, list) and isinstance(other, list):
-        differing = [bool(left != right) for left, right in zip(one, other)]
+        pairs = zip(one, other)
+        differing = [bool(left != right) for left, right in pairs]
         lone = abs(len(one) - len(other))
         return sum(differing) + lone
+
     differ = bool(one != other)
     return int(differ)

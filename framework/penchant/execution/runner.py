@@ -88,7 +88,11 @@ def run_experiment(
         raise writing_failed(folder, error) from error
 
 
-def _pool(experiment: Experiment, plugins: Plugins, jobs: list[Job]) -> Any:
+def _pool(
+    experiment: Experiment,
+    plugins: Plugins,
+    jobs: list[Job],
+) -> Any:
     """The executor that was asked for; without one, processes where every job can be sent."""
     settings = experiment.settings
     # One job that cannot be sent keeps the whole run in this process.
@@ -150,7 +154,13 @@ class _Course:
             self._end(run)
         return run
 
-    def _work(self, run: Run, waiting: list[Job], notes: dict[str, str], pool: Any) -> None:
+    def _work(
+        self,
+        run: Run,
+        waiting: list[Job],
+        notes: dict[str, str],
+        pool: Any,
+    ) -> None:
         """Every job that waits, and figures that are missing."""
         for job, result in _results(waiting, notes, run, pool, self.notify):
             error = result.error or ""
@@ -196,24 +206,32 @@ class _Course:
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
             place_of_job = run.place(job["id"])
-            result = place_of_job / "result.json"
+            status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
-            if job["status"] == "running":
+            if status == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
                 job["status"] = status_of(place_of_job)
-            elif job["status"] == "done" and not result.is_file():
-                job.update(status="pending", error="somebody has deleted its result")
+            elif status == "done":
+                result = place_of_job / "result.json"
+                if not result.is_file():
+                    job.update(status="pending", error="somebody has deleted its result")
+
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
         if complete and not self.settings.keep_networks:
             networks = self.folder / "networks"
             shutil.rmtree(networks, ignore_errors=True)
+
         run.write()
         self.notify("penchant_run_finished", run=run)
 
 
-def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
+def _heard(
+    run: Run,
+    notify: Notify,
+    message: dict[str, Any],
+) -> None:
     """What a worker tells: that a job began, or how far it is."""
     if "started" in message:
         _started(run, notify, message["started"])
@@ -221,7 +239,11 @@ def _heard(run: Run, notify: Notify, message: dict[str, Any]) -> None:
         notify("penchant_progress", **message)
 
 
-def _started(run: Run, notify: Notify, job: str) -> None:
+def _started(
+    run: Run,
+    notify: Notify,
+    job: str,
+) -> None:
     run.mark(job, "running")
     notify("penchant_job_started", run=run, job=job)
 
@@ -266,9 +288,11 @@ def _results(
     if pool.workers > 1 and spread:
         yield from _spread(waiting, notes, run, pool)
         return
+
     for job in waiting:
         _started(run, notify, job.id)
         note = notes.get(job.id, "")
+        # Given away at once: its arrays must not stay while the next job runs.
         yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
 
 
@@ -308,7 +332,11 @@ class JobSetup:
     notes: dict[str, str]
 
 
-def run_spread_job(setup: JobSetup, number: int, worker: int) -> str:
+def run_spread_job(
+    setup: JobSetup,
+    number: int,
+    worker: int,
+) -> str:
     """Run one whole job in a worker; its result is in the folder.
 
     Args:

@@ -70,7 +70,12 @@ class WorkerPool:
         # close the pool must not wait for them for ever.
         atexit.register(self.close)
 
-    def map(self, function: Function, setup: Any, items: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield answers in the order of items, as soon as they and all before them are there.
 
         Args:
@@ -150,7 +155,8 @@ class WorkerPool:
         """Give an idle worker the next item: of the map, else one that a job lends."""
         source: _Map | None = mapped
         if not mapped.waiting:
-            able = [lent for lent in self._lent() if lent.waiting and lent.shared is not None]
+            waiting = [lent for lent in self._lent() if lent.waiting]
+            able = [lent for lent in waiting if lent.shared is not None]
             # From whoever has most left: that job would end last.
             source = max(able, key=lambda lent: len(lent.waiting), default=None)
         if source is not None:
@@ -167,17 +173,22 @@ class WorkerPool:
         """Wait until a worker says something; an answer goes to the map that asked for it."""
         # Another map of this pool may have taken this one's answers already.
         if mapped.failure is None and not mapped.answers:
-            seats = {id(seat.worker): seat for seat in self._seats.values()}
-            workers = [seat.worker for seat in seats.values()]
-            ready = self._staff.ready(workers, SECONDS_BETWEEN_CHECKS)
-            for worker in ready:
-                seat = seats[id(worker)]
-                # One that was heard before may have stopped this one.
-                if self._seats.get(seat.index) is seat:
-                    self._hear(seat)
-            self._bury()
+            self._listen()
         if mapped.failure is not None:
             raise mapped.failure
+
+    def _listen(self) -> None:
+        """Hear every worker that has something to say, and replace those that died."""
+        seats = {id(seat.worker): seat for seat in self._seats.values()}
+        workers = [seat.worker for seat in seats.values()]
+        ready = self._staff.ready(workers, SECONDS_BETWEEN_CHECKS)
+        for worker in ready:
+            seat = seats[id(worker)]
+            # One that was heard before may have stopped this one.
+            current = self._seats.get(seat.index)
+            if current is seat:
+                self._hear(seat)
+        self._bury()
 
     def _bury(self) -> None:
         """Notice workers that died without closing their connection."""
@@ -231,6 +242,7 @@ class WorkerPool:
         how = seat.worker.stop()
         del self._seats[seat.index]
         self._withdraw_all(seat)
+
         mapped = seat.mapped
         if mapped is None:
             # Idle workers may die; those that never come to work are nobody's luck.
@@ -239,6 +251,7 @@ class WorkerPool:
                 self._unborn = 0
                 raise Error(f"{STRIKES} workers in a row died before they could work (last: {how})")
             return
+
         if not seat.worker.blameless:
             mapped.strikes[seat.item] += 1
         if mapped.strikes[seat.item] < STRIKES:
@@ -262,7 +275,12 @@ class WorkerPool:
 
     # Lending.
 
-    def _lending(self, seat: _Seat, kind: str, rest: list[Any]) -> None:
+    def _lending(
+        self,
+        seat: _Seat,
+        kind: str,
+        rest: list[Any],
+    ) -> None:
         """What a job says of the map that it lends."""
         number = rest[0]
         if kind == "offer":
@@ -307,9 +325,12 @@ class WorkerPool:
         elif lent.shared is None and len(lent.waiting) > 1 and not self._is_busy():
             reply = ("lend",)
         else:
-            reply = ("do", lent.waiting.popleft())
+            item = lent.waiting.popleft()
+            reply = ("do", item)
+
         lent.asked = False
-        lent.owner.worker.send(("reply", lent.number, *reply))
+        worker = lent.owner.worker
+        worker.send(("reply", lent.number, *reply))
 
     def _is_busy(self) -> bool:
         """Do items wait that everybody should do before they help others?"""

@@ -140,7 +140,12 @@ class LendingPool:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    def map(self, function: Function, setup: Any, items: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Function,
+        setup: Any,
+        items: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield the answers in order.
 
         Args:

@@ -83,14 +83,18 @@ def ranges(networks: int | range, a_shard: int) -> list[range]:
     numbers = range(networks) if isinstance(networks, int) else networks
     if a_shard < 1:
         raise Error(f"a_shard must be at least 1, found {a_shard}")
+
     count = len(numbers)
-    if count // a_shard > LARGEST_MAP:
+    shards = count // a_shard
+    if shards > LARGEST_MAP:
         found = f"{count} networks in shards of {a_shard}"
         raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
+
     blocks = []
     for start in range(0, count, a_shard):
         end = start + a_shard
-        blocks.append(numbers[start:end])
+        block = numbers[start:end]
+        blocks.append(block)
     return blocks
 
 
@@ -123,14 +127,19 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
     arrays = {}
     for name, value in (shared or {}).items():
         array = host_array(value)
-        if array.dtype.kind not in "biufc":
-            raise Error(f"shared {name!r} must be an array of numbers, found {array.dtype}")
+        dtype = array.dtype
+        if dtype.kind not in "biufc":
+            raise Error(f"shared {name!r} must be an array of numbers, found {dtype}")
         arrays[name] = array
     digest = content_hash(arrays) if arrays else ""
     return arrays, digest
 
 
-def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
+def pack(
+    answer: Any,
+    function: Callable[..., Any],
+    notes: dict[str, Any],
+) -> dict[str, Any]:
     """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
 
     Args:
@@ -176,9 +185,10 @@ def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     for name in notes["order"]:
         if name in values:
             answer[name] = values[name]
-        else:
-            array = arrays[name]
-            answer[name] = array if array.ndim else array.item()
+            continue
+        array = arrays[name]
+        # A single number is an array without axes.
+        answer[name] = array if array.ndim else array.item()
     return answer, notes
 
 
@@ -217,7 +227,12 @@ class Shelf:
         arrays.pop(IDENTITY)
         return arrays
 
-    def keep(self, shard: Shard, shared: str, arrays: dict[str, Any]) -> None:
+    def keep(
+        self,
+        shard: Shard,
+        shared: str,
+        arrays: dict[str, Any],
+    ) -> None:
         """Keep what a shard found.
 
         Args:

@@ -34,11 +34,14 @@ def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
             continue
         error = _test_error(network, samples, single.loss)
         judged.append((error, single))
+
     count = len(training.learning_rates)
     if not judged:
         raise Error(f"training diverged at every one of {count} learning rates")
     # By the error alone: recipes of equal error cannot be ordered.
     error, best = min(judged, key=lambda pair: pair[0])
+
+    # What a result tells of the choice.
     diverged = count - len(judged)
     lost = ""
     if diverged:
@@ -80,5 +83,6 @@ def learnt_nothing(network: Any, samples: Any) -> str:
     error = (variance / len(some.labels)) ** 0.5
     if accuracy > chance + 2 * error:
         return ""
+
     guess = f"guessing the most frequent class gives {chance:.3f}"
     return f"nothing was learnt: training accuracy {accuracy:.3f}, {guess}"

@@ -35,7 +35,12 @@ def file_hash(path: Path) -> str:
 
 
 @functools.lru_cache(maxsize=LARGEST_CACHE)
-def _known(path: str, size: int, changed: int, number: int) -> str:
+def _known(
+    path: str,
+    size: int,
+    changed: int,
+    number: int,
+) -> str:
     facts = [size, changed, number]
     if size < SMALLEST_FILE:
         return checksum(Path(path))[:32]

@@ -237,13 +237,16 @@ def _array_parts(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous()
         shape = tuple(value.shape)
-        kind = str((shape, str(value.dtype)))
+        dtype = str(value.dtype)
+        kind = str((shape, dtype))
         try:
             array = value.numpy()
         except TypeError:  # bfloat16 has no numpy form
             array = value.float().numpy()
         return [kind.encode(), array.tobytes()]
-    kind = str((value.shape, str(value.dtype)))
+
+    dtype = str(value.dtype)
+    kind = str((value.shape, dtype))
     return [kind.encode(), *_pieces(value)]
 
 
@@ -252,7 +255,10 @@ def _pieces(array: Any) -> Iterator[bytes]:
     if array.ndim == 0 or array.nbytes <= _AT_ONCE:
         yield array.tobytes()
         return
-    step = max(1, _AT_ONCE * len(array) // array.nbytes)
-    for start in range(0, len(array), step):
+
+    rows = len(array)
+    fitting = _AT_ONCE * rows // array.nbytes
+    step = max(1, fitting)
+    for start in range(0, rows, step):
         end = start + step
         yield array[start:end].tobytes()

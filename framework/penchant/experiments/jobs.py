@@ -73,13 +73,16 @@ class Choice:
                 # Text is where the array is to be read from.
                 array = read_array(value, place) if isinstance(value, str) else value
                 found[place] = content_hash(array)[:32]
+
         # Files, which change without anybody changing a name.
         if self.weights:
-            found[f"{self.label}.weights"] = file_hash(Path(self.weights))
+            path = Path(self.weights)
+            found[f"{self.label}.weights"] = file_hash(path)
         if isinstance(component, Dataset):
             for text in component.files():
                 path = Path(text)
                 found[f"file {path.name}"] = file_hash(path)
+
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
         target = type(component).target
         is_own = self.offer.distribution == OWN
@@ -308,8 +311,10 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     parts = [str(labels[axis]) for axis in axes if axis in labels]
     seed = labels["seed"]
     parts.append(f"s{seed}")
-    parts.append(short_hash(asked))
+    digest = short_hash(asked)
+    parts.append(digest)
     text = "-".join(parts)
+
     # Labels are the user's words; a folder's name takes few of their signs.
     name = re.sub(r"[^\w.-]+", "-", text)
     length = len(name.encode())
@@ -335,6 +340,7 @@ def _network_key(
 ) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
     parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
+
     # Code and content of what it is made of.
     chosen = [choice for choice in (architecture, dataset) if choice is not None]
     offers = [choice.offer for choice in chosen]

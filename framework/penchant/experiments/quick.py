@@ -105,7 +105,11 @@ _PARTS = ("estimators", "training")
 _AXES = ("name", "label", "architectures", "datasets")
 
 
-def _options(entry: Mapping[str, Any], choice: ProbeChoice, quick: Any) -> dict[str, Any]:
+def _options(
+    entry: Mapping[str, Any],
+    choice: ProbeChoice,
+    quick: Any,
+) -> dict[str, Any]:
     """Options of a probe beside those of its quick preset."""
     cls = type(choice.component)
     fields = attrs.fields(cls)
@@ -138,14 +142,17 @@ def _is_larger(given: Mapping[str, Any], quick: Any) -> bool:
     """Does any of these options ask for more than the quick form?"""
     for name, value in given.items():
         usual = getattr(quick, name)
+        more = False
         if isinstance(value, (list, tuple)):
             length = len(usual) if isinstance(usual, tuple) else 0
-            if len(value) > max(length, LONGEST_LIST):
-                return True
+            longest = max(length, LONGEST_LIST)
+            more = len(value) > longest
         elif isinstance(value, int) and isinstance(usual, int):
-            more = value < usual if name in _STRIDES else value > usual
-            if more:
-                return True
+            # A wider stride looks at less.
+            wider = name in _STRIDES
+            more = value < usual if wider else value > usual
+        if more:
+            return True
     return False
 
 
@@ -158,8 +165,10 @@ def _estimators(choice: ProbeChoice, preset: Mapping[str, Any]) -> dict[str, Any
         if not isinstance(usual, (list, tuple)):
             usual = [usual]
         tables = [_estimator(each, usual) for each in chosen]
+
         # As the experiment would write it: a list where the probe takes several.
-        several = isinstance(roles[role], (list, tuple))
+        default = roles[role]
+        several = isinstance(default, (list, tuple))
         found[role] = tables if several else tables[0]
     return found
 
@@ -238,11 +247,18 @@ def _length(asked: Training, quick: Training) -> dict[str, Any]:
         steps = min(asked.steps, steps)
     if steps is not None:
         return {"steps": steps, "epochs": None}
-    lengths = [each for each in (asked.epochs, quick.epochs) if each is not None]
-    return {"epochs": min(lengths, default=None), "steps": None}
+
+    both = (asked.epochs, quick.epochs)
+    lengths = [each for each in both if each is not None]
+    fewest = min(lengths, default=None)
+    return {"epochs": fewest, "steps": None}
 
 
-def _smaller(entry: Mapping[str, Any], kind: str, plugins: Plugins) -> dict[str, Any]:
+def _smaller(
+    entry: Mapping[str, Any],
+    kind: str,
+    plugins: Plugins,
+) -> dict[str, Any]:
     """An architecture with narrower layers, or a dataset of fewer samples."""
     cls = plugins.find(kind, entry["name"]).component
     found = dict(entry)

@@ -55,10 +55,16 @@ def _requirements(distribution: str) -> tuple[str, ...]:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return ()
-    # Metadata lists requirements of extras beside the others.
-    wanted = [line for line in lines if "extra ==" not in line]
-    matches = [re.match(r"[A-Za-z0-9._-]+", line) for line in wanted]
-    return tuple(match[0].lower() for match in matches if match)
+    found = []
+    for line in lines:
+        # Metadata lists requirements of extras beside the others.
+        if "extra ==" in line:
+            continue
+        match = re.match(r"[A-Za-z0-9._-]+", line)
+        if match:
+            name = match[0]
+            found.append(name.lower())
+    return tuple(found)
 
 
 @functools.cache
@@ -89,6 +95,7 @@ def _package_sources(package: str) -> list[Path]:
         loaded = sys.modules.get(package)
         origin = getattr(loaded, "__file__", None)
         return [Path(origin)] if origin else []
+
     origin = Path(spec.origin)
     folder = origin.parent
     # A single file, and those beside it where they can be edited.
@@ -163,6 +170,7 @@ def _collect(module: str | None, seen: dict[str, Path]) -> None:
     if not path.is_file():
         return
     seen[module] = path
+
     # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
         if isinstance(value, types.ModuleType):

@@ -31,11 +31,12 @@ def parse_options(text: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for part in _split(text):
-        key, equals, value = part.partition("=")
-        key = key.strip()
+        before, equals, behind = part.partition("=")
+        key = before.strip()
+        value = behind.strip()
         if not equals or not key:
             raise Error(f"expected option=value, found {part!r}")
-        found[key] = parse_value(value.strip())
+        found[key] = parse_value(value)
     return found
 
 

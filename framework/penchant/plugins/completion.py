@@ -9,7 +9,11 @@ from penchant.components.component import Component, Probe
 from penchant.plugins.discovery import Plugins
 
 
-def names(plugins: Plugins, kind: str | None, begun: str) -> list[str]:
+def names(
+    plugins: Plugins,
+    kind: str | None,
+    begun: str,
+) -> list[str]:
     """Components of a kind, or of any, whose names begin so; after a colon, their options.
 
     Args:
@@ -27,6 +31,7 @@ def names(plugins: Plugins, kind: str | None, begun: str) -> list[str]:
         return beginning(known, begun)
     if kind is None or not plugins.has(kind, name):
         return []
+
     # Options before the last comma are typed already.
     before, comma, last = typed.rpartition(",")
     offer = plugins.find(kind, name)
@@ -47,7 +52,11 @@ def presets(probe: type[Probe], begun: str) -> list[str]:
     return beginning(probe.presets, begun)
 
 
-def estimators(plugins: Plugins, probe: type[Probe], begun: str) -> list[str]:
+def estimators(
+    plugins: Plugins,
+    probe: type[Probe],
+    begun: str,
+) -> list[str]:
     """`ROLE=` of a probe, and behind it the estimators of that role.
 
     Args:

@@ -102,7 +102,12 @@ class Plugins:
             return name
         return f"{distribution}/{name}"
 
-    def find(self, kind: str, name: str, where: str = "") -> Offer:
+    def find(
+        self,
+        kind: str,
+        name: str,
+        where: str = "",
+    ) -> Offer:
         """The component of this kind with this name (or `distribution/name`).
 
         Args:
@@ -268,11 +273,14 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
         key = (source.distribution, point.name)
         # The first on the path counts, as for import.
         sources.setdefault(key, source)
+
+    # A misspelt name would leave nothing out.
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
             near = suggestion(name, names)
             raise Error(f"unknown plugin {name!r}{near}")
+
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
     in_order = sorted(sources.values(), key=lambda source: source.point.name)
@@ -422,7 +430,20 @@ def check_declaration(component: Any, base: type[Component]) -> None:
         _check_field(field, what)
     if not component.target:
         raise Error(f"{what} has no target")
-    # Then what only its kind has.
+    _check_kind(component, base, what)
+
+
+def _check_kind(
+    component: Any,
+    base: type[Component],
+    what: str,
+) -> None:
+    """Refuse what is wrong with that which only some kinds have."""
+    for listing in ("needs", "accepts", "uses"):
+        # Elsewhere the word may be an option.
+        if hasattr(base, listing):
+            names = getattr(component, listing)
+            _check_names(names, f"{what}.{listing}")
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
@@ -439,6 +460,16 @@ def _check_field(field: Any, what: str) -> None:
         raise Error(f"{place} has a reserved name")
 
 
+def _check_names(value: Any, place: str) -> None:
+    """Refuse one name where several are expected: `in` would look for a part of it."""
+    if isinstance(value, (tuple, list)):
+        return
+    found = f"found {value!r}"
+    if isinstance(value, str):
+        found = f"found the text {value!r}: write ({value!r},)"
+    raise Error(f"{place} must be a tuple of names, {found}")
+
+
 def _check_preset_names(probe: type[Probe], what: str) -> None:
     """A preset that sets what a probe has not is a mistake that no user could mend."""
     options = {field.name for field in attrs.fields(probe)}
@@ -449,6 +480,7 @@ def _check_preset_names(probe: type[Probe], what: str) -> None:
         if unknown:
             listed = ", ".join(sorted(unknown))
             raise Error(f"{place} sets unknown options: {listed}")
+
         # The same for what it chooses estimators for.
         estimators = preset.get("estimators", {})
         roles = estimators.keys() - probe.roles.keys()

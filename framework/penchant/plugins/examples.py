@@ -38,7 +38,11 @@ def example(offer: Offer, plugins: Plugins) -> str:
     return _estimated(name, address, plugins)
 
 
-def example_of_role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
+def example_of_role(
+    role: Role,
+    estimators: list[Offer],
+    plugins: Plugins,
+) -> str:
     """A command that chooses an estimator of a role.
 
     Args:
@@ -65,7 +69,8 @@ def quick_arguments(cls: type[Probe]) -> list[str] | None:
     text = inspect.getdoc(cls) or ""
     # A command may be broken over two lines.
     words = text.split()
-    found = _QUICK.search(" ".join(words))
+    line = " ".join(words)
+    found = _QUICK.search(line)
     if found is None:
         return None
     return shlex.split(found[1])
@@ -88,12 +93,17 @@ def _measurement(address: str, cls: type[Probe]) -> str:
         arguments = []
         for axis in AXES:
             if axis in cls.needs:
-                arguments += [_LETTERS[axis], axis.upper()]
+                letter = _LETTERS[axis]
+                arguments += [letter, axis.upper()]
     words = ["penchant", "probe", address, *arguments]
     return shlex.join(words)
 
 
-def _estimated(role: str, estimator: str, plugins: Plugins) -> str:
+def _estimated(
+    role: str,
+    estimator: str,
+    plugins: Plugins,
+) -> str:
     """A probe of this role with this estimator; one that takes a single estimator, if there is."""
     able = {}
     single = {}
@@ -120,9 +130,12 @@ def _simplest(probes: dict[str, type[Probe]], ending: str) -> str:
         return f"penchant run EXPERIMENT.toml {ending}"
 
     def needs(address: str) -> tuple[int, str]:
-        axes = [need for need in probes[address].needs if need in AXES]
+        cls = probes[address]
+        axes = [need for need in cls.needs if need in AXES]
         return len(axes), address
 
+    # By name where several need as few.
     address = min(probes, key=needs)
-    command = _measurement(address, probes[address])
+    cls = probes[address]
+    command = _measurement(address, cls)
     return f"{command} {ending}"

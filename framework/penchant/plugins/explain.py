@@ -51,8 +51,10 @@ def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
         if role is not None:
             estimators = found.setdefault(role, [])
             estimators.append(offer)
+
+    by_name = sorted(found, key=lambda role: role.name)
     ordered = {}
-    for role in sorted(found, key=lambda role: role.name):
+    for role in by_name:
         ordered[role] = found[role]
     return ordered
 
@@ -64,21 +66,28 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     lines = [f"{cls.name} ({cls.kind}, {source})", ""]
     if issubclass(cls, Probe) and cls.question:
         lines += [cls.question, ""]
-    lines.append(inspect.getdoc(cls) or "")
+    text = inspect.getdoc(cls) or ""
+    lines.append(text)
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
+
     # What can be set, and what comes out.
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
+
     command = example(offer, plugins)
     lines += _section("Example", [command])
     return "\n".join(lines)
 
 
-def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
+def _role(
+    role: Role,
+    estimators: list[Offer],
+    plugins: Plugins,
+) -> str:
     """What estimators of a role are called with and give, and which there are."""
     text = inspect.cleandoc(role.__doc__ or "")
     lines = [f"{role.name} (role)", "", text]
@@ -102,6 +111,7 @@ def _training(plugins: Plugins) -> str:
     lines += _options(Training)
     place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [place])
+
     command = example_of_training(plugins)
     lines += _section("Example", [command])
     return "\n".join(lines)
@@ -157,6 +167,7 @@ def _option(cls: type, field: Any) -> str:
     # Its type says nothing: three things stand for an array.
     if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
+
     default = "must be given"
     if field.default is not attrs.NOTHING:
         default = f"default {_shown(field.default)}"
@@ -178,8 +189,10 @@ def _shortened(value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return value
     parts = [_shortened(part) for part in value]
-    if len(parts) <= _LONGEST:
+    count = len(parts)
+    if count <= _LONGEST:
         return parts
     # The beginning shows the spacing, the end how far it goes.
-    between = f"... {len(parts)} in all ..."
-    return [*parts[:2], between, parts[-1]]
+    between = f"... {count} in all ..."
+    first = parts[:2]
+    return [*first, between, parts[-1]]

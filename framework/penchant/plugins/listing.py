@@ -19,8 +19,10 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     if single is not None and single not in known:
         listed = ", ".join(known)
         raise Error(f"kind must be one of {listed}, found {kind!r}")
+    # A role is no component, but people look for it here.
     if single == "role":
         return _roles(plugins)
+
     kinds = KINDS if single is None else (single,)
     found = []
     for each in kinds:
@@ -66,13 +68,16 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
     for row in rows:
         members = by_kind.setdefault(row["kind"], [])
         members.append(row)
+
     found: list[str] = []
     for kind, same in by_kind.items():
         # A gap before each heading but the first.
         if found:
             found.append("")
         found.append(f"{kind}s")
-        longest = max(len(row["name"]) for row in same)
+
+        lengths = [len(row["name"]) for row in same]
+        longest = max(lengths)
         for row in same:
             line = f"  {row['name']:{longest}}  {row['summary']}"
             if len(line) > width:

@@ -69,7 +69,11 @@ def base_version(version: str) -> str:
     return found[0]
 
 
-def unfit(line: str, name: str, version: str) -> str:
+def unfit(
+    line: str,
+    name: str,
+    version: str,
+) -> str:
     """Why a version of a distribution does not meet a requirement; empty if it does.
 
     Args:

@@ -26,10 +26,12 @@ def packed(folder: Path) -> str:
         ours = path.suffix in _ENDINGS or path.name in _NAMES
         if not ours or not path.is_file():
             continue
+
         # What wheels and tests leave behind is no part of the plugin.
         made = place.startswith(("build/", ".")) or ".egg-info" in place
         if made:
             continue
+
         text = path.read_text(encoding="utf-8")
         parts.append(f"{_MARK}{place}\n{text}")
     return "".join(parts)
@@ -65,7 +67,8 @@ def new_plugin(name: str, parent: Path) -> Path:
         raise Error(f"{folder} exists already; choose another name or remove it")
     # The example, file by file, with other names in it.
     template = resources.files("penchant.plugins").joinpath("template.txt")
-    files = unpacked(template.read_text(encoding="utf-8"))
+    example = template.read_text(encoding="utf-8")
+    files = unpacked(example)
     for place, content in files.items():
         path = folder / _renamed(place, name)
         path.parent.mkdir(parents=True, exist_ok=True)

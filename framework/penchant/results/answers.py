@@ -90,6 +90,11 @@ def entries_of(run: Run) -> list[Entry]:
     return found
 
 
+def seeds_of(entries: Iterable[Entry]) -> set[Any]:
+    """The seeds of these jobs, each once."""
+    return {entry.labels.get("seed") for entry in entries}
+
+
 def _entry(
     name: str,
     labels: dict[str, Any],
@@ -140,14 +145,18 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
     estimators = record.get("estimators") or {}
     for role, chosen in estimators.items():
         found[f"estimator of {role}"] = _named(chosen)
+
+    # How networks were trained.
     training = record.get("training") or {}
     for name, value in training.items():
         found[f"training.{name}"] = value
+
     # Then what holds for the whole job.
     for name in ("preset", "shape", "outputs", "dtype", "device", "threads"):
         value = record.get(name)
         if value is not None:
             found[name] = value
+
     versions = record.get("versions") or {}
     for name, text in versions.items():
         found[f"version of {name}"] = text
@@ -159,8 +168,10 @@ def _named(chosen: Any) -> str:
     if isinstance(chosen, list):
         names = map(_named, chosen)
         return ", ".join(names)
+
     options = chosen.get("options", {})
-    listed = ", ".join(f"{name} {value}" for name, value in options.items())
+    values = [f"{name} {value}" for name, value in options.items()]
+    listed = ", ".join(values)
     name = chosen["name"]
     if not listed:
         return str(name)
@@ -246,8 +257,10 @@ class Answer:
             if clashes(first.conventions, second.conventions):
                 continue
             apart = difference(one, other)
+            # Without an error nobody can say whether it is large.
             if apart is not None and apart.error is not None:
-                found.append(Contrast(quantity, first, second, apart))
+                contrast = Contrast(quantity, first, second, apart)
+                found.append(contrast)
         return sorted(found, key=_size, reverse=True)
 
     def from_null(self, group: Group, quantity: str) -> int:
@@ -289,9 +302,11 @@ def answers(entries: Iterable[Entry]) -> list[Answer]:
     for entry in entries:
         members = by_probe.setdefault(entry.probe, [])
         members.append(entry)
+
     found = []
     for probe, members in by_probe.items():
-        found.append(_answer(probe, members))
+        answer = _answer(probe, members)
+        found.append(answer)
     return found
 
 
@@ -324,7 +339,11 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
     )
 
 
-def _groups(entries: Sequence[Entry], axes: Sequence[str], probe: str) -> Iterator[Group]:
+def _groups(
+    entries: Sequence[Entry],
+    axes: Sequence[str],
+    probe: str,
+) -> Iterator[Group]:
     found: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         labels = [entry.labels.get(axis) for axis in axes]
@@ -345,6 +364,7 @@ def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
         for name, quantity in entry.quantities.items():
             seeds = by_name.setdefault(name, [])
             seeds.append(quantity)
+
     found = {}
     for name, seeds in by_name.items():
         found[name] = pooled(seeds)

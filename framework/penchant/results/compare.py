@@ -14,19 +14,18 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.answers import Answer, Entry, answers, clashes, entries_of
+from penchant.results.answers import Answer, Entry, answers, clashes
 from penchant.results.dots import panels
 from penchant.results.evidence import Difference, Pooled, difference, paired_difference, pooled
 from penchant.results.labelled import data_frame
+from penchant.results.matching import Cell, cells_of, matched
 from penchant.results.pages import write_page
 from penchant.results.quantities import Quantity
-from penchant.results.report import setting_text, value_text
 from penchant.results.runs import Run, read
+from penchant.results.wording import setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
 MOST_SENTENCES = 6  # of a probe, before its table
-_AXES = ("probe", "architecture", "dataset")
-Cell = tuple[Any, ...]
 
 
 @attrs.frozen(eq=False)
@@ -185,7 +184,7 @@ def compare(*runs: Run | str | Path) -> Comparison:
     for run in runs:
         found.append(run if isinstance(run, Run) else read(run))
     names = _names(found)
-    cells = [_cells(run) for run in found]
+    cells = [cells_of(run) for run in found]
 
     # Each run against the first.
     rows: list[Row] = []
@@ -193,7 +192,7 @@ def compare(*runs: Run | str | Path) -> Comparison:
     alone: dict[str, list[str]] = {}
     for name, other in zip(names[1:], cells[1:]):
         both = (names[0], name)
-        pairs, lacking = _matched(cells[0], other, both)
+        pairs, lacking = matched(cells[0], other, both)
         for probe, text in lacking:
             texts = alone.setdefault(probe, [])
             texts.append(text)
@@ -217,97 +216,27 @@ def _names(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _cells(run: Run) -> dict[Cell, list[Entry]]:
-    """Jobs that are done, by what they measured."""
-    found: dict[Cell, list[Entry]] = {}
-    for entry in entries_of(run):
-        if entry.status != "done":
-            continue
-        labels = [entry.labels.get(axis) for axis in _AXES]
-        members = found.setdefault(tuple(labels), [])
-        members.append(entry)
-    return found
-
-
 def _answers(names: Sequence[str], cells: Sequence[dict[Cell, list[Entry]]]) -> list[Answer]:
     """Everything together, with the run as one more axis."""
     entries = []
     every = itertools.chain.from_iterable(cells)
+    once = dict.fromkeys(every)
     # Runs of one cell stand under each other.
-    for key in dict.fromkeys(every):
+    for key in once:
         for name, found in zip(names, cells):
             for entry in found.get(key, []):
                 labels = {**entry.labels, "run": name}
-                entries.append(attrs.evolve(entry, labels=labels))
+                labelled = attrs.evolve(entry, labels=labels)
+                entries.append(labelled)
+
     return answers(entries)
-
-
-def _matched(
-    first: dict[Cell, list[Entry]],
-    second: dict[Cell, list[Entry]],
-    names: tuple[str, str],
-) -> tuple[list[tuple[str, list[Entry], list[Entry]]], list[tuple[str, str]]]:
-    """Cells of two runs that belong together, and the probes and names of those that have none."""
-    # Cells that both have.
-    pairs = []
-    for key, entries in first.items():
-        if key in second:
-            label = _named(key, entries)
-            pairs.append((label, entries, second[key]))
-    # What is left, probe by probe.
-    lacking: list[Any] = []
-    probes = [key[0] for key in (*first, *second)]
-    for probe in dict.fromkeys(probes):
-        left = _only_in(first, second, probe)
-        right = _only_in(second, first, probe)
-        # One cell on each side: another architecture or dataset in the same place.
-        if len(left) == len(right) == 1:
-            one = first[left[0]]
-            other = second[right[0]]
-            before = _named(left[0], one)
-            after = _named(right[0], other)
-            pairs.append((f"{before} against {after}", one, other))
-        else:
-            lacking += _alone(left, first, names[0])
-            lacking += _alone(right, second, names[1])
-    return pairs, lacking
-
-
-def _only_in(
-    run: dict[Cell, list[Entry]],
-    other: dict[Cell, list[Entry]],
-    probe: str,
-) -> list[Cell]:
-    own = [key for key in run if key[0] == probe]
-    return [key for key in own if key not in other]
-
-
-def _alone(
-    keys: Sequence[Cell],
-    cells: dict[Cell, list[Entry]],
-    name: str,
-) -> Iterator[tuple[str, str]]:
-    """Probe and sentence of each cell that has nothing to be compared with."""
-    for key in keys:
-        entries = cells[key]
-        label = _named(key, entries)
-        yield entries[0].probe, f"{label} is in {name} only"
-
-
-def _named(cell: Cell, entries: Sequence[Entry]) -> str:
-    """A cell in words; the probe's label only where it is not its name."""
-    probe = entries[0].probe
-    parts = []
-    for part in cell:
-        if part and part != probe:
-            parts.append(str(part))
-    return " · ".join(parts) or probe
 
 
 def _changes(first: Entry, second: Entry) -> list[str]:
     """Settings that differ, as text."""
     found = []
-    for name in dict.fromkeys((*first.settings, *second.settings)):
+    names = dict.fromkeys((*first.settings, *second.settings))
+    for name in names:
         before = first.settings.get(name)
         after = second.settings.get(name)
         if before == after:
@@ -315,6 +244,7 @@ def _changes(first: Entry, second: Entry) -> list[str]:
         old = setting_text(before)
         new = setting_text(after)
         found.append(f"{name}: {old} against {new}")
+
     rest = len(found) - MOST_SETTINGS
     if rest > 0:
         found = found[:MOST_SETTINGS]
@@ -322,7 +252,12 @@ def _changes(first: Entry, second: Entry) -> list[str]:
     return found
 
 
-def _rows(label: str, run: str, first: list[Entry], second: list[Entry]) -> Iterator[Row]:
+def _rows(
+    label: str,
+    run: str,
+    first: list[Entry],
+    second: list[Entry],
+) -> Iterator[Row]:
     """Every quantity that both have."""
     # Conventions, units and meanings are the same for every seed.
     before, after = first[0], second[0]
@@ -378,7 +313,9 @@ def _apart(
         first = [left[seed] for seed in shared]
         second = [right[seed] for seed in shared]
         return paired_difference(first, second)
-    return difference(_pooled(left), _pooled(right))
+    before = _pooled(left)
+    after = _pooled(right)
+    return difference(before, after)
 
 
 # ---- the page
@@ -402,6 +339,7 @@ def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
     exceeding = [row for row in own if found.exceeds(row)]
     compared = [row for row in own if row.difference is not None]
     sentences = [_sentence(found, row) for row in exceeding[:MOST_SENTENCES]]
+
     # Every reason once, however many quantities it is of.
     reasons: dict[str, None] = {}
     for row in own:
@@ -428,6 +366,7 @@ def _sentence(found: Comparison, row: Row) -> str:
     if apart.errors is not None:
         size = abs(apart.errors)
         errors = f" ({size:.2g} errors)"
+
     more = "more" if apart.value > 0 else "less"
     # The word has said the sign.
     value = abs(apart.value)

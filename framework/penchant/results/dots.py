@@ -104,7 +104,9 @@ def _extent(found: Pooled) -> list[float]:
         if middle is None:
             continue
         room = error or 0.0
-        numbers += [middle, middle - room, middle + room]
+        low = middle - room
+        high = middle + room
+        numbers += [middle, low, high]
     return [number for number in numbers if math.isfinite(number)]
 
 
@@ -186,8 +188,10 @@ class _Scale:
             value = math.log10(max(value, low))
             low = math.log10(low)
             high = math.log10(high)
+
         share = (value - low) / (high - low)
-        share = min(max(share, 0.0), 1.0)
+        share = max(share, 0.0)
+        share = min(share, 1.0)
         room = WIDTH - LEFT - RIGHT
         return round(LEFT + share * room, 1)
 
@@ -204,6 +208,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     power = 10.0**exponent
     steps = [power * each for each in (1, 2, 5, 10)]
     step = next(each for each in steps if each >= rough)
+
     # Its multiples between the two.
     first = math.ceil(low / step)
     last = math.floor(high / step)

@@ -202,8 +202,10 @@ def against_null(found: Pooled) -> Difference | None:
     if quantity.null is None or quantity.missing:
         return None
     value = quantity.value - quantity.null
+
     own = _own_error(quantity)
-    known = [part for part in (quantity.null_spread, own) if part is not None]
+    both = (quantity.null_spread, own)
+    known = [part for part in both if part is not None]
     if not known:
         return Difference(value, None)
     # The null itself was measured, too.

@@ -31,10 +31,12 @@ def one_look() -> Iterator[None]:
 def figures_of(target: Any, result: Any) -> dict[str, Any]:
     """The figures of a result, by name, in the order in which they are to be seen."""
     draw = resolve(target, "the figures")
+    # Whoever draws must not change what was measured.
     arrays = {name: _locked(array) for name, array in result.arrays.items()}
     shown = attrs.evolve(result, arrays=arrays)
     with one_look():
         found = draw(shown)
+
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise Error(f"figures must be a dict of names, found {kind}")

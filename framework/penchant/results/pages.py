@@ -95,12 +95,15 @@ def followed_into_the_dark(svg: str) -> str:
     colours = {match[2] for match in _COLOUR.finditer(svg)}
     if not colours:
         return svg
+
     # Letters have no colour of their own: they take that of the whole drawing.
+    ink = _in_the_dark("000000")
     light = "fill:#000000;"
-    dark = f"fill:{_in_the_dark('000000')};"
+    dark = f"fill:{ink};"
     for colour in sorted(colours):
+        shown = _in_the_dark(colour)
         light += f"--c{colour}:#{colour};"
-        dark += f"--c{colour}:{_in_the_dark(colour)};"
+        dark += f"--c{colour}:{shown};"
     style = f"<style>svg{{{light}}}@media (prefers-color-scheme: dark){{svg{{{dark}}}}}</style>"
     # The drawing names its colours; the style says which they are.
     svg = _COLOUR.sub(r"\1: var(--c\2)", svg)
@@ -119,10 +122,13 @@ def _in_the_dark(colour: str) -> str:
     if saturation < 0.1:
         # Greys change places: what was near the paper stays near the paper.
         for ink, paper in zip(_DARK_INK, _DARK_PAPER):
-            mixed.append(ink + lightness * (paper - ink))
+            grey = ink + lightness * (paper - ink)
+            mixed.append(grey)
     else:
         light = max(lightness, _DARK_COLOUR)
-        for part in colorsys.hls_to_rgb(hue, light, saturation):
+        colours = colorsys.hls_to_rgb(hue, light, saturation)
+        for part in colours:
             mixed.append(255 * part)
+
     digits = [f"{round(part):02x}" for part in mixed]
     return "#" + "".join(digits)

@@ -200,7 +200,12 @@ class Result:
             _check_texts(f"label of {axis}", enumerate(names))
 
 
-def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
+def _check_quantity(
+    name: str,
+    quantity: Any,
+    *,
+    allowed: bool,
+) -> None:
     check_name(name, "quantity")
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
@@ -364,12 +369,13 @@ def result_path(folder: Path) -> Path:
 
 
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    if not record.get("arrays"):
+    expected = record.get("arrays")
+    if not expected:
         return {}
     path = folder / "arrays.npz"
     arrays = read_arrays(path)
-    expected = set(record["arrays"])
-    lacking = expected - set(arrays)
+
+    lacking = set(expected) - set(arrays)
     if lacking:
         listed = ", ".join(sorted(lacking))
         raise Error(f"{path} lacks the arrays {listed}")

@@ -32,14 +32,16 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
             continue
         if not has_table(array.shape):
             continue
-        place.mkdir(exist_ok=True)
+
         errors = arrays.get(f"{name}-stderr")
         rows = _rows(name, _texts(array), _texts(errors))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows(rows)
-        path = place / f"{name}.csv"
         content = text.getvalue()
+
+        place.mkdir(exist_ok=True)
+        path = place / f"{name}.csv"
         with atomic(path, durable=False) as file:
             file.write(content.encode())
 
@@ -59,7 +61,11 @@ def _texts(array: Any) -> Any:
     return array.astype(str)
 
 
-def _rows(name: str, array: Any, errors: Any) -> Iterator[list[Any]]:
+def _rows(
+    name: str,
+    array: Any,
+    errors: Any,
+) -> Iterator[list[Any]]:
     """A heading, then a row an index; a matrix as it is, errors in columns after its own."""
     beside = errors is not None and errors.shape == array.shape
     # A number or a list: one column, and one for its errors.

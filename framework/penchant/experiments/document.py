@@ -1,0 +1,85 @@
+"""The tables of an experiment: whatever is wrong with one names the place where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penchant.errors import Error
+from penchant.plugins.discovery import Offer, Plugins
+
+TYPED = "command line"  # what messages call an experiment that has no file
+
+
+class Document:
+    """An experiment as it was written, and the plugins among which its names are looked for."""
+
+    def __init__(
+        self,
+        raw: Mapping[str, Any],
+        plugins: Plugins,
+        where: str,
+    ) -> None:
+        if not isinstance(raw, Mapping):
+            found = type(raw).__name__
+            raise Error(f"{where} must be a table, found {found}")
+        self.raw = raw
+        self.plugins = plugins
+        self.where = where
+
+    def training(self) -> Mapping[str, Any]:
+        """The recipe that holds for all probes; empty where there is none."""
+        given = self.raw.get("training", {})
+        return self.table(given, f"{self.where}, training")
+
+    def table(self, value: Any, where: str) -> Mapping[str, Any]:
+        """A table, or an Error."""
+        if not isinstance(value, Mapping):
+            raise Error(f"expected a table, found {value!r} ({where})")
+        return value
+
+    def tables(self, key: str) -> list[Mapping[str, Any]]:
+        """A list of tables, or an Error."""
+        value = self.raw.get(key, [])
+        where = f"{self.where}, {key}"
+        if not isinstance(value, (list, tuple)):
+            kind = type(value).__name__
+            expected = f"{key} must be a list of tables ([[{key}]])"
+            raise Error(f"{expected}, found {kind} ({where})")
+
+        found = []
+        for index, each in enumerate(value):
+            place = f"{where}[{index}]"
+            table = self.table(each, place)
+            found.append(table)
+        return found
+
+    def offer(
+        self,
+        kind: str,
+        entry: Mapping[str, Any],
+        where: str,
+    ) -> Offer:
+        """The component that an entry names.
+
+        Args:
+            kind: architecture, dataset, estimator, probe or executor.
+            entry: A table with a name.
+            where: The place of the table, for messages.
+
+        Returns:
+            The component and where it comes from.
+        """
+        name = entry.get("name")
+        place = f"{where}.name"
+        if not isinstance(name, str):
+            expected = f"expected a name of an installed {kind}"
+            raise Error(f"{expected}, found {name!r} ({place})")
+        return self.plugins.find(kind, name, place)
+
+
+def text_of(value: Any, where: str) -> str:
+    """A text that is not empty, or an Error."""
+    if not isinstance(value, str) or not value:
+        raise Error(f"expected text, found {value!r} ({where})")
+    return value

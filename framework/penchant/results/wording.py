@@ -1,0 +1,54 @@
+"""How counts, values and settings stand in the pages of runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penchant.results.quantities import Quantity, rounded, short_error
+
+
+def counted(count: int, word: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "job"), counted(3, "job")
+    ('1 job', '3 jobs')
+    """
+    ending = "" if count == 1 else "s"
+    return f"{count} {word}{ending}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the words of a person.
+
+    >>> duration(5.21), duration(754), duration(90000)
+    ('5.2 seconds', '13 minutes', '25 hours')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} seconds"
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    if seconds < 7200:
+        minutes = seconds / 60
+        return f"{minutes:.0f} minutes"
+    hours = seconds / 3600
+    return f"{hours:.0f} hours"
+
+
+def value_text(quantity: Quantity) -> str:
+    """A value with its error and unit."""
+    if quantity.missing:
+        return "missing"
+    text = rounded(quantity.value, quantity.stderr)
+    if quantity.stderr is not None:
+        error = short_error(quantity.stderr, quantity.value)
+        text += f" ± {error}"
+    text = f"{text} {quantity.unit}".rstrip()
+    return text.replace("-", "−")
+
+
+def setting_text(value: Any) -> str:
+    """A setting as a reader sees it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
