@@ -249,11 +249,13 @@ def _waves(
 ) -> Waves:
     """Waves of some frequencies: `wave` is the cosine or the sine."""
     axes = len(shape)
-    if any(len(each) != axes for each in frequencies):
-        first = list(frequencies)[0]
-        raise ValueError(
-            f"expected frequencies with {axes} components for a grid {tuple(shape)}, found {first}"
-        )
+    for each in frequencies:
+        if len(each) != axes:
+            grid = tuple(shape)
+            raise ValueError(
+                f"expected frequencies with {axes} components for a grid {grid}, found {each}"
+            )
+
     # phases first, in whole numbers
     rows = [list(each) for each in frequencies]
     k = torch.tensor(rows, device=device, dtype=torch.int64)
