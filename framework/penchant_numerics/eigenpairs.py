@@ -246,7 +246,8 @@ def lanczos_eigenpairs(
         space.cut(values, mix, first[:kept])
 
     # residuals as they are, not as they are bounded
-    rows = leading.T.to(A.device, A.dtype) @ space.basis[: space.filled]
+    basis = space.basis[: space.filled]
+    rows = leading.T.to(A.device, A.dtype) @ basis
     return _rayleigh_ritz(
         rows,
         A.multiply_rows(rows),
@@ -375,7 +376,8 @@ def block_krylov_pairs(
         dtype=torch.float64,
         device="cpu",
     )
-    block = torch.linalg.qr(start.T).Q.T.to(A.device, A.dtype)
+    columns, _ = torch.linalg.qr(start.T)
+    block = columns.T.to(A.device, A.dtype)
     basis = images = block[:0]
     for number in range(1, passes + 1):
         # one pass, and what the space knows with it

@@ -333,7 +333,11 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     return found * shared / points
 
 
-def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
+def layout(
+    values: Tensor,
+    frequencies: Tensor,
+    shape: Sequence[int],
+) -> tuple[Tensor, Tensor]:
     """Values by frequency on a map with DC in the centre, the mirrored half filled in.
 
     Frequency k is at index k + N // 2 of its axis, wrapped around, so that Nyquist is at index 0.

@@ -361,7 +361,13 @@ class GaussNewton(Operator):
         """Products, from the sum over all batches: each of them is scaled already."""
         return total
 
-    def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
+    def add_product(
+        self,
+        total: Tensor,
+        rows: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> None:
         """Add the product of rows with the part of one batch.
 
         Args:
@@ -380,7 +386,13 @@ class GaussNewton(Operator):
         curved = loss_hessian_times(line.outputs, tangents, self.loss)
         line.add_vjp(total, curved * self.scale)
 
-    def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
+    def _line(
+        self,
+        number: int,
+        inputs: Tensor,
+        *,
+        several: bool,
+    ) -> Linearisation | None:
         """A batch's linearisation: the kept one, or a new one where it pays.
 
         It pays where several products use it, or where the route needs it.
@@ -426,7 +438,12 @@ class GaussNewton(Operator):
         by_sample = coefficients.reshape(count, self.samples, -1)
 
         def work() -> Tensor:
-            total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+            total = torch.zeros(
+                count,
+                self.size,
+                device=self.device,
+                dtype=self.dtype,
+            )
             # every batch has coefficients of its own
             coefficients_of = by_sample.split(self.batch, dim=1)
             parts = zip(self._batches(), coefficients_of)
@@ -436,7 +453,13 @@ class GaussNewton(Operator):
 
         return self._in_passes(work)
 
-    def add_applied(self, total: Tensor, u: Tensor, number: int, inputs: Tensor) -> None:
+    def add_applied(
+        self,
+        total: Tensor,
+        u: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> None:
         """Add the part that one batch has in V u.
 
         Args:
@@ -482,7 +505,12 @@ class GaussNewton(Operator):
         return self._in_passes(work)
 
     @torch.no_grad()
-    def adjoint_part(self, rows: Tensor, number: int, inputs: Tensor) -> Tensor:
+    def adjoint_part(
+        self,
+        rows: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> Tensor:
         """The entries (k, n, C) of V^T v that belong to one batch.
 
         Args:

@@ -347,7 +347,8 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
             materialize_grads=True,
         )
 
-    kept = saved_bytes(lambda: outputs(leaves, inputs), known=[*outputs.values, inputs])
+    known = [*outputs.values, inputs]
+    kept = saved_bytes(lambda: outputs(leaves, inputs), known=known)
     return Linearisation(
         values.detach(),
         outputs.layout,
