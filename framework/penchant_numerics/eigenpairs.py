@@ -376,8 +376,7 @@ def block_krylov_pairs(
         dtype=torch.float64,
         device="cpu",
     )
-    columns, _ = torch.linalg.qr(start.T)
-    block = columns.T.to(A.device, A.dtype)
+    block = torch.linalg.qr(start.T).Q.T.to(A.device, A.dtype)
     basis = images = block[:0]
     for number in range(1, passes + 1):
         # one pass, and what the space knows with it
