@@ -15,6 +15,7 @@ from torch import nn
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 
+gc.freeze()  # looking through all of torch again and again would take longer than the rest
 torch.set_num_threads(1)
 torch.manual_seed(0)
 wide = [nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 4)]
