@@ -117,6 +117,11 @@ def test_sine_of_dc_and_nyquist_is_refused():
         fourier.cosine((1,), (8, 6), **CPU)
 
 
+def test_a_frequency_with_too_few_components_is_the_one_that_is_named():
+    with pytest.raises(ValueError, match=r"found \(3,\)$"):
+        fourier._waves(torch.cos, [(1, 2), (3,)], (8, 6), **CPU)
+
+
 def test_single_precision_is_as_good_as_its_rounding():
     exact = fourier.real_basis((64,), **CPU).vectors
     single = fourier.real_basis((64,), device="cpu", dtype=torch.float32).vectors

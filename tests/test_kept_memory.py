@@ -2,7 +2,6 @@
 # ruff: noqa: T201 (the numbers are shown with -s)
 
 import json
-import subprocess
 import sys
 
 import pytest
@@ -16,14 +15,15 @@ from torch import nn
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 
+gc.freeze()  # looking through all of torch again and again would take longer than the rest
 torch.set_num_threads(1)
 torch.manual_seed(0)
 wide = [nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 4)]
 deep = [nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)]
 deep += [nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 4)]
 cases = {
-    "wide": (nn.Sequential(*wide), torch.randn(2048, 256)),
-    "deep": (nn.Sequential(*deep).eval(), torch.randn(1024, 1, 16, 16)),
+    "wide": (nn.Sequential(*wide), torch.randn(1024, 256)),
+    "deep": (nn.Sequential(*deep).eval(), torch.randn(512, 1, 16, 16)),
 }
 
 
@@ -54,11 +54,13 @@ print(json.dumps(found))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_the_process_grows_by_what_is_said_to_be_kept():
-    call = [sys.executable, "-c", MEASURE]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=300, check=True)
+def test_the_process_grows_by_what_is_said_to_be_kept(command, tmp_path):
+    script = tmp_path / "measure.py"
+    script.write_text(MEASURE)
+    done = command(script, script=True)
+    assert not done.returncode, done.stderr
     for name, case in json.loads(done.stdout).items():
         ratio = case["claimed"] / case["grown"]
         print(f"{name}: {case['kept']} batches, {case['grown'] / 2**20:.0f} MiB, ratio {ratio:.2f}")
-        assert case["kept"] == (16 if "wide" in name else 8)
+        assert case["kept"] == (8 if "wide" in name else 4)
         assert ratio == pytest.approx(1, abs=0.2)

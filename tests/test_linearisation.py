@@ -6,6 +6,7 @@ from penchant_numerics.ensembles import constructed
 from penchant_numerics.linearisation import (
     NoForwardDerivativeError,
     Outputs,
+    any_direction,
     dual_pass,
     linearise,
     saved_bytes,
@@ -100,6 +101,19 @@ def test_products_are_those_of_the_dense_jacobian(name, route):
     line.add_vjp(total, cotangents)
     torch.testing.assert_close(total, 1 + expected)
     assert line.bytes > 0
+
+
+def test_batches_may_share_what_they_are_recorded_along():
+    outputs = Outputs(network("perceptron"))
+    shared = any_direction(outputs)
+    row = random(1, outputs.layout.size, seed=1)
+    for seed in (0, 1):
+        inputs, u = random(3, 12, seed=seed), random(1, 3, 2, seed=2)
+        own = linearise(outputs, inputs)
+        line = linearise(outputs, inputs, tangents=shared, check=True)
+        assert torch.equal(line.jvp(row), own.jvp(row))
+        assert torch.equal(line.vjp(u), own.vjp(u))
+        assert line.bytes == own.bytes
 
 
 def test_some_parameters_only():

@@ -130,6 +130,12 @@ def known_gauss_newton(name, loss):
     return dense_gauss_newton(*build(name), loss)
 
 
+def rows(size, count=4, seed=0):
+    """Random vectors: an operator is linear, so an entry that is wrong shows in every product."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, size, generator=generator, dtype=torch.float64)
+
+
 def close(found, expected, tolerance=1e-9):
     assert float((found - expected).abs().max()) <= tolerance * max(
         1.0, float(expected.abs().max())
@@ -145,14 +151,15 @@ def test_gauss_newton_is_that_of_the_linearised_network(name, loss, keep):
         network, data, loss=loss, batch=6, keep=keep
     )  # 6 + 5: batches weigh what they hold
     assert G.route == "dual"
-    close(G.dense(), exact)
-    v = torch.randn(G.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    close(G @ v, exact @ v)
+    W = rows(G.size)
+    close(G.multiply_rows(W), W @ exact)
+    close(G @ W[0], exact @ W[0])
+    # V V^T is G, and what is called its transpose is that
     V = G.factor()
-    columns = V.apply(torch.eye(V.samples, dtype=torch.float64)).T
-    close(columns @ columns.T, exact)
-    W = torch.randn(5, G.size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    close(V.adjoint(W), W @ columns)  # linear: an entry that is wrong shows in every product
+    inside, u = V.adjoint(W), rows(V.samples, seed=1)
+    close(inside @ inside.T, W @ exact @ W.T)
+    close(V.apply(inside), W @ exact)
+    close(V.apply(u) @ W.T, u @ inside.T)
 
 
 @pytest.mark.parametrize(("name", "loss"), CASES)
@@ -161,8 +168,9 @@ def test_hessian_is_torch_funcs(name, loss):
     exact = dense_hessian(network, data, loss)
     for keep in (2**30, 0):
         H = Hessian(network, data, loss=loss, batch=6, keep=keep)
-        close(H.dense(), exact)
-        close(H @ exact[0], exact @ exact[0])
+        W = rows(H.size)
+        close(H.multiply_rows(W), W @ exact)
+        close(H @ W[0], exact @ W[0])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -179,7 +187,9 @@ def test_hessian_is_the_slope_of_the_gradient(name):
 def test_residual_is_hessian_minus_gauss_newton(loss):
     network, data = build("mlp")
     E = residual(network, data, loss=loss, batch=4)
-    close(E.dense(), dense_hessian(network, data, loss) - known_gauss_newton("mlp", loss))
+    exact = dense_hessian(network, data, loss) - known_gauss_newton("mlp", loss)
+    W = rows(E.size)
+    close(E.multiply_rows(W), W @ exact)
     assert E.conventions["reduction"] == "mean over samples"
 
 
@@ -237,7 +247,8 @@ def test_what_is_kept_is_bounded_by_the_option():
     some = GaussNewton(network, data, batch=4, keep=whole.kept_bytes // 2)
     assert (whole.kept, some.kept) == (3, 1)
     assert some.kept_bytes <= whole.kept_bytes // 2
-    close(some.dense(), whole.dense(), 1e-13)
+    W = rows(whole.size)
+    close(some.multiply_rows(W), whole.multiply_rows(W), 1e-13)
     H = Hessian(network, data, batch=4)
     assert H.kept == 3
     assert Hessian(network, data, batch=4, keep=H.kept_bytes // 2).kept == 1
@@ -288,10 +299,12 @@ def test_samples_that_the_loss_ignores_do_not_count(batch):
     outputs, flat = flat_outputs(network, x)
     mean = torch.nn.functional.cross_entropy
     exact = hessian(lambda theta: mean(outputs(theta), labels))(flat)
-    close(Hessian(network, (x, labels), batch=batch).dense(), exact)
+    W = rows(len(flat))
+    close(Hessian(network, (x, labels), batch=batch).multiply_rows(W), W @ exact)
     kept = labels != -100
     G = GaussNewton(network, (x, labels), batch=batch)
-    close(G.dense(), dense_gauss_newton(network, (x[kept], labels[kept]), "cross-entropy"))
+    linearised = dense_gauss_newton(network, (x[kept], labels[kept]), "cross-entropy")
+    close(G.multiply_rows(W), W @ linearised)
     assert G.samples == 6
     with pytest.raises(ValueError, match="all 11 labels are -100"):
         Hessian(network, (x, torch.full_like(labels, -100)))
@@ -364,7 +377,8 @@ def test_double_backward_takes_over_and_says_why(middle, reason, keep):
         torch.einsum("ncp,ncd,ndq->pq", J, torch.diag_embed(p) - p[:, :, None] * p[:, None], J)
         / SAMPLES
     )
-    close(G.dense(), exact)
+    W = rows(G.size)
+    close(G.multiply_rows(W), W @ exact)
     close(G @ exact[0], exact @ exact[0])
     close(G.quadratic(exact[:1])[0], exact[0] @ exact @ exact[0])
 
@@ -539,11 +553,12 @@ def test_no_trace_is_left_and_tensors_say_where_they_are(operator):
     network, data = build("convolutions")
     before = {name: value.clone() for name, value in network.state_dict().items()}
     random = torch.random.get_rng_state()
+    vectors = rows(sum(value.numel() for value in network.parameters())).T
     with Strict():
         A = operator(network, data, batch=4)
         for keep in (2**30, 0):
             A = operator(network, data, batch=4, keep=keep)
-            A @ A.dense()[0]
+            A @ A.matmat(vectors)[:, 0]
             A.trace(generator=torch.Generator("cpu").manual_seed(0), samples=2)
     assert all(p.grad is None and p.requires_grad for p in network.parameters())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())

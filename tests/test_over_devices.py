@@ -8,27 +8,27 @@ from penchant_numerics.hessian import Hessian
 from penchant_numerics.over_devices import OverDevices, neighbours, over_devices
 from torch import nn
 
-SAMPLES, BATCH = 22, 4  # six batches, the last of two
+SAMPLES, BATCH = 15, 4  # one does not count: four batches, the last of two
 
 
 def network():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        layers = [nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2)]
-        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(27, 5)).eval()
+        layers = [nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2)]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(18, 3)).eval()
 
 
 def data():
     generator = torch.Generator("cpu").manual_seed(1)
     inputs = torch.randn(SAMPLES, 1, 8, 8, generator=generator, device="cpu")
-    labels = torch.arange(SAMPLES, device="cpu") % 5
+    labels = torch.arange(SAMPLES, device="cpu") % 3
     labels[3] = -100  # a sample that does not count
     return inputs, labels
 
 
 def vectors(size):
     generator = torch.Generator("cpu").manual_seed(2)
-    return torch.randn(3, size, generator=generator, device="cpu")
+    return torch.randn(2, size, generator=generator, device="cpu")
 
 
 @pytest.mark.parametrize("keep", [0, 2**30])
@@ -51,8 +51,8 @@ def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
                 assert ours.device == devices[0]
                 assert torch.equal(ours.cpu(), one)
         moved_between = counts.by_kind()["between devices"]
-    # vectors go to the other device once a product, three products of batches come back
-    assert moved_between >= 2 * (1 + 3)
+    # vectors go to the other device once a product, two products of batches come back
+    assert moved_between >= 2 * (1 + 2)
 
 
 @pytest.mark.parametrize("keep", [0, 2**30])

@@ -24,7 +24,7 @@ HOST = {"device": "cpu", "dtype": torch.float64}
 class Recipe:
     """A training, as a probe is given it."""
 
-    steps: int = 20
+    steps: int = 12
     batch: int = 4
     optimizer: str = "sgd"
     learning_rate: float = 0.05
@@ -118,7 +118,7 @@ def test_parameters_are_clamped_after_every_step():
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_each_network_ends_when_its_own_loss_is_small_enough(optimizer):
     recipe = Recipe(
-        steps=200, until_loss=0.75, momentum=0.9, optimizer=optimizer, learning_rate=0.02
+        steps=200, until_loss=0.75, momentum=0.9, optimizer=optimizer, learning_rate=0.05
     )
     single, stacked = (trained(kind, mlp, recipe) for kind in (side.OneByOne, side.Stacked))
     assert_same(single, stacked)
@@ -202,7 +202,7 @@ def told_losses(kind, recipe):
 
 @pytest.mark.parametrize("until_loss", [None, 0.75])
 def test_the_loss_of_every_step_is_told(until_loss):
-    recipe = Recipe(steps=120, momentum=0.9, until_loss=until_loss, learning_rate=0.02)
+    recipe = Recipe(steps=60, momentum=0.9, until_loss=until_loss, learning_rate=0.05)
     single, expected = told_losses(side.OneByOne, recipe)
     stacked, found = told_losses(side.Stacked, recipe)
     assert single.steps == stacked.steps and len(found) == sum(stacked.steps)
@@ -227,19 +227,19 @@ def counted(kind, steps, *, networks=COUNT, **named):
 
 def test_a_stack_waits_for_the_device_every_fifty_steps_at_most():
     told = []
-    waits, sent, _ = counted(side.Stacked, 60)
+    waits, sent, _ = counted(side.Stacked, 12)
     assert waits == 1  # whether all is finite, at the end
-    assert sent == 15 + 1  # the order of an epoch, which has four steps; numbers of networks once
-    waits, _, _ = counted(side.Stacked, 60, losses=lambda *each: told.append(each))
+    assert sent == 3 + 1  # the order of an epoch, which has four steps; numbers of networks once
+    waits, _, _ = counted(side.Stacked, 52, losses=lambda *each: told.append(each))
     assert waits == 1 + 2
-    assert len(told) == 60 * COUNT
+    assert len(told) == 52 * COUNT
 
 
 def test_launches_of_a_stack_do_not_grow_with_its_networks():
-    few, many = (counted(side.Stacked, 4, networks=count)[2] for count in (2, 8))
+    few, many = (counted(side.Stacked, 4, networks=count)[2] for count in (2, 4))
     assert few == many
-    few, many = (counted(side.OneByOne, 4, networks=count)[2] for count in (2, 8))
-    assert many == 4 * few
+    few, many = (counted(side.OneByOne, 4, networks=count)[2] for count in (2, 4))
+    assert many == 2 * few
 
 
 def test_a_stack_has_the_precision_of_trainings():
@@ -264,12 +264,12 @@ def test_a_rehearsal_leaves_out_steps_of_every_network():
     networks, samples = build(mlp)
     told = []
     with rehearsal.rehearsed(clock):
-        training = side.Stacked(networks, samples, Recipe(steps=20_000), seeds=[0, 1, 2])
+        training = side.Stacked(networks, samples, Recipe(steps=5_000), seeds=[0, 1, 2])
         training.run(losses=lambda number, step, loss: told.append((number, step)))
-    assert training.steps == [20_000] * COUNT
-    assert clock.loops == COUNT and clock.turns == 20_000 * COUNT
+    assert training.steps == [5_000] * COUNT
+    assert clock.loops == COUNT and clock.turns == 5_000 * COUNT
     assert clock.left_out > 0
-    assert len(told) == 20_000 * COUNT
+    assert len(told) == 5_000 * COUNT
 
 
 def test_streamed_inputs_are_not_stacked():

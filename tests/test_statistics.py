@@ -150,12 +150,12 @@ def pairs(count, correlation, repetitions, seed=0):
     return x, correlation * x + rest * random.normal(size=(repetitions, count))
 
 
-@pytest.mark.parametrize("count", [6, 10, 20, 50])
-@pytest.mark.parametrize("correlation", [0.0, 0.5, -0.8, 0.9, 0.95])
+@pytest.mark.parametrize("count", [6, 12, 50])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, -0.8, 0.95])
 def test_the_error_of_a_rank_correlation_is_its_spread_over_repetitions(count, correlation):
     found = [
         statistics.rank_correlation(x, y, generator=generator(), permutations=1)
-        for x, y in zip(*pairs(count, correlation, 200))
+        for x, y in zip(*pairs(count, correlation, 150))
     ]
     values, errors = (
         np.array([getattr(each, name) for each in found]) for name in ("value", "stderr")

@@ -94,7 +94,12 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
 
 
 @torch.no_grad()
-def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = None) -> Tensor:
+def network_outputs(
+    outputs: Outputs,
+    inputs: Tensor,
+    *,
+    batch: int | None = None,
+) -> Tensor:
     """Outputs of all samples.
 
     Args:

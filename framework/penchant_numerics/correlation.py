@@ -37,7 +37,11 @@ class RotatedCorr(NamedTuple):
 # ---- from tables of products
 
 
-def cosine(product: float, squared_first: float, squared_second: float) -> float:
+def cosine(
+    product: float,
+    squared_first: float,
+    squared_second: float,
+) -> float:
     """<A, B> / (|A| |B|).
 
     Args:

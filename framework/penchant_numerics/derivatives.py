@@ -44,9 +44,12 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
     """
 
     def at_all_points(network: Network) -> Tensor:
-        # rows do not mix: the sum keeps them apart
-        gradient = torch.func.grad(lambda x: first_output(network(x)).sum())
-        return gradient(points)
+        def total(x: Tensor) -> Tensor:
+            # rows do not mix: the sum keeps them apart
+            outputs = network(x)
+            return first_output(outputs).sum()
+
+        return torch.func.grad(total)(points)
 
     return ensemble.map(at_all_points).flatten(2)
 
@@ -67,7 +70,13 @@ class Displaced:
         chunk: Inputs a forward pass; by default what the device likes.
     """
 
-    def __init__(self, point: Tensor, step: float, *, chunk: int | None = None) -> None:
+    def __init__(
+        self,
+        point: Tensor,
+        step: float,
+        *,
+        chunk: int | None = None,
+    ) -> None:
         self.point = point
         self.step = step
         # half of a pass for each side

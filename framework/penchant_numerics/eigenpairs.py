@@ -246,7 +246,8 @@ def lanczos_eigenpairs(
         space.cut(values, mix, first[:kept])
 
     # residuals as they are, not as they are bounded
-    rows = leading.T.to(A.device, A.dtype) @ space.basis[: space.filled]
+    basis = space.basis[: space.filled]
+    rows = leading.T.to(A.device, A.dtype) @ basis
     return _rayleigh_ritz(
         rows,
         A.multiply_rows(rows),

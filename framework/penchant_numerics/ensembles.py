@@ -344,12 +344,21 @@ def _known(architecture: Drawable, seed: int) -> _Known:
     return found[options]
 
 
+class _Noted(NamedTuple):
+    """An in-place operation, and the tensor that it filled."""
+
+    tensor: Tensor
+    operation: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
 class _Recorder(TorchDispatchMode):
     """Notes the in-place operations of a construction, and what cannot be replayed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations: list[tuple[Tensor, Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.operations: list[_Noted] = []
         self.random_elsewhere = False
 
     def __torch_dispatch__(
@@ -363,7 +372,8 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         in_place = func._schema.name.endswith("_")
         if in_place and args and isinstance(args[0], Tensor):
-            self.operations.append((args[0], func, args[1:], kwargs))
+            noted = _Noted(args[0], func, args[1:], kwargs)
+            self.operations.append(noted)
         elif _is_random(func):
             self.random_elsewhere = True
         return func(*args, **kwargs)

@@ -249,11 +249,13 @@ def _waves(
 ) -> Waves:
     """Waves of some frequencies: `wave` is the cosine or the sine."""
     axes = len(shape)
-    if any(len(each) != axes for each in frequencies):
-        first = list(frequencies)[0]
-        raise ValueError(
-            f"expected frequencies with {axes} components for a grid {tuple(shape)}, found {first}"
-        )
+    for each in frequencies:
+        if len(each) != axes:
+            grid = tuple(shape)
+            raise ValueError(
+                f"expected frequencies with {axes} components for a grid {grid}, found {each}"
+            )
+
     # phases first, in whole numbers
     rows = [list(each) for each in frequencies]
     k = torch.tensor(rows, device=device, dtype=torch.int64)
@@ -331,7 +333,11 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     return found * shared / points
 
 
-def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
+def layout(
+    values: Tensor,
+    frequencies: Tensor,
+    shape: Sequence[int],
+) -> tuple[Tensor, Tensor]:
     """Values by frequency on a map with DC in the centre, the mirrored half filled in.
 
     Frequency k is at index k + N // 2 of its axis, wrapped around, so that Nyquist is at index 0.

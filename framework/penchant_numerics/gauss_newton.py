@@ -20,13 +20,13 @@ from penchant_numerics.linearisation import (
     Linearisation,
     NoForwardDerivativeError,
     Outputs,
+    any_direction,
     dual_pass,
     linearise,
 )
 from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
-from penchant_numerics.precision import agreement
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.tape import NotRecordableError
@@ -36,8 +36,6 @@ LOSSES = ("cross-entropy", "squared-error")
 KEPT_SHARE = 0.25  # of the budget, for what batches keep between products
 PASS_SHARE = 0.25  # of the budget, for one pass
 IGNORED = -100  # the label that torch's cross-entropy leaves out
-_VECTORISED = 2**14  # parameters up to which a block is one vectorised product
-_AGREEMENT = 1e-3  # relative difference of what a tape plays and what it recorded
 
 
 def batch_size(device: torch.device) -> int:
@@ -240,7 +238,7 @@ class GaussNewton(Operator):
 
     def _prepare(self, *, check: bool) -> None:
         """Find the route with the first batch, and keep linearisations while they fit."""
-        self._tangents = _any_direction(self.outputs)
+        self._tangents = any_direction(self.outputs)
         # streamed batches are read as they are needed
         others = iter(self._batches())
         first = next(others)
@@ -288,9 +286,8 @@ class GaussNewton(Operator):
     def _linearised(self, inputs: Tensor, *, check: bool = False) -> Linearisation | None:
         """A linearisation by the route at hand; one that fails is left, with its reason."""
         if self.route == "dual" and self._recordable:
-            tangents = self._tangents or _any_direction(self.outputs)
             try:
-                return _recorded_line(self.outputs, inputs, tangents, check=check)
+                return linearise(self.outputs, inputs, tangents=self._tangents, check=check)
             except NoForwardDerivativeError as error:
                 self.route = "double-backward"
                 self.reason = error.operation
@@ -364,7 +361,13 @@ class GaussNewton(Operator):
         """Products, from the sum over all batches: each of them is scaled already."""
         return total
 
-    def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
+    def add_product(
+        self,
+        total: Tensor,
+        rows: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> None:
         """Add the product of rows with the part of one batch.
 
         Args:
@@ -383,7 +386,13 @@ class GaussNewton(Operator):
         curved = loss_hessian_times(line.outputs, tangents, self.loss)
         line.add_vjp(total, curved * self.scale)
 
-    def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
+    def _line(
+        self,
+        number: int,
+        inputs: Tensor,
+        *,
+        several: bool,
+    ) -> Linearisation | None:
         """A batch's linearisation: the kept one, or a new one where it pays.
 
         It pays where several products use it, or where the route needs it.
@@ -429,7 +438,12 @@ class GaussNewton(Operator):
         by_sample = coefficients.reshape(count, self.samples, -1)
 
         def work() -> Tensor:
-            total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
+            total = torch.zeros(
+                count,
+                self.size,
+                device=self.device,
+                dtype=self.dtype,
+            )
             # every batch has coefficients of its own
             coefficients_of = by_sample.split(self.batch, dim=1)
             parts = zip(self._batches(), coefficients_of)
@@ -439,7 +453,13 @@ class GaussNewton(Operator):
 
         return self._in_passes(work)
 
-    def add_applied(self, total: Tensor, u: Tensor, number: int, inputs: Tensor) -> None:
+    def add_applied(
+        self,
+        total: Tensor,
+        u: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> None:
         """Add the part that one batch has in V u.
 
         Args:
@@ -485,7 +505,12 @@ class GaussNewton(Operator):
         return self._in_passes(work)
 
     @torch.no_grad()
-    def adjoint_part(self, rows: Tensor, number: int, inputs: Tensor) -> Tensor:
+    def adjoint_part(
+        self,
+        rows: Tensor,
+        number: int,
+        inputs: Tensor,
+    ) -> Tensor:
         """The entries (k, n, C) of V^T v that belong to one batch.
 
         Args:
@@ -540,58 +565,3 @@ class KeptFor:
                 f"parameter {changed!r} has changed since this operator kept its activations; "
                 "make a new operator, or keep nothing (keep=0)"
             )
-
-
-# ---- recording a batch
-
-
-def _any_direction(outputs: Outputs) -> list[Tensor]:
-    """Tangents to record along; zeros would check nothing."""
-    layout = outputs.layout
-    numbers = torch.arange(layout.size, device=layout.device, dtype=layout.dtype)
-    parts = layout.split(numbers.cos())
-    return [each.detach().requires_grad_() for each in parts]
-
-
-def _recorded_line(
-    outputs: Outputs,
-    inputs: Tensor,
-    tangents: Sequence[Tensor],
-    *,
-    check: bool,
-) -> Linearisation:
-    """J v by the tape of one dual pass, J^T u by autograd's record of it.
-
-    Like `linearisation.linearise`, with tangents that several batches share: they are as large as
-    all parameters.
-    """
-    layout = outputs.layout
-    with torch.enable_grad():
-        values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
-    if check:
-        # played again along the same direction
-        expected = tangent.detach()
-        with torch.no_grad():
-            played = tape.play([each.detach() for each in tangents])
-        away = (played - expected).norm()
-        allowed = agreement(_AGREEMENT) * expected.norm()
-        if not away <= allowed:
-            raise NotRecordableError("a tape played again does not give what it recorded")
-
-    def back(cotangent: Tensor) -> Sequence[Tensor]:
-        return torch.autograd.grad(
-            tangent,
-            tangents,
-            cotangent,
-            retain_graph=True,
-            materialize_grads=True,
-        )
-
-    return Linearisation(
-        values,
-        layout,
-        tape.play,
-        back,
-        size=0,
-        vectorised=layout.size <= _VECTORISED and not tape.writes,
-    )

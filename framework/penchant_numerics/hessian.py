@@ -127,7 +127,8 @@ class Hessian(Operator):
             shape = some.shape[1:]
             labels = some.expand(len(inputs), *shape)
             along = [torch.zeros_like(value) for value in self.outputs.values]
-            self._recorded(inputs, labels).times(along, keep=False)
+            record = self._recorded(inputs, labels)
+            record.times(along, keep=False)
 
         most = batch_size(self.device)
         if self.device.type == "meta":
@@ -138,7 +139,8 @@ class Hessian(Operator):
         """Keep the recorded gradients of as many batches as fit."""
         used = a_sample = 0.0
         for number, (inputs, labels) in enumerate(self._batches()):
-            if not budget or used + a_sample * len(inputs) > budget:
+            wanted = used + a_sample * len(inputs)
+            if not budget or wanted > budget:
                 break
             with LiveBytes() as live:
                 record = self._recorded(inputs, labels)

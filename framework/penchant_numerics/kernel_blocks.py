@@ -174,9 +174,15 @@ class KernelLayers:
             others = list(self._layered.others)
             if not others:
                 raise
-            dense = [] if self._dense is None else list(self._dense.layout.names)
+            dense: list[str] = []
+            if self._dense is not None:
+                dense.extend(self._dense.layout.names)
             self._divide([*dense, *others])
-            return {} if self._layered is None else self._layered(inputs)
+
+        # what is left of the layers, if anything
+        if self._layered is None:
+            return {}
+        return self._layered(inputs)
 
     def bytes_of_a_sample(self) -> tuple[int, int]:
         """Bytes of one sample's features as they come, and in the form that is kept."""
@@ -213,7 +219,9 @@ def _by_module(gradients: dict[str, Tensor]) -> dict[str, Rows]:
     grouped: dict[str, list[Tensor]] = {}
     for name, value in gradients.items():
         # a scalar parameter has nothing to flatten
-        flat = value.flatten(2) if value.dim() > 2 else value[..., None]
+        if value.dim() == 2:
+            value = value[..., None]
+        flat = value.flatten(2)
         module = _module_of(name)
         grouped.setdefault(module, []).append(flat)
 
@@ -349,7 +357,13 @@ class GramSum:
         if self.symmetric:
             self._mirror()
 
-    def _add(self, start: int, mine: Features, begin: int, theirs: Features) -> None:
+    def _add(
+        self,
+        start: int,
+        mine: Features,
+        begin: int,
+        theirs: Features,
+    ) -> None:
         """Add the products of two blocks that start at these samples."""
         rows = self._part(start, self.rows.size)
         columns = self._part(begin, self.columns.size)

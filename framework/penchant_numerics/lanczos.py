@@ -265,7 +265,12 @@ def _fetched(pairs: list[tuple[_Number, _Number]]) -> list[tuple[float, float]]:
     return [(float(alpha), float(beta)) for alpha, beta in numbers]
 
 
-def random_starts(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
+def random_starts(
+    count: int,
+    like: Operator,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
     """Gaussian vectors, drawn one after another on the CPU: more of them extend fewer.
 
     Args:

@@ -301,7 +301,11 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
     return values[chosen], mix @ T.basis
 
 
-def _are_simple(values: Tensor, expected: Tensor, found: list[Tridiagonal]) -> Tensor:
+def _are_simple(
+    values: Tensor,
+    expected: Tensor,
+    found: list[Tridiagonal],
+) -> Tensor:
     """Which eigenvalues every run finds with the weight that one eigenvector gives it.
 
     `expected` are these weights, (starts, r).
@@ -351,10 +355,22 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 
     # and the residual of its heaviest
     heaviest = torch.zeros_like(total)
-    heaviest = heaviest.scatter_reduce(0, group, weights, "amax", include_self=False)
+    heaviest = heaviest.scatter_reduce(
+        0,
+        group,
+        weights,
+        "amax",
+        include_self=False,
+    )
     main = weights == heaviest[group]
     bound = torch.zeros_like(total)
-    bound = bound.scatter_reduce(0, group[main], residuals[main], "amin", include_self=False)
+    bound = bound.scatter_reduce(
+        0,
+        group[main],
+        residuals[main],
+        "amin",
+        include_self=False,
+    )
     kept = total > _NEGLIGIBLE
     return place[kept], total[kept], bound[kept]
 
@@ -440,7 +456,12 @@ class _Measure:
             torch.cat([no_residuals, residuals]),
         )
 
-    def _bounds(self, found: list[Tridiagonal], steps: int, exact: Tensor) -> tuple[float, float]:
+    def _bounds(
+        self,
+        found: list[Tridiagonal],
+        steps: int,
+        exact: Tensor,
+    ) -> tuple[float, float]:
         """Ends of the spectrum as the first steps see them, widened by their residuals.
 
         Eigenvalues that are known lie inside.

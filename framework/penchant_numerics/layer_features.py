@@ -117,7 +117,8 @@ class Factored:
         if self.weight and self.inputs.shape[1] == 1:
             # one position: |h|^2 times the product of errors
             lengths = self.inputs.square().sum((1, 2))
-            total += lengths[:, None, None] * _own(self.errors[:, :, 0])
+            products = _own(self.errors[:, :, 0])
+            total += lengths[:, None, None] * products
         elif self.weight:
             units = self._units_a_chunk(count * classes)
             for errors in self.errors.split(units, dim=3):
@@ -363,7 +364,10 @@ class TangentFeatures:
         grouped: dict[str, list[Tensor]] = {}
         for name, value in zip(rest.layout.names, tensors):
             module = name.rpartition(".")[0]
-            rows = value.flatten(2) if value.dim() > 2 else value[..., None]
+            # a scalar parameter has nothing to flatten
+            if value.dim() == 2:
+                value = value[..., None]
+            rows = value.flatten(2)
             grouped.setdefault(module, []).append(rows)
         found = {}
         for module, values in grouped.items():
@@ -383,12 +387,22 @@ def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:
     samples, classes = outputs.shape
     found = []
     for count in (samples, classes):
-        numbers = torch.arange(1, count + 1, device=outputs.device, dtype=outputs.dtype)
+        numbers = torch.arange(
+            1,
+            count + 1,
+            device=outputs.device,
+            dtype=outputs.dtype,
+        )
         found.append(numbers.cos())
     return found[0], found[1]
 
 
-def _agrees(name: str, layer: Factored, weights: Tensor, exact: Mapping[str, Tensor]) -> bool:
+def _agrees(
+    name: str,
+    layer: Factored,
+    weights: Tensor,
+    exact: Mapping[str, Tensor],
+) -> bool:
     """Whether the gradient of a layer's factors is the exact one, by parameter."""
     weight, bias = layer.gradient(weights[:, None])
     expected = exact[_parameter(name, "weight")]

@@ -182,13 +182,19 @@ def _add_inner(total: Tensor, left: Tensor, right: Tensor | None) -> None:
     rows = left.flatten(0, 1)
     if right is None:
         for start, end in _strips(len(rows), left.shape[1]):
-            total[start:end, start:] += rows[start:end] @ rows[start:].T
+            # what is not below the diagonal
+            columns = rows[start:].T
+            total[start:end, start:] += rows[start:end] @ columns
         return
     columns = right.flatten(0, 1)
     total += rows @ columns.T
 
 
-def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None:
+def _add_at_one_position(
+    total: Tensor,
+    left: Factored,
+    right: Factored,
+) -> None:
     """(h . h' + 1) (delta . delta') from two products."""
     inputs = left.inputs[:, 0] @ right.inputs[:, 0].T
     # the bias is an input that is 1
@@ -206,7 +212,8 @@ def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None
         first = start // outputs
         last = end // outputs
         errors = mine[start:end] @ mine[start:].T
-        _add_product(total[start:end, start:], errors, inputs[first:last, first:])
+        block = total[start:end, start:]
+        _add_product(block, errors, inputs[first:last, first:])
 
 
 def _errors_at(layer: Factored, position: int) -> Tensor:
@@ -260,7 +267,9 @@ def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_byte
     # errors of the same units in both batches
     parts = ()
     if left.weight:
-        parts = zip(left.errors.split(units, dim=3), right.errors.split(units, dim=3))
+        of_left = left.errors.split(units, dim=3)
+        of_right = right.errors.split(units, dim=3)
+        parts = zip(of_left, of_right)
     for mine, theirs in parts:
         first = _weight_gradients(left.inputs, mine)
         # a batch with itself needs its gradients once

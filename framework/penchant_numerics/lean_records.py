@@ -108,8 +108,14 @@ class SavedTensors:
     def _save(self, tensor: Tensor) -> Hashable | Shape:
         if self._is_tangent(tensor):
             return Shape(tensor)
-        place = (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape)
-        key = (*place, tensor.stride(), tensor.dtype)
+        # the memory comes first: `pack` asks for it
+        key = (
+            tensor.untyped_storage()._cdata,
+            tensor.storage_offset(),
+            tensor.shape,
+            tensor.stride(),
+            tensor.dtype,
+        )
         self._kept[key] = tensor.detach()
         return key
 

@@ -232,6 +232,7 @@ def linearise(
     inputs: Tensor,
     *,
     route: str = "dual",
+    tangents: Sequence[Tensor] | None = None,
     check: bool = False,
 ) -> Linearisation:
     """The linearisation on a batch.
@@ -240,23 +241,37 @@ def linearise(
         outputs: The network.
         inputs: The batch.
         route: By `dual` numbers, or by `double-backward`.
+        tangents: What dual numbers are recorded along, where several batches share it: it is as
+            large as all parameters. `any_direction` of the outputs by default.
         check: Whether a tape is played once against its recording.
 
     Returns:
         J on this batch, at the parameters as they are now.
     """
-    if route == "dual":
-        return _by_dual_numbers(outputs, inputs, check=check)
-    return _by_double_backward(outputs, inputs)
+    if route != "dual":
+        return _by_double_backward(outputs, inputs)
+    if tangents is None:
+        tangents = any_direction(outputs)
+    return _by_dual_numbers(outputs, inputs, tangents, check=check)
 
 
-def _by_dual_numbers(outputs: Outputs, inputs: Tensor, *, check: bool) -> Linearisation:
+def any_direction(outputs: Outputs) -> list[Tensor]:
+    """Tangents to record along; zeros would check nothing."""
+    layout = outputs.layout
+    numbers = torch.arange(layout.size, device=layout.device, dtype=layout.dtype)
+    parts = layout.split(numbers.cos())
+    return [each.detach().requires_grad_() for each in parts]
+
+
+def _by_dual_numbers(
+    outputs: Outputs,
+    inputs: Tensor,
+    tangents: Sequence[Tensor],
+    *,
+    check: bool,
+) -> Linearisation:
     """J v by the tape of one dual pass, J^T u by autograd's record of it."""
     layout = outputs.layout
-
-    # any direction: zeros would check nothing
-    row = torch.arange(layout.size, device=layout.device, dtype=layout.dtype).cos()
-    tangents = [each.detach().requires_grad_() for each in layout.split(row)]
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
     if check:
@@ -332,7 +347,8 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
             materialize_grads=True,
         )
 
-    kept = saved_bytes(lambda: outputs(leaves, inputs), known=[*outputs.values, inputs])
+    known = [*outputs.values, inputs]
+    kept = saved_bytes(lambda: outputs(leaves, inputs), known=known)
     return Linearisation(
         values.detach(),
         outputs.layout,

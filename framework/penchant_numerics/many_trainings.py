@@ -263,7 +263,9 @@ def _looks_alone(
         now = learner._replace(network=network, step=step)
         found.append(look(item, now))
     # after an early stop nothing changes
-    missing = 0 if steps is None else len(steps) - len(found)
+    missing = 0
+    if steps is not None:
+        missing = len(steps) - len(found)
     return found + found[-1:] * missing
 
 

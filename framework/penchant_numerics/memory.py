@@ -58,7 +58,12 @@ def available(device: torch.device | str) -> int:
     return DEFAULT_BYTES.get(kind, DEFAULT_BYTES["cuda"])
 
 
-def fitting(each: int, device: torch.device | str, *, share: float = 1.0) -> int:
+def fitting(
+    each: int,
+    device: torch.device | str,
+    *,
+    share: float = 1.0,
+) -> int:
     """How many things of so many bytes each fit into a share of the budget, at least one.
 
     Args:
@@ -95,7 +100,13 @@ def limit(device: torch.device | str) -> int:
     return capacity(device) if budgeted is None else budgeted
 
 
-def require(needed: int, device: torch.device | str, *, what: str, cure: str) -> None:
+def require(
+    needed: int,
+    device: torch.device | str,
+    *,
+    what: str,
+    cure: str,
+) -> None:
     """Refuse what no device of this size can hold, before the allocator does.
 
     Args:

@@ -202,7 +202,8 @@ class MixedDerivative:
 
             slopes = vmap(slope)(dict(cotangents))
             forward, backward = slopes.chunk(2, dim=1)
-            found.append((forward - backward) / (2 * self.step))
+            apart = 2 * self.step
+            found.append((forward - backward) / apart)
         return torch.cat(found, dim=1)
 
     def gram_times(self, state: State, directions: Tensor) -> Tensor:
@@ -327,7 +328,8 @@ class MixedDerivative:
         for name, each in self.module.named_modules():
             if not any(each.children()):
                 leaves[name] = []
-        _, seen = trace(self.module, state_of(self.module), self.point[None], leaves)
+        state = state_of(self.module)
+        _, seen = trace(self.module, state, self.point[None], leaves)
 
         # how many numbers that is, beside the input
         activity = self.size
@@ -392,9 +394,17 @@ class MixedDerivative:
             parameters=part.parameters,
         )
 
-    def _columns(self, state: State, part: Part, first: int, last: int) -> Columns:
+    def _columns(
+        self,
+        state: State,
+        part: Part,
+        first: int,
+        last: int,
+    ) -> Columns:
         """Columns first..last, from as many passes as chunks."""
-        take = self._exact_columns if self.step is None else self._difference_columns
+        take = self._exact_columns
+        if self.step is not None:
+            take = self._difference_columns
         chunks = list(take(state, part, first, last))
 
         # chunks of columns one after another
@@ -406,7 +416,13 @@ class MixedDerivative:
         numbers = [chunk.numbers for chunk in chunks]
         return Columns(layers, torch.cat(numbers))
 
-    def _exact_columns(self, state: State, part: Part, first: int, last: int) -> Iterator[Columns]:
+    def _exact_columns(
+        self,
+        state: State,
+        part: Part,
+        first: int,
+        last: int,
+    ) -> Iterator[Columns]:
         """Derivatives along e_i of everything a backward pass gives."""
 
         def backward_pass(x: Tensor) -> tuple[object, ...]:
@@ -445,14 +461,20 @@ class MixedDerivative:
             traced = self._traced(state, by_factors, inputs)
             layers = {}
             for layer in part.layers:
-                uses = [(h[:, None], d[:, None]) for h, d in traced.of(layer)]
+                # a batch of one for each displaced input
+                uses = []
+                for h, d in traced.of(layer):
+                    uses.append((h[:, None], d[:, None]))
                 both = positions(layer, uses)
                 layers[layer.name] = both_sides(both, self.step)
 
             # other parameters: a gradient at each displaced input
-            gradients = vmap(gradients_at)(inputs) if part.parameters else {}
+            gradients = {}
+            if part.parameters:
+                gradients = vmap(gradients_at)(inputs)
             forward, backward = _flat(gradients, part, inputs).chunk(2)
-            yield Columns(layers, (forward - backward) / (2 * self.step))
+            apart = 2 * self.step
+            yield Columns(layers, (forward - backward) / apart)
 
     # ---- inputs and outputs
 

@@ -181,11 +181,11 @@ def trace(
     seen: dict[str, list[Tensor]] = {name: [] for name in shifts}
 
     def shift(name: str, given: Tensor, made: Tensor) -> Tensor:
-        uses = seen[name]
-        uses.append(given)
+        use = len(seen[name])
+        seen[name].append(given)
         if not shifts[name]:
             return made
-        return made + shifts[name][len(uses) - 1]
+        return made + shifts[name][use]
 
     layers = {name: module.get_submodule(name) for name in shifts}
     with watched(layers, shift):
@@ -216,8 +216,10 @@ def trace_part(
     # nothing is added to what a layer gives; the derivative by it is the error
     shifts = {}
     for layer in layers:
-        shapes = [(len(inputs) * shape[0], *shape[1:]) for shape in layer.shapes]
-        shifts[layer.name] = [inputs.new_zeros(shape) for shape in shapes]
+        uses = []
+        for rows, *shape in layer.shapes:
+            uses.append(inputs.new_zeros(len(inputs) * rows, *shape))
+        shifts[layer.name] = uses
     rest = {name: value for name, value in state.items() if name not in parameters}
 
     def total(own: State, errors: Uses) -> tuple[Tensor, dict[str, list[Tensor]]]:

@@ -32,7 +32,11 @@ def own_generator(generator: Generator, device: torch.device) -> Generator:
     return own.manual_seed(int(seed))
 
 
-def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
+def normal(
+    shape: Sequence[int],
+    generator: Generator,
+    device: torch.device,
+) -> Tensor:
     """Standard normal numbers in single precision, on a device.
 
     Args:
@@ -51,7 +55,11 @@ def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> 
     return _drawn(make, generator, device)
 
 
-def uniform(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
+def uniform(
+    shape: Sequence[int],
+    generator: Generator,
+    device: torch.device,
+) -> Tensor:
     """Uniform numbers between 0 and 1 in single precision, on a device.
 
     Args:
@@ -87,7 +95,11 @@ def integers(
     return _drawn(make, generator, device)
 
 
-def permutation(count: int, generator: Generator, device: torch.device) -> Tensor:
+def permutation(
+    count: int,
+    generator: Generator,
+    device: torch.device,
+) -> Tensor:
     """The numbers from 0 to below `count` in a random order, on a device.
 
     Args:
@@ -102,7 +114,11 @@ def permutation(count: int, generator: Generator, device: torch.device) -> Tenso
     return _drawn(make, generator, device)
 
 
-def _drawn(make: Callable[..., Tensor], generator: Generator, device: torch.device) -> Tensor:
+def _drawn(
+    make: Callable[..., Tensor],
+    generator: Generator,
+    device: torch.device,
+) -> Tensor:
     """What `make` draws, on a device."""
     if generator.device.type == device.type:
         return make(generator=generator, device=device)

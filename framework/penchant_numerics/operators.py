@@ -78,7 +78,13 @@ class Operator:
 
     conventions: Mapping[str, str] = {}
 
-    def __init__(self, size: int, *, device: torch.device | str, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ) -> None:
         self.size = size
         self.device = torch.device(device)
         self.dtype = dtype

@@ -111,10 +111,11 @@ class OverDevices(Operator):
         for place, device in enumerate(devices[: self._batches]):
             own = self._own(place, len(devices), first)
             there = copy.deepcopy(network).to(device)
-            part = (inputs[own].to(device), None if labels is None else labels[own].to(device))
+            part = _chosen((inputs, labels), own, device)
             # samples of other devices were tried with those of the first
             check = options.get("check", True) and place == 0
-            operator = kind(there, part, batch=batch, **{**options, "check": check})
+            own_options = {**options, "check": check}
+            operator = kind(there, part, batch=batch, **own_options)
             operator.scale = scale
             self.operators.append(operator)
         one = self.operators[0]
@@ -182,8 +183,14 @@ class OverDevices(Operator):
         for place, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device
             operator = self.operators[place]
-            made = torch.zeros(count, self.size, device=operator.device, dtype=self.dtype)
-            operator.add_applied(made, next(parts).to(operator.device), number, inputs)
+            made = torch.zeros(
+                count,
+                self.size,
+                device=operator.device,
+                dtype=self.dtype,
+            )
+            own = next(parts).to(operator.device)
+            operator.add_applied(made, own, number, inputs)
             total += made.to(self.device)
         return total
 
@@ -195,3 +202,16 @@ class OverDevices(Operator):
             part = operator.adjoint_part(rows.to(operator.device), number, inputs)
             found.append(part.to(self.device))
         return torch.cat(found, dim=1).flatten(1)
+
+
+def _chosen(
+    samples: tuple[Tensor, Tensor | None],
+    own: Tensor,
+    device: torch.device,
+) -> tuple[Tensor, Tensor | None]:
+    """Some samples on a device; there may be no labels."""
+    inputs, labels = samples
+    there = inputs[own].to(device)
+    if labels is None:
+        return there, None
+    return there, labels[own].to(device)

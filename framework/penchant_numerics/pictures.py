@@ -52,7 +52,11 @@ def palette(count: int, *, ordered: bool = False) -> list[str]:
     return [matplotlib.colors.to_hex(shade) for shade in shades]
 
 
-def captioned(figure: Figure, caption: str, title: str | None = None) -> Figure:
+def captioned(
+    figure: Figure,
+    caption: str,
+    title: str | None = None,
+) -> Figure:
     """The figure with a title on it and, as its label, the caption that is printed beside it.
 
     Args:
@@ -126,7 +130,9 @@ def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) ->
     if null.ndim == 2:
         draws = null
         null = draws.mean(0)
-        spread = draws.std(0, ddof=1) if len(draws) > 1 else None
+        spread = None
+        if len(draws) > 1:
+            spread = draws.std(0, ddof=1)
 
     shown = _above_rounding(null)
     places = np.arange(len(shown))

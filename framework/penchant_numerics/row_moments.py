@@ -45,7 +45,12 @@ def gram(rows: Tensor) -> Tensor:
     return total
 
 
-def spectrum(products: Tensor, weights: Tensor, *, centred: bool = False) -> Tensor:
+def spectrum(
+    products: Tensor,
+    weights: Tensor,
+    *,
+    centred: bool = False,
+) -> Tensor:
     """Eigenvalues of sum_t w_t g_t g_t^T, from inner products of the vectors.
 
     Args:
@@ -111,7 +116,12 @@ def left_out_spectra(
     return torch.stack(spectra)
 
 
-def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Tensor]:
+def eigenpairs(
+    rows: Tensor,
+    products: Tensor,
+    *,
+    rank: int,
+) -> tuple[Tensor, Tensor]:
     """Leading pairs of the second moment of rows.
 
     Args:

@@ -171,7 +171,11 @@ class ContiguousGradient(torch.autograd.Function):
         return tangent.clone()
 
 
-def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+def _with_contiguous_gradient(
+    module: nn.Module,
+    inputs: Any,
+    output: Tensor,
+) -> Tensor:
     """A forward hook."""
     return ContiguousGradient.apply(output)
 

@@ -114,7 +114,12 @@ class _Passes:
         """Two columns hold as much as all: each takes the place of the one before."""
         self.traces(inputs, first=2)
 
-    def _add_layers(self, total: Tensor, inputs: Tensor, first: int | None) -> Tensor:
+    def _add_layers(
+        self,
+        total: Tensor,
+        inputs: Tensor,
+        first: int | None,
+    ) -> Tensor:
         """Add squared norms of linear layers' gradients to `total` (n,); gives the outputs."""
         passed = layer_pass(self.outputs, inputs, self.layers)
         products = {}
@@ -161,7 +166,8 @@ class _Passes:
         for x, weights in zip(inputs, column):
             leaves = self.rest.leaves()
             with torch.enable_grad():
-                value = (self.rest(leaves, x[None])[0] * weights).sum()
+                made = self.rest(leaves, x[None])[0]
+                value = (made * weights).sum()
             gradients = torch.autograd.grad(value, leaves, materialize_grads=True)
             parts.append(_square_sum(gradients))
         return torch.stack(parts)
@@ -172,9 +178,11 @@ class _Passes:
 
         def square(x: Tensor, weights: Tensor) -> Tensor:
             def value(values: Sequence[Tensor]) -> Tensor:
-                return (self.rest(values, x[None])[0] * weights).sum()
+                made = self.rest(values, x[None])[0]
+                return (made * weights).sum()
 
-            return _square_sum(grad(value)(list(self.rest.values)))
+            gradients = grad(value)(list(self.rest.values))
+            return _square_sum(gradients)
 
         return vmap(square)(inputs, column)
 
@@ -205,7 +213,11 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     return h @ h.mT
 
 
-def _columns(outputs: Tensor, loss: str, first: int | None) -> Iterator[Tensor]:
+def _columns(
+    outputs: Tensor,
+    loss: str,
+    first: int | None,
+) -> Iterator[Tensor]:
     """The first columns (n, C) of L at outputs (n, C), or all, one after another."""
     count = outputs.shape[1]
     if first is not None:

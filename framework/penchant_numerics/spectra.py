@@ -119,7 +119,12 @@ def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
     return nested / counts
 
 
-def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tensor) -> float:
+def share_in_span(
+    values: Tensor,
+    vectors: Tensor,
+    rows: Tensor,
+    products: Tensor,
+) -> float:
     """How much of the leading eigenvectors of G = V V^T lies in the span of some V u.
 
     An eigenvector of G is x = V y / sqrt(lambda) for the eigenvector y of K = V^T V, so that
@@ -286,7 +291,12 @@ class LogGrid:
         widths = torch.full_like(mass[used], self.width)
         return self._bumps(places, mass[used], widths)
 
-    def _bumps(self, places: Tensor, weights: Tensor, widths: Tensor) -> Tensor:
+    def _bumps(
+        self,
+        places: Tensor,
+        weights: Tensor,
+        widths: Tensor,
+    ) -> Tensor:
         """Mean density in each cell of weighted Gaussians; what lies beyond is in the end cells."""
         distances = (self.edges[:, None] - places) / widths
         below = torch.special.ndtr(distances)  # (points + 1, nodes)

@@ -196,7 +196,11 @@ class Stacked:
     def _losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Mean losses (networks,) on batches (networks, samples, ...)."""
 
-        def loss(state: State, own_inputs: Tensor, own_labels: Tensor) -> Tensor:
+        def loss(
+            state: State,
+            own_inputs: Tensor,
+            own_labels: Tensor,
+        ) -> Tensor:
             outputs = functional_call(self.module, state, (own_inputs,))
             return self.loss(outputs, own_labels)
 
@@ -317,7 +321,12 @@ class _Parameters(nn.Module):
 class _Batches:
     """Samples of all networks, and each network's batches in its own order."""
 
-    def __init__(self, samples: Sequence[Samples], seeds: Sequence[int], recipe: Recipe) -> None:
+    def __init__(
+        self,
+        samples: Sequence[Samples],
+        seeds: Sequence[int],
+        recipe: Recipe,
+    ) -> None:
         if len(seeds) != len(samples):
             raise ValueError(f"expected a seed a network, found {len(seeds)} for {len(samples)}")
         self.seeds = list(seeds)
@@ -343,7 +352,12 @@ class _Batches:
             self._chosen = torch.tensor(active, device=self.inputs.device)
         return self._chosen
 
-    def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
+    def batch(
+        self,
+        epoch: int,
+        position: int,
+        active: list[int],
+    ) -> tuple[Tensor, Tensor]:
         """Inputs and labels (networks, samples, ...) of a step, for some networks."""
         # a size of 0 is all samples
         chosen = self._numbers(active)

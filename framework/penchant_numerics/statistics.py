@@ -209,7 +209,11 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
     return _plain(np.sqrt(variance))
 
 
-def jackknife_bias(whole: Numbers, replicates: Numbers, axis: int = 0) -> Value:
+def jackknife_bias(
+    whole: Numbers,
+    replicates: Numbers,
+    axis: int = 0,
+) -> Value:
     """The bias of order 1/n of a statistic: (n - 1) (mean t_i - t); take it away from the value.
 
     Args:

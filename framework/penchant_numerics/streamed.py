@@ -56,8 +56,9 @@ class ArraySource:
     def batches(self, size: int) -> Iterator[Tensor]:
         """All rows in their order."""
         for start in range(0, self.shape[0], size):
+            end = start + size
             # a copy: torch wants memory that may be written to
-            yield torch.from_numpy(np.array(self.array[start : start + size]))
+            yield torch.from_numpy(np.array(self.array[start:end]))
 
 
 class DatasetSource:
@@ -96,7 +97,12 @@ class BatchSource:
         shape: The shape of one.
     """
 
-    def __init__(self, batches: Iterable[Any], samples: int, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        batches: Iterable[Any],
+        samples: int,
+        shape: tuple[int, ...],
+    ) -> None:
         self.iterable = batches
         self.shape = (samples, *shape)
 
@@ -239,7 +245,10 @@ class StreamedInputs:
 
     def _placed(self, stored: Tensor) -> Tensor:
         """Rows as the whole tensor would hold them."""
-        rows = stored.float() / 255 if stored.dtype == torch.uint8 else stored
+        rows = stored
+        # stored bytes are pixels
+        if stored.dtype == torch.uint8:
+            rows = stored.float() / 255
         rows = rows.to(self.dtype)
         if not torch.isfinite(rows).all():
             raise ValueError("streamed inputs have values that are not finite")
@@ -282,7 +291,9 @@ class StreamedInputs:
         """Functions of torch are given the whole tensor."""
 
         def known(part: Any) -> Any:
-            return part.whole() if isinstance(part, cls) else part
+            if isinstance(part, cls):
+                return part.whole()
+            return part
 
         given, named = tree_map(known, (args, kwargs or {}))
         return function(*given, **named)
@@ -322,11 +333,16 @@ def stream(value: Any) -> Samples:
 
 def _is_pair(value: Any) -> bool:
     """Whether a value is inputs and labels, both whole."""
-    two = isinstance(value, (tuple, list)) and len(value) == 2
-    return two and hasattr(value[0], "shape")
+    if not isinstance(value, (tuple, list)):
+        return False
+    return len(value) == 2 and hasattr(value[0], "shape")
 
 
-def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> Sequence[Any]:
+def samples_of(
+    data: Any,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Sequence[Any]:
     """Inputs and labels of a pair as they are; of anything else, such as a loader, streamed.
 
     Args:

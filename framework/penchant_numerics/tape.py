@@ -69,7 +69,13 @@ class Tape(TorchDispatchMode):
 
     # ---- recording
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+    ) -> Any:
         """Compute, and note what a tangent reached."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
