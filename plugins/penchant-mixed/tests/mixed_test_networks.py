@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def smooth_mlp():
-    return nn.Sequential(nn.Flatten(), nn.Linear(40, 20), nn.GELU(), nn.Linear(20, 1))
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 10), nn.GELU(), nn.Linear(10, 1))
 
 
 def linear(shape, outputs):

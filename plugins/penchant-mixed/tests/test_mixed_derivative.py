@@ -34,7 +34,7 @@ def estimate(architecture, shape, networks, *, outputs=1, **options):
 
 
 def test_linear_pooling_has_its_closed_form_entry_by_entry():
-    networks, s_t, s_p, folds = 200, 2.0, 0.5, 3
+    networks, s_t, s_p, folds = 64, 2.0, 0.5, 3
     found = estimate(POOLING, (12,), networks)
     m = torch.linspace(0.2, 1.3, 12, dtype=torch.float32).double()  # as the network has it
     law = (s_t**2 + s_p**2) / folds * torch.diag(m**2)
@@ -66,10 +66,10 @@ def test_two_logits_are_their_difference():
 
 
 def test_small_steps_are_the_derivative_and_large_ones_are_not():
-    exact = estimate(SMOOTH, (40,), 8).matrix
+    exact = estimate(SMOOTH, (16,), 2).matrix
     errors = []
     for step in (0.1, 0.05, 100.0):
-        coarse = estimate(SMOOTH, (40,), 8, method="finite-difference", step=step).matrix
+        coarse = estimate(SMOOTH, (16,), 2, method="finite-difference", step=step).matrix
         errors.append(float((coarse - exact).norm() / exact.norm()))
     assert 1.9 < math.log2(errors[0] / errors[1]) < 2.1
     assert errors[2] > 0.1
@@ -77,8 +77,8 @@ def test_small_steps_are_the_derivative_and_large_ones_are_not():
 
 @pytest.mark.parametrize("method", ["exact", "finite-difference"])
 def test_leading_pairs_are_those_of_the_matrix(method):
-    whole = estimate(SMOOTH, (40,), 8, method=method, step=1.0)
-    some = estimate(SMOOTH, (40,), 8, method=method, step=1.0, leading=3, tolerance=1e-9)
+    whole = estimate(SMOOTH, (16,), 8, method=method, step=1.0)
+    some = estimate(SMOOTH, (16,), 8, method=method, step=1.0, leading=3, tolerance=1e-9)
     torch.testing.assert_close(some.eigenvalues, whole.eigenvalues[:3], rtol=1e-9, atol=0)
     overlaps = (some.vectors @ whole.vectors[:3].T).abs()
     torch.testing.assert_close(overlaps, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-6)
@@ -89,7 +89,7 @@ def test_leading_pairs_are_those_of_the_matrix(method):
 
 
 def test_pairs_that_have_not_converged_say_so():
-    some = estimate(SMOOTH, (40,), 4, leading=3, iterations=1, tolerance=1e-9)
+    some = estimate(SMOOTH, (16,), 4, leading=3, iterations=1, tolerance=1e-9)
     assert "not converged in 1 passes" in some.warnings[0]
 
 
@@ -102,22 +102,22 @@ def test_large_inputs_need_leading():
 
 def test_more_networks_extend_fewer():
     """The moment of eight networks is the mean of those of the first four and of the others."""
-    few, many = (estimate(SMOOTH, (40,), count) for count in (4, 8))
+    few, many = (estimate(SMOOTH, (16,), count) for count in (4, 8))
     rest = 2 * many.matrix - few.matrix
     assert float(torch.linalg.eigvalsh(rest).min()) > -1e-12
-    assert many.jackknife.shape == (2, 40) and few.jackknife is None
+    assert many.jackknife.shape == (2, 16) and few.jackknife is None
 
 
 def test_vectors_do_not_travel_with_the_items(tmp_path):
     """They are sent once a pass; a shard's file holds its products only."""
-    networks, blocks, size = 8, 7, 40
+    networks, blocks, size = 8, 7, 400
     testing.check_estimator(
         "mixed-derivative",
         tmp_path,
-        architecture=SMOOTH,
+        architecture=LINEAR,
         shape=(size,),
         outputs=1,
-        options={"leading": 3, "iterations": 2},
+        options={"leading": 3, "iterations": 1},
         call={"networks": networks},
     )
     sizes = [path.stat().st_size for path in tmp_path.rglob("shards/*.npz")]
@@ -133,10 +133,10 @@ def test_probe_nad_takes_it(options):
     result = penchant.measure(
         "nad",
         architecture=SMOOTH,
-        shape=(40,),
+        shape=(16,),
         outputs=1,
         estimators=estimators,
-        networks=9,
+        networks=5,
         executor="serial",
     )
     assert ("residuals" in result.arrays) == ("leading" in options)
@@ -146,7 +146,7 @@ def test_probe_nad_takes_it(options):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # torchvision's operators
 @pytest.mark.parametrize(
     "architecture",
-    [{"name": "vit", "patch": 4, "layers": 2, "heads": 2, "width": 24, "hidden": 48}, "timm"],
+    [{"name": "vit", "patch": 4, "layers": 1, "heads": 2, "width": 8, "hidden": 16}, "timm"],
 )
 def test_transformers_work(architecture):
     pytest.importorskip("penchant_timm" if architecture == "timm" else "penchant_architectures")
@@ -157,8 +157,8 @@ def test_transformers_work(architecture):
         architecture=named,
         shape=(1, side, side),
         outputs=1,
-        options={"leading": 2, "iterations": 2},
-        call={"networks": 2},
+        options={"leading": 2, "iterations": 1},
+        call={"networks": 1},
     )
     assert found.trace > 0
 

@@ -1,4 +1,4 @@
-"""Small images in two channels, which worker processes can import as well."""
+"""Small images, which worker processes can import as well."""
 
 import torch
 
@@ -10,10 +10,16 @@ def images(generator):
     return (pixels[:80], labels[:80]), (pixels[80:], labels[80:])
 
 
+def few(generator):
+    labels = torch.arange(48, device="cpu") % 4
+    pixels = torch.rand(48, 2, 4, 4, generator=generator, device="cpu")
+    return (pixels[:32], labels[:32]), (pixels[32:], labels[32:])
+
+
 def grey(generator):
-    labels = torch.arange(60, device="cpu") % 5
-    pixels = torch.rand(60, 1, 8, 8, generator=generator, device="cpu")
-    return (pixels[:40], labels[:40]), (pixels[40:], labels[40:])
+    labels = torch.arange(40, device="cpu") % 5
+    pixels = torch.rand(40, 1, 4, 4, generator=generator, device="cpu")
+    return (pixels[:24], labels[:24]), (pixels[24:], labels[24:])
 
 
 def numbers(generator):

@@ -12,6 +12,7 @@ from penchant import testing
 HERE = str(Path(__file__).parent)
 TINY = {"name": "import", "factory": testing.TINY}
 IMAGES = {"name": "import", "factory": "nad_test_images:images"}
+FEW_IMAGES = {"name": "import", "factory": "nad_test_images:few"}
 LEADING = {"directions": {"name": "mixed-derivative", "leading": 2, "iterations": 3}}
 IMPULSES_AND_GRADIENTS = {
     "directions": [
@@ -24,10 +25,11 @@ TRAINED = {"train": 64, "test": 64, "training": {"epochs": 2, "batch": 8}, "loss
 WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [32, 64], "trainings": 2}
 FEW = {"networks": 40, "training": {"epochs": 2}}
 # The runs of all other properties: what comes out of them, not how near it is to anything.
-DRAWN = {"shape": (1, 4, 4), "outputs": 1, "networks": 18}
-BRIEF = {"train": 16, "test": 16, "training": {"steps": 3, "batch": 8}, "loss_target": 0.7}
-TWO_WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [8, 16], "trainings": 2}
-ONE_EPOCH = {"networks": 40, "training": {"steps": 2, "batch": 16}}
+DRAWN = {"shape": (1, 3, 3), "outputs": 1, "networks": 11}
+BRIEF = {"train": 16, "test": 16, "training": {"steps": 2, "batch": 8}, "loss_target": 0.7}
+TWO_WAVES = {"basis": "dft-cosine", "every": 3, "train_sizes": [8], "trainings": 2}
+BRIEFLY = {"dataset": FEW_IMAGES, "networks": 16, "training": {"steps": 1, "batch": 16}}
+STORED = {**BRIEFLY, "directions": np.eye(16).tolist(), "trainings": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -41,43 +43,41 @@ test_conforms = testing.conformance(
     small={
         "nad": [
             {**DRAWN, "keep_matrix": True},
-            {"shape": (6,), "outputs": 1, "networks": 9, "estimators": LEADING},
+            {"shape": (6,), "outputs": 1, "networks": 5, "estimators": LEADING},
         ],
         "nad-agreement": {
-            "networks": 24,
-            "shape": (1, 3, 4),
+            "networks": 12,
+            "groups": 3,
+            "shape": (1, 2, 3),
             "outputs": 1,
             "estimators": IMPULSES_AND_GRADIENTS,
         },
         "directional-accuracy": [
-            {**DRAWN, "indices": [0, 2, 5], "train_sizes": [8], **BRIEF},
-            {"shape": (1, 4, 4), **TWO_WAVES, **BRIEF},
+            {**DRAWN, "networks": 8, "indices": [0, 2, 5], "train_sizes": [8], **BRIEF},
+            {"shape": (1, 3, 3), **TWO_WAVES, **BRIEF},
         ],
         "poisoned-accuracy": [
-            {"dataset": IMAGES, "carriers": [0, 30], **ONE_EPOCH},
-            {"dataset": IMAGES, "carriers": [0], "trainings": 2, **ONE_EPOCH},
+            {"carriers": [0, 10], **BRIEFLY},
+            {"carriers": [0], **STORED},
         ],
-        "flipped-accuracy": [
-            {"dataset": IMAGES, **ONE_EPOCH},
-            {"dataset": IMAGES, "trainings": 2, **ONE_EPOCH},
-        ],
+        "flipped-accuracy": [BRIEFLY, STORED],
         "dipole": {
-            "shape": (1, 4, 4),
+            "shape": (1, 3, 3),
             "outputs": 1,
             "basis": "nad",
-            "every": 5,
-            "basis_networks": 20,
+            "every": 4,
+            "basis_networks": 16,
             "networks": 8,
             "beta": 0.5,
         },
         "pooling-theory": {
             "inputs": 32,
-            "simulations": 200,
-            "every": 3,
+            "simulations": 100,
+            "every": 4,
             "curves": 3,
-            "steps": 20,
+            "steps": 5,
             "trainings": 2,
-            "batch": 8,
+            "batch": 4,
         },
     },
     claims={
@@ -103,6 +103,24 @@ test_conforms = testing.conformance(
             {"dataset": IMAGES, **FEW},
             {"dataset": IMAGES, "trainings": 2, **FEW},
         ],
+        "dipole": {
+            "shape": (1, 4, 4),
+            "outputs": 1,
+            "basis": "nad",
+            "every": 5,
+            "basis_networks": 20,
+            "networks": 8,
+            "beta": 0.5,
+        },
+        "pooling-theory": {
+            "inputs": 32,
+            "simulations": 200,
+            "every": 3,
+            "curves": 3,
+            "steps": 20,
+            "trainings": 2,
+            "batch": 8,
+        },
     },
     without_null={
         "nad": {"trace": "a trace has no value by chance"},
@@ -230,12 +248,12 @@ def test_a_shard_of_dipole_does_not_carry_the_directions(tmp_path, monkeypatch):
     from penchant_nad.probes import dipole
 
     context = testing.context(
-        "dipole", tmp_path, shape=(1, 8, 8), basis="canonical", every=1, networks=16
+        "dipole", tmp_path, shape=(1, 6, 6), basis="canonical", every=1, networks=16
     )
     dipole.run(context.options, context)
     sizes = [path.stat().st_size for path in tmp_path.rglob("shards/*.npz")]
     assert len(sizes) == 2
-    numbers = 8 * 2 * 8 * 64  # slopes and sizes of eight networks and 64 directions
+    numbers = 8 * 2 * 8 * 36  # slopes and sizes of eight networks and 36 directions
     assert max(sizes) < numbers + 4096
 
 

@@ -26,7 +26,7 @@ def test_logistic_regression_is_isotropic():
 
 def test_linear_pooling_has_the_covariance_of_its_closed_form():
     """(s_p^2 s_t^2 / S) diag(m^2), entry by entry; the entries' standard errors follow from products of Gaussians."""
-    size, stride, networks = 16, 4, 1500
+    size, stride, networks = 16, 4, 800
     result = penchant.measure(
         "nad",
         architecture={"name": "linear-pooling", "stride": stride},
@@ -77,7 +77,7 @@ def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
 
 
 def test_methods_answer_different_questions_but_impulse_is_the_limit():
-    def directions(networks=12, **estimator):
+    def directions(networks=4, **estimator):
         options = {
             "shape": (1, 16, 16),
             "networks": networks,

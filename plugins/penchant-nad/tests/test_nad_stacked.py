@@ -9,21 +9,26 @@ from penchant import testing
 from penchant_numerics.stacked_training import Stacked
 
 TINY = {"name": "import", "factory": testing.TINY}
-IMAGES = {"name": "import", "factory": "nad_test_images:images"}
+# Stored directions: how networks are drawn for NADs is tested elsewhere.
+IMAGES = {
+    "dataset": {"name": "import", "factory": "nad_test_images:few"},
+    "directions": np.eye(16),
+    "trainings": 2,
+}
 # In double precision rounding flips no answer, and all numbers agree to ten digits.
 SETTINGS = {"executor": "serial", "figures": False, "dtype": "float64"}
 CLOSE = {"rtol": 1e-8, "atol": 1e-10}
 
-STEPS = {"steps": 3, "batch": 16, "learning_rate": 0.1, "clip": 0.5, "momentum": 0.9}
-WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [40]}
+STEPS = {"steps": 2, "batch": 16, "learning_rate": 0.1, "clip": 0.5, "momentum": 0.9}
+WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [20]}
 CASES = {
-    # Three directions; and again with fewer samples, which share no stack with others.
+    # Two directions; and again with fewer samples, which share no stack with others.
     "directional-accuracy": (
-        {"shape": (1, 6, 6), "train": 64, "test": 64, **WAVES},
-        [3, 3],
+        {"shape": (1, 4, 4), "train": 32, "test": 32, **WAVES},
+        [2, 2],
     ),
-    "poisoned-accuracy": ({"dataset": IMAGES, "carriers": [0, 30], "trainings": 2}, [6]),
-    "flipped-accuracy": ({"dataset": IMAGES, "trainings": 2}, [4]),
+    "poisoned-accuracy": ({**IMAGES, "carriers": [0, 10]}, [6]),
+    "flipped-accuracy": (IMAGES, [4]),
 }
 
 # Autograd counts devices at its first backward pass: the emulated one must be there before.
@@ -53,8 +58,6 @@ def made(monkeypatch):
 
 def run(name, out, **changes):
     options = {**CASES[name][0], "training": STEPS, **SETTINGS, **changes}
-    if name != "directional-accuracy":
-        options["networks"] = 40
     return penchant.measure(name, architecture=TINY, out=out, **options)
 
 
@@ -90,8 +93,8 @@ def test_a_swept_learning_rate_is_searched_for_every_training_by_itself(made, tm
 
 
 def test_losses_are_read_every_so_often(tmp_path):
-    steps = {**STEPS, "steps": 12}
+    steps = {**STEPS, "steps": 8}
     options = {"train_sizes": None}
     _, few = on_device("directional-accuracy", tmp_path / "few", **options)
     _, many = on_device("directional-accuracy", tmp_path / "many", training=steps, **options)
-    assert many.waits == few.waits  # 3 steps, or 12
+    assert many.waits == few.waits  # 2 steps, or 8

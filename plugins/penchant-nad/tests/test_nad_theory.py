@@ -52,7 +52,7 @@ def test_simulated_accuracy_is_the_corrected_theorem(stride):
     simulations = 4000
     taps, chosen = (
         taps_of("average", inputs=64, stride=stride),
-        pooling.frequencies(64, stride)[::2],
+        pooling.frequencies(64, stride)[::4],
     )
     versions = pooling.bayes_accuracies(taps, stride, chosen, 1.0)
     found = []
@@ -84,7 +84,7 @@ def test_low_pass_loses_nothing_it_lets_through():
 
 
 def test_average_curvature_is_the_corrected_lemma():
-    stride, chosen = 4, [1, 5, 9, 14, 22, 31]
+    stride, chosen = 4, [1, 9, 22]
     response = torch.fft.fft(taps_of("average", inputs=64, stride=stride)).abs()
     classes = pooling.Classes(epsilon=1.5, sigma=0.8)
     phi, theta = pooling.curvature_law(response, stride, chosen, classes)
@@ -104,7 +104,7 @@ def test_average_curvature_is_the_corrected_lemma():
 
 def test_training_is_slower_where_zeta_is_small():
     response = torch.fft.fft(taps_of("average", inputs=32, stride=4)).abs()
-    descent = pooling.Descent(steps=120, batch=32, rate=0.2, std=0.5, trainings=6)
+    descent = pooling.Descent(steps=60, batch=32, rate=0.2, std=0.5, trainings=6)
     classes = pooling.Classes(epsilon=1.0, sigma=0.3)
     low, high = (
         pooling.loss_curves(response, 4, each, classes, descent, generator=generator(1)).mean(1)
@@ -198,7 +198,7 @@ def test_lemma_2_and_markov_hold_at_every_direction(name):
 def test_both_routes_to_the_mixed_derivative_agree():
     """One direction goes by products, many by the matrix."""
     architecture = {"name": "import", "factory": testing.TINY}
-    parts = {"shape": (1, 6, 6), "outputs": 1, "networks": 8, "beta": 0.5, "executor": "serial"}
+    parts = {"shape": (1, 4, 4), "outputs": 1, "networks": 8, "beta": 0.5, "executor": "serial"}
     few = penchant.measure("dipole", architecture=architecture, indices=[3], **parts)
     many = penchant.measure("dipole", architecture=architecture, every=1, **parts)
     place = many.arrays["indices"].tolist().index(3)
@@ -210,8 +210,8 @@ def test_tightness_is_as_uncertain_as_its_spread_over_networks():
     draws = np.random.default_rng(1)
     values, errors = [], []
     for _ in range(40):
-        slopes = draws.normal(size=(64, 1)) * np.ones(5)  # all directions share their networks
-        sizes = 1 + draws.exponential(size=(64, 1)) * np.ones(5)
+        slopes = draws.normal(size=(32, 1)) * np.ones(5)  # all directions share their networks
+        sizes = 1 + draws.exponential(size=(32, 1)) * np.ones(5)
         value, error = tightness(slopes, sizes, Dipole(2.0, 0.0))
         values.append(value)
         errors.append(error)

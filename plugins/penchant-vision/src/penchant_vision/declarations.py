@@ -55,6 +55,7 @@ class Images(penchant.Dataset):
     )
 
     def __attrs_post_init__(self) -> None:
+        # Both say how large an image becomes.
         if self.resize is not None and self.pad is not None:
             raise penchant.Error(
                 f"{self.name} takes resize or pad, found both ({self.resize} and {self.pad})"
@@ -89,6 +90,7 @@ class CifarImages(StoredImages):
 
     def files(self) -> tuple[str, ...]:
         """The batches that are there, of the layout that is read."""
+        # Cifar2 reads what cifar10 reads.
         edition = "cifar100" if self.name == "cifar100" else "cifar10"
         paths = locations.cifar_files(edition, self.root)
         return tuple(map(str, paths))

@@ -25,7 +25,10 @@ PROBES = 4  # random signs a network for the trace, where the matrix is not form
 
 
 def estimate(
-    options: declarations.MixedDerivative, context: penchant.Context, *, networks: int
+    options: declarations.MixedDerivative,
+    context: penchant.Context,
+    *,
+    networks: int,
 ) -> Directions:
     """Estimator of the role `directions`."""
     architecture = context.architecture
@@ -51,7 +54,8 @@ def estimate(
 
 def _a_shard(networks: int) -> int:
     """At least four networks a shard and at most 64 shards: each keeps a matrix on the disk."""
-    return max(4, math.ceil(networks / 64))
+    fewest = math.ceil(networks / 64)
+    return max(4, fewest)
 
 
 def _point(options: declarations.MixedDerivative, context: penchant.Context) -> Tensor:
@@ -59,7 +63,11 @@ def _point(options: declarations.MixedDerivative, context: penchant.Context) -> 
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = normal(shape, context.generator("point"), torch.device("cpu"))
+    noise = normal(
+        shape,
+        context.generator("point"),
+        torch.device("cpu"),
+    )
     return options.point_scale * noise
 
 
@@ -80,7 +88,10 @@ def _conventions(
 
 
 def _whole(
-    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
+    options: declarations.MixedDerivative,
+    context: penchant.Context,
+    size: int,
+    networks: int,
 ) -> Directions:
     """The matrix, summed shard by shard into groups whose leaving out tells errors."""
     groups = GroupedMoment(size, device=context.device)
@@ -117,7 +128,10 @@ def _whole(
 
 
 def _leading(
-    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
+    options: declarations.MixedDerivative,
+    context: penchant.Context,
+    size: int,
+    networks: int,
 ) -> Directions:
     """A few pairs, by products that pass over all networks."""
     point = _point(options, context)
@@ -133,7 +147,11 @@ def _leading(
     def mean_product(vectors: Tensor) -> Tensor:
         # One pass over all networks.
         shared = {"point": point, "vectors": vectors}
-        shards = context.map(product_sum, shared=shared, **cut)
+        shards = context.map(
+            product_sum,
+            shared=shared,
+            **cut,
+        )
         total = torch.zeros_like(vectors)
         for shard in shards:
             total = total + torch.as_tensor(shard["products"], device="cpu")
@@ -166,10 +184,12 @@ def _leading(
 def _unconverged(options: declarations.MixedDerivative, pairs: Eigenpairs) -> tuple[str, ...]:
     if bool(pairs.converged.all()):
         return ()
+    # The tolerance is relative to the first eigenvalue.
     worst = float(pairs.residuals.max() / pairs.values[0])
     what = f"the {options.leading} leading pairs have not converged in {pairs.passes} passes"
     how_far = f"largest residual {worst:.2g} of the first eigenvalue"
-    return (f"{what}: {how_far}, asked for {options.tolerance:g}; raise iterations",)
+    asked = f"asked for {options.tolerance:g}"
+    return (f"{what}: {how_far}, {asked}; raise iterations",)
 
 
 def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivative, Iterator[State]]:
@@ -182,10 +202,16 @@ def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivativ
     step = options.step if options.method == "finite-difference" else None
 
     def states() -> Iterator[State]:
-        for number in range(len(networks)):
+        count = len(networks)
+        for number in range(count):
             yield {name: stacked[number] for name, stacked in networks.state.items()}
 
-    return MixedDerivative(networks.module, point, step=step), states()
+    mixed = MixedDerivative(
+        networks.module,
+        point,
+        step=step,
+    )
+    return mixed, states()
 
 
 def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
@@ -226,10 +252,14 @@ def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tens
     traces = []
     for index, state in zip(indices, states):
         # A network has its signs whatever shard it is in.
-        signs = torch.randint(
-            2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"
+        coins = torch.randint(
+            2,
+            (PROBES, mixed.size),
+            generator=context.generator("trace", index),
+            device="cpu",
         )
-        images = mixed.apply(state, (2 * signs - 1).to(context.device, context.dtype))
+        signs = 2 * coins - 1
+        images = mixed.apply(state, signs.to(context.device, context.dtype))
         squares = [image.double().square().sum() for image in images.values()]
         traces.append(sum(squares) / PROBES)
     return {"traces": torch.stack(traces)}

@@ -31,7 +31,10 @@ STACK = 0.25  # of the budget, for stacked parameters; activations need the rest
 
 
 def estimate(
-    options: GradientCovariance, context: penchant.Context, *, networks: int
+    options: GradientCovariance,
+    context: penchant.Context,
+    *,
+    networks: int,
 ) -> Directions:
     """Estimator of the role `directions`."""
     architecture = context.architecture
@@ -61,7 +64,10 @@ def estimate(
 
 
 def _gradients_of_shards(
-    options: GradientCovariance, context: penchant.Context, networks: int, drawers: set[str]
+    options: GradientCovariance,
+    context: penchant.Context,
+    networks: int,
+    drawers: set[str],
 ) -> Iterator[Tensor]:
     """Gradients (networks, D) of one shard after another; notes how networks were drawn."""
     shards = context.map(
@@ -75,7 +81,13 @@ def _gradients_of_shards(
         yield torch.as_tensor(shard["gradients"], device=context.device)
 
 
-def _streamed(rows: Iterator[Tensor], networks: int, size: int, *, centred: bool) -> Directions:
+def _streamed(
+    rows: Iterator[Tensor],
+    networks: int,
+    size: int,
+    *,
+    centred: bool,
+) -> Directions:
     """Directions of the matrix: gradients are added to it and forgotten, but for the last few."""
     first = next(rows)
     _refuse_what_does_not_fit(size, first.device)
@@ -106,7 +118,12 @@ def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
         raise penchant.Error(str(error)) from None
 
 
-def _conventions(options: GradientCovariance, *, outputs: int, drawers: set[str]) -> dict[str, str]:
+def _conventions(
+    options: GradientCovariance,
+    *,
+    outputs: int,
+    drawers: set[str],
+) -> dict[str, str]:
     uncentred = "uncentred (the definition)"
     return {
         "second moment": "centred (the published code)" if options.centred else uncentred,
@@ -133,23 +150,40 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = normal(shape, context.generator("point"), torch.device("cpu"))
+    noise = normal(
+        shape,
+        context.generator("point"),
+        torch.device("cpu"),
+    )
     return options.point_scale * noise
 
 
 def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | str]:
     """Gradients (networks, D) of one shard: smaller than the matrix they are merged into."""
-    # As many networks at a time as the budget has room for.
-    bytes_each = 4 * parameter_count(context.architecture, indices[0])
-    # An accelerator computes on some networks while the next ones are drawn.
-    most = SHARD if context.device.type == "cpu" else SHARD // 4
-    together = min(most, memory.fitting(bytes_each, context.device, share=STACK))
-    blocks = [indices[start : start + together] for start in range(0, len(indices), together)]
+    together = _networks_at_once(context, indices[0])
+    starts = range(0, len(indices), together)
+    blocks = [indices[start : start + together] for start in starts]
     found, drawers = [], set()
     for drawn in draw_ahead(context.architecture, blocks):
         drawers.add(drawn.drawer)
         found.append(_gradients_of(context, drawn))
-    return {"gradients": torch.cat(found), "drawer": " and ".join(sorted(drawers))}
+    return {
+        "gradients": torch.cat(found),
+        "drawer": " and ".join(sorted(drawers)),
+    }
+
+
+def _networks_at_once(context: penchant.Context, first: int) -> int:
+    """As many networks as the budget has room for."""
+    bytes_each = 4 * parameter_count(context.architecture, first)
+    room = memory.fitting(
+        bytes_each,
+        context.device,
+        share=STACK,
+    )
+    # An accelerator computes on some networks while the next ones are drawn.
+    most = SHARD if context.device.type == "cpu" else SHARD // 4
+    return min(most, room)
 
 
 def _gradients_of(context: penchant.Context, drawn: Ensemble) -> Tensor:
@@ -173,7 +207,10 @@ def _gradients_of(context: penchant.Context, drawn: Ensemble) -> Tensor:
 
 
 def _take_gradients(
-    options: GradientCovariance, networks: Ensemble, point: Tensor, chunk: int
+    options: GradientCovariance,
+    networks: Ensemble,
+    point: Tensor,
+    chunk: int,
 ) -> Tensor:
     if options.method == "impulse":
         return impulse_responses(

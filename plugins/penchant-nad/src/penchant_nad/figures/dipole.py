@@ -36,7 +36,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     return {"bounds": captioned(figure, caption, title=title)}
 
 
-def _sides(axes: Axes, result: penchant.Result, measured: str, bound: str) -> None:
+def _sides(
+    axes: Axes,
+    result: penchant.Result,
+    measured: str,
+    bound: str,
+) -> None:
     places = result.arrays["indices"]
     for name, label, colour, marker in (
         (measured, "measured", BLUE, "o"),

@@ -191,7 +191,12 @@ def _loss_curves(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Training loss along each direction")
 
 
-def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -> None:
+def _loss_curve(
+    axes: Axes,
+    result: penchant.Result,
+    number: int,
+    colour: str,
+) -> None:
     smooth = _running_mean(result.arrays["loss-curves"][number])
     steps = np.arange(WINDOW, len(smooth) + WINDOW)
     label = str(result.arrays["indices"][number])
@@ -214,8 +219,10 @@ def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -
 
 def _some(count: int) -> list[int]:
     """Places of at most so many directions that a legend can name them."""
-    places = np.linspace(0, count - 1, min(SHOWN, count))
-    return sorted({round(place) for place in places})
+    shown = min(SHOWN, count)
+    places = np.linspace(0, count - 1, shown)
+    whole = {round(place) for place in places}
+    return sorted(whole)
 
 
 def _running_mean(values: np.ndarray) -> np.ndarray:

@@ -9,4 +9,5 @@ import penchant
 def known_error(result: penchant.Result, name: str) -> np.ndarray | None:
     """The standard error of an array; of one training, its part that comes from the samples."""
     arrays = result.arrays
-    return arrays.get(f"{name}-stderr", arrays.get(f"{name}-sampling"))
+    of_samples = arrays.get(f"{name}-sampling")
+    return arrays.get(f"{name}-stderr", of_samples)

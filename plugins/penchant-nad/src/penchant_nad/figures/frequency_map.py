@@ -56,7 +56,9 @@ def _ends(count: int) -> tuple[float, float]:
     """The outer edges of cells whose centres are whole frequencies."""
     below = count // 2
     above = count - below
-    return -below - 0.5, above - 0.5
+    # Half a cell beyond the outermost centres.
+    start = -below - 0.5
+    return start, above - 0.5
 
 
 def _cross_out(axes: Axes, cells: np.ndarray) -> None:

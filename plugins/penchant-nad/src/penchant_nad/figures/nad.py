@@ -55,7 +55,11 @@ def _eigenvalues(result: penchant.Result) -> Figure:
 
 
 def _directions(
-    result: penchant.Result, chosen: list[int], *, caption: str, columns: int
+    result: penchant.Result,
+    chosen: list[int],
+    *,
+    caption: str,
+    columns: int,
 ) -> Figure:
     figure = rows_as_images(
         result.arrays["directions"][chosen],

@@ -19,7 +19,13 @@ def carriers_needed(classes: int, channels: int) -> int:
     return math.ceil(pairs / channels)
 
 
-def poisoned(images: Tensor, labels: Tensor, directions: Tensor, *, epsilon: float) -> Tensor:
+def poisoned(
+    images: Tensor,
+    labels: Tensor,
+    directions: Tensor,
+    *,
+    epsilon: float,
+) -> Tensor:
     """Images whose projection on the direction of their pair of classes is +-epsilon.
 
     Args:
@@ -58,5 +64,6 @@ def flip_matrix(basis: Tensor) -> Tensor:
 
 def flipped(images: Tensor, matrix: Tensor) -> Tensor:
     """Images x' = U flip(U^T x), each channel by itself."""
-    turned = images.flatten(2) @ matrix.T.to(images.dtype)
+    rotation = matrix.T.to(images.dtype)
+    turned = images.flatten(2) @ rotation
     return turned.reshape(images.shape)

@@ -16,7 +16,10 @@ DRAWS = 2000
 
 
 def largest_deviation(
-    scores: np.ndarray, *, generator: Generator, two_sided: bool
+    scores: np.ndarray,
+    *,
+    generator: Generator,
+    two_sided: bool,
 ) -> dict[str, float | None]:
     """The fields of a quantity that is the largest of some scores.
 

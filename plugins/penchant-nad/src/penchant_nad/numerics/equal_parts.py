@@ -14,7 +14,11 @@ from torch import Tensor
 
 
 def left_out_spectra(
-    groups: GroupedMoment, latest: Tensor, *, centred: bool, rank: int
+    groups: GroupedMoment,
+    latest: Tensor,
+    *,
+    centred: bool,
+    rank: int,
 ) -> Tensor | None:
     """Eigenvalues (parts, rank), descending, with one part left out at a time.
 

@@ -28,29 +28,44 @@ class Dipole(NamedTuple):
     beta: float
 
 
-def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> np.ndarray:
+def gradient_sizes(
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    dipole: Dipole,
+) -> np.ndarray:
     """|grad_theta q(v)| of each network and direction."""
     growth = dipole.alpha * np.abs(slopes) + dipole.beta
     return growth * sizes
 
 
 def lemma_bound(
-    slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    dipole: Dipole,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The right side of lemma 2, and its standard error by the delta method."""
-    squares, norms = slopes**2, sizes**2
-    slope = np.maximum(np.sqrt(squares.mean(0)), TINY)
-    size = np.maximum(np.sqrt(norms.mean(0)), TINY)
+    squares = slopes**2
+    norms = sizes**2
+    # Neither may be zero: the error divides by them.
+    slope = np.sqrt(squares.mean(0))
+    slope = np.maximum(slope, TINY)
+    size = np.sqrt(norms.mean(0))
+    size = np.maximum(size, TINY)
     bound = dipole.alpha * slope * size + dipole.beta * sizes.mean(0)
 
     # What each network adds: the derivative of the bound by its share in the means.
     by_slope = squares / slope * size
     by_size = norms / size * slope
     influence = dipole.alpha * (by_slope + by_size) / 2 + dipole.beta * sizes
-    return bound, influence.std(0, ddof=1) / math.sqrt(len(slopes))
+    spread = influence.std(0, ddof=1)
+    return bound, spread / math.sqrt(len(slopes))
 
 
-def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> dict[str, np.ndarray]:
+def both_sides(
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    dipole: Dipole,
+) -> dict[str, np.ndarray]:
     """Both sides of lemma 2 with their standard errors."""
     measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     mean, stderr = mean_and_stderr(measured, axis=0)
@@ -63,21 +78,32 @@ def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> dict[st
     }
 
 
-def tightness(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[float, float | None]:
+def tightness(
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    dipole: Dipole,
+) -> tuple[float, float | None]:
     """Measured side over the bound, mean over directions; the error by leaving out two networks.
 
     Directions share their networks, so their spread says nothing about other networks.
     """
     measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     slopes, sizes = slopes[1::2], sizes[1::2]
+    pairs = len(slopes)
 
     def ratio(keep: np.ndarray) -> float:
-        mean = measured[keep[: len(measured)]].mean(0)
-        bound, _ = lemma_bound(slopes[keep[: len(slopes)]], sizes[keep[: len(sizes)]], dipole)
-        return float((mean / np.maximum(bound, TINY)).mean())
+        mean = measured[keep].mean(0)
+        # An odd number of networks leaves the measured side one that is in no pair.
+        paired = keep[:pairs]
+        bound, _ = lemma_bound(
+            slopes[paired],
+            sizes[paired],
+            dipole,
+        )
+        tight = mean / np.maximum(bound, TINY)
+        return float(tight.mean())
 
     # A network of the measured side and one of the bound are left out together.
-    pairs = len(slopes)
     everything = np.ones(len(measured), dtype=bool)
     without = []
     for pair in range(pairs):
@@ -103,7 +129,11 @@ def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
     }
 
 
-def excess(arrays: dict[str, np.ndarray], measured: str, bound: str) -> np.ndarray:
+def excess(
+    arrays: dict[str, np.ndarray],
+    measured: str,
+    bound: str,
+) -> np.ndarray:
     """The excess of a measured side over its bound, in standard errors of the difference."""
     own = arrays[f"{measured}-stderr"]
     of_bound = arrays[f"{bound}-stderr"]

@@ -23,8 +23,14 @@ def without_rounding(eigenvalues: Tensor) -> Tensor:
     """Descending eigenvalues (k,) with exact zeros where a decomposition left its own rounding."""
     # Backward stable decompositions err by about this much, relative to the largest.
     size = max(len(eigenvalues), 1)
-    floor = size * torch.finfo(eigenvalues.dtype).eps * eigenvalues.abs().max()
-    return torch.where(eigenvalues > floor, eigenvalues, torch.zeros_like(eigenvalues))
+    rounding = size * torch.finfo(eigenvalues.dtype).eps
+    floor = rounding * eigenvalues.abs().max()
+    nothing = torch.zeros_like(eigenvalues)
+    return torch.where(
+        eigenvalues > floor,
+        eigenvalues,
+        nothing,
+    )
 
 
 def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
@@ -58,15 +64,20 @@ def place_of_90(eigenvalues: Tensor) -> float:
     wanted = SHARE * sums[-1]
     # Whole eigenvalues first, then the part of the next one that is still wanted.
     whole = int((sums < wanted).sum())
-    before = sums[whole - 1] if whole else torch.zeros_like(wanted)
-    return whole + float((wanted - before) / (sums[whole] - before))
+    before = torch.zeros_like(wanted)
+    if whole:
+        before = sums[whole - 1]
+    part = (wanted - before) / (sums[whole] - before)
+    return whole + float(part)
 
 
 def place_stderr(spectra: Tensor) -> float | None:
     """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
     places = [place_of_90(spectrum) for spectrum in spectra]
     error = jackknife(places)
-    return None if error is None else math.hypot(error, _ROUNDING_UP)
+    if error is None:
+        return None
+    return math.hypot(error, _ROUNDING_UP)
 
 
 def place_null(spectra: Tensor) -> dict[str, float | None]:

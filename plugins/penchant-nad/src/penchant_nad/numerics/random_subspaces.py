@@ -30,9 +30,13 @@ def _covariances(rank: int, size: int) -> Tensor:
 
 def overlap_spreads(rank: int, size: int) -> Tensor:
     """Standard deviations (rank,) of the overlaps of random subspaces, k = 1 .. rank."""
-    return _covariances(rank, size).diagonal().sqrt()
+    covariances = _covariances(rank, size)
+    variances = covariances.diagonal()
+    return variances.sqrt()
 
 
 def mean_overlap_spread(rank: int, size: int) -> float:
     """The standard deviation of their mean over k."""
-    return math.sqrt(float(_covariances(rank, size).mean()))
+    covariances = _covariances(rank, size)
+    variance = float(covariances.mean())
+    return math.sqrt(variance)

@@ -11,7 +11,11 @@ import penchant
 from penchant_numerics.statistics import accuracy, binomial_stderr
 
 
-def accuracy_arrays(name: str, values: np.ndarray, samples: int) -> dict[str, np.ndarray]:
+def accuracy_arrays(
+    name: str,
+    values: np.ndarray,
+    samples: int,
+) -> dict[str, np.ndarray]:
     """Mean accuracies over trainings (last axis) under a name, with their errors.
 
     Args:
@@ -27,7 +31,11 @@ def accuracy_arrays(name: str, values: np.ndarray, samples: int) -> dict[str, np
 
 
 def accuracy_quantity(
-    values: np.ndarray, samples: int, *, part: str, null: float | None = None
+    values: np.ndarray,
+    samples: int,
+    *,
+    part: str,
+    null: float | None = None,
 ) -> penchant.Quantity:
     """The mean accuracy of trainings (trainings,).
 

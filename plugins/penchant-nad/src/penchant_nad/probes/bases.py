@@ -31,7 +31,12 @@ class Choice(Protocol):
     directions: object
 
 
-def named_basis(options: Choice, context: penchant.Context, *, networks: int) -> Basis:
+def named_basis(
+    options: Choice,
+    context: penchant.Context,
+    *,
+    networks: int,
+) -> Basis:
     """The basis that the options name; `networks` are drawn for NADs that were not stored."""
     shape = context.architecture.shape
     size = math.prod(shape)
@@ -63,7 +68,12 @@ def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:]
 
 
-def nad_basis(stored: object, context: penchant.Context, *, networks: int) -> Basis:
+def nad_basis(
+    stored: object,
+    context: penchant.Context,
+    *,
+    networks: int,
+) -> Basis:
     """NADs that were stored, or those that the estimator of the role `directions` finds."""
     if stored is None:
         found: Directions = context.estimator("directions")(networks=networks)
@@ -85,10 +95,17 @@ def most_directions(context: penchant.Context, *, networks: int) -> int:
     size = math.prod(context.architecture.shape)
     estimator = context.estimator("directions")
     vectors = getattr(estimator.options, "vectors_a_network", None)
-    return size if vectors is None else min(size, vectors * networks)
+    if vectors is None:
+        return size
+    return min(size, vectors * networks)
 
 
-def check_indices(options: Choice, context: penchant.Context, *, networks: int) -> None:
+def check_indices(
+    options: Choice,
+    context: penchant.Context,
+    *,
+    networks: int,
+) -> None:
     """Say before networks are drawn that a direction does not exist, or needs more of them."""
     if options.basis != "nad" or options.directions is not None or not options.indices:
         return

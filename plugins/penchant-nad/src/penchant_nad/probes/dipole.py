@@ -93,15 +93,23 @@ def slopes_and_sizes(context: penchant.Context, indices: range) -> dict[str, Ten
 
     # Gradients of all networks at once, mixed derivatives one by one.
     gradients = input_gradients(networks, point[None])[:, 0]
+    slopes = gradients @ directions.T
     mixed = MixedDerivative(networks.module, point)
     sizes = []
     for number in range(len(networks)):
         state = {name: value[number] for name, value in networks.state.items()}
         sizes.append(_sizes(mixed, state, directions))
-    return {"slopes": (gradients @ directions.T).double(), "sizes": torch.stack(sizes).double()}
+    return {
+        "slopes": slopes.double(),
+        "sizes": torch.stack(sizes).double(),
+    }
 
 
-def _sizes(mixed: MixedDerivative, state: dict[str, Tensor], directions: Tensor) -> Tensor:
+def _sizes(
+    mixed: MixedDerivative,
+    state: dict[str, Tensor],
+    directions: Tensor,
+) -> Tensor:
     """|M v|; for many directions the matrix M^T M costs less than the products."""
     if 8 * len(directions) > mixed.size:
         products = directions @ mixed.gram(state)

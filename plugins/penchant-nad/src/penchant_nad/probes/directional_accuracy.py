@@ -101,14 +101,18 @@ def _conventions(options: DirectionalAccuracy) -> dict[str, str]:
 
 def train_along(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Accuracies and losses of networks trained on the data of one direction each."""
-    return shard_of(item, functools.partial(_trained, context))
+    train_all = functools.partial(_trained, context)
+    return shard_of(item, train_all)
 
 
 def _trained(context: penchant.Context, items: list[dict[str, int]]) -> Rows:
     """Accuracies and losses of every training."""
+    begin = functools.partial(_learner, context)
     rows = []
-    for group in stacks(context, items, functools.partial(_learner, context)):
-        rows += _trained_together(context, [learner for _, learner in group])
+    # Networks of one stack are trained side by side.
+    for group in stacks(context, items, begin):
+        learners = [learner for _, learner in group]
+        rows += _trained_together(context, learners)
     return rows
 
 
@@ -156,7 +160,11 @@ def _trained_together(context: penchant.Context, learners: list[Learner]) -> Row
     return rows
 
 
-def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:
+def _by_training(
+    rows: Rows,
+    name: str,
+    trainings: int,
+) -> np.ndarray:
     """Values (directions, trainings, ...)."""
     values = np.array([row[name] for row in rows])
     each = values.shape[1:]
@@ -180,7 +188,11 @@ def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict[str, np.ndarray]:
+def _by_size(
+    rows: Rows,
+    sizes: list[int],
+    options: DirectionalAccuracy,
+) -> dict[str, np.ndarray]:
     """Test accuracies (sizes, directions), smallest size first."""
     values = _by_training(rows, "test-accuracy", options.trainings)
     values = values.reshape(len(sizes), -1, options.trainings)
@@ -190,7 +202,11 @@ def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict
     return {"train-sizes": np.array(sizes)[order], **found}
 
 
-def _of_basis(basis: Basis, indices: list[int], shape: Sequence[int]) -> dict[str, Any]:
+def _of_basis(
+    basis: Basis,
+    indices: list[int],
+    shape: Sequence[int],
+) -> dict[str, Any]:
     """What the directions are in their basis."""
     arrays: dict[str, Any] = {}
     if basis.frequencies is not None:
@@ -206,11 +222,14 @@ def _two_columns(frequencies: Tensor) -> Tensor:
     """Frequencies as (k, 2); a one-dimensional input has vertical frequency 0."""
     if frequencies.shape[1] == 2:
         return frequencies
-    return torch.cat([torch.zeros_like(frequencies), frequencies], dim=1)
+    vertical = torch.zeros_like(frequencies)
+    return torch.cat([vertical, frequencies], dim=1)
 
 
 def _warn_if_nothing_was_learnt(
-    arrays: dict[str, Any], options: DirectionalAccuracy, context: penchant.Context
+    arrays: dict[str, Any],
+    options: DirectionalAccuracy,
+    context: penchant.Context,
 ) -> None:
     """Some directions may well not be learnt; where none is, the recipe does not fit."""
     # Within two standard errors of guessing.
@@ -223,9 +242,12 @@ def _warn_if_nothing_was_learnt(
 
 
 def _quantities(
-    arrays: dict[str, Any], rows: Rows, context: penchant.Context
+    arrays: dict[str, Any],
+    rows: Rows,
+    context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
     test = arrays["test-accuracy"]
+    # A training that never reached the loss has NaN steps.
     reached = np.isfinite([row["steps-to-loss"] for row in rows])
     quantities = {
         "test-accuracy": _mean_accuracy(arrays["test-accuracy"], rows, context.options.test),
@@ -242,7 +264,11 @@ def _quantities(
     return quantities
 
 
-def _mean_accuracy(test: np.ndarray, rows: Rows, samples: int) -> penchant.Quantity:
+def _mean_accuracy(
+    test: np.ndarray,
+    rows: Rows,
+    samples: int,
+) -> penchant.Quantity:
     """The mean test accuracy over directions, all of which have the same noise in their samples."""
     # A single direction has no spread over directions, but one over its trainings.
     if len(test) == 1:

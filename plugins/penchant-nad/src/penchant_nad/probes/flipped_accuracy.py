@@ -26,10 +26,17 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
     # A rotation needs a whole basis.
     plane = one_channel(context)
     size = math.prod(plane.architecture.shape)
-    if options.directions is None and most_directions(plane, networks=options.networks) < size:
-        found = f"networks must be at least {size}, found {options.networks}"
-        raise penchant.Error(f"flipping needs all {size} NADs: {found}")
-    basis = nad_basis(options.directions, plane, networks=options.networks).vectors
+    if options.directions is None:
+        most = most_directions(plane, networks=options.networks)
+        if most < size:
+            found = f"networks must be at least {size}, found {options.networks}"
+            raise penchant.Error(f"flipping needs all {size} NADs: {found}")
+    nads = nad_basis(
+        options.directions,
+        plane,
+        networks=options.networks,
+    )
+    basis = nads.vectors
     if len(basis) < size:
         raise penchant.Error(f"flipping needs all {size} NADs, found {len(basis)}")
 
@@ -45,7 +52,8 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
 
 def train_variant(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Networks trained and tested on one representation each."""
-    return train_and_test(context, item, functools.partial(_images, context))
+    images = functools.partial(_images, context)
+    return train_and_test(context, item, images)
 
 
 def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, Samples]:
@@ -53,13 +61,17 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
     train, test = context.data.train, context.data.test
     if item["variant"] == "flipped":
         matrix = context.shared["matrix"]
-        train = Samples(flipped(train.inputs, matrix), train.labels)
-        test = Samples(flipped(test.inputs, matrix), test.labels)
+        train_inputs = flipped(train.inputs, matrix)
+        test_inputs = flipped(test.inputs, matrix)
+        train = Samples(train_inputs, train.labels)
+        test = Samples(test_inputs, test.labels)
     return train, test
 
 
 def _result(
-    options: FlippedAccuracy, context: penchant.Context, rows: list[dict[str, Any]]
+    options: FlippedAccuracy,
+    context: penchant.Context,
+    rows: list[dict[str, Any]],
 ) -> penchant.Result:
     data, chance = context.data, 1 / context.data.classes
     arrays: dict[str, Any] = {}

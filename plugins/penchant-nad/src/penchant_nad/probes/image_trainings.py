@@ -13,7 +13,11 @@ from penchant_numerics.trainer import evaluate
 Images = Callable[[dict[str, Any]], tuple[Samples, Samples]]
 
 
-def train_and_test(context: penchant.Context, item: Any, images: Images) -> dict[str, Any]:
+def train_and_test(
+    context: penchant.Context,
+    item: Any,
+    images: Images,
+) -> dict[str, Any]:
     """Accuracies of networks trained on variants of the images.
 
     Args:
@@ -35,12 +39,17 @@ def train_and_test(context: penchant.Context, item: Any, images: Images) -> dict
 
 
 def _accuracies(item: dict[str, Any], learner: Learner) -> dict[str, float]:
-    _, train_accuracy = evaluate(learner.network, learner.samples)
-    _, test_accuracy = evaluate(learner.network, learner.test)
-    return {"train-accuracy": train_accuracy, "test-accuracy": test_accuracy}
+    network = learner.network
+    _, train_accuracy = evaluate(network, learner.samples)
+    _, test_accuracy = evaluate(network, learner.test)
+    return {
+        "train-accuracy": train_accuracy,
+        "test-accuracy": test_accuracy,
+    }
 
 
 def one_channel(context: penchant.Context) -> penchant.Context:
     """The context in which NADs of images are defined: one channel, one output."""
     _, height, width = context.architecture.shape
-    return context.scope(shape=(1, height, width), outputs=1)
+    plane = (1, height, width)
+    return context.scope(shape=plane, outputs=1)

@@ -91,12 +91,18 @@ def _null(found: Directions, context: penchant.Context) -> Tensor | None:
         return None
     size = found.vectors.shape[1]
     generator = context.generator("null")
-    spectra = isotropic_spectra(found.squared_norms, size, generator=generator)
+    spectra = isotropic_spectra(
+        found.squared_norms,
+        size,
+        generator=generator,
+    )
     return spectra[:, : len(found.eigenvalues)]
 
 
 def _quantities(
-    found: Directions, left_out: Tensor | None, null: Tensor | None
+    found: Directions,
+    left_out: Tensor | None,
+    null: Tensor | None,
 ) -> dict[str, penchant.Quantity]:
     trace = penchant.Quantity(
         found.trace,

@@ -39,7 +39,10 @@ class Pair(NamedTuple):
         """The other groups."""
         keep = list(range(len(self.first)))
         keep.remove(group)
-        return self._replace(first=self.first[keep], second=self.second[keep])
+        return self._replace(
+            first=self.first[keep],
+            second=self.second[keep],
+        )
 
     def overlap(self) -> Tensor:
         """Overlap (rank,) of the first k directions of both mean moments."""
@@ -92,7 +95,10 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
 
 
 def _moment(
-    options: NadAgreement, context: penchant.Context, number: int, group: int
+    options: NadAgreement,
+    context: penchant.Context,
+    number: int,
+    group: int,
 ) -> Directions:
     """The moment over networks that no other group of either estimator has."""
     # Networks are numbered on: those of the first estimator, then those of the second.
@@ -143,8 +149,13 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     )
 
 
-def _corr(pair: Pair, left_out: list[Pair], networks: dict[str, Any]) -> penchant.Quantity:
+def _corr(
+    pair: Pair,
+    left_out: list[Pair],
+    networks: dict[str, Any],
+) -> penchant.Quantity:
     """The correlation, which is not a number where an unbiased squared norm is not positive."""
+    # Without each group in turn, and where one moment is rotated at random.
     replicates = [corr_of_means(other.first, other.second) for other in left_out]
     null = rotated_corr_of_means(pair.first, pair.second)
     return penchant.Quantity(

@@ -50,7 +50,11 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
     )
 
 
-def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
+def _check_carriers(
+    options: PoisonedAccuracy,
+    needed: int,
+    available: int,
+) -> None:
     if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
         found = list(options.carriers)
         raise penchant.Error(f"carriers must be indices that differ, found {found}")
@@ -63,7 +67,11 @@ def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> N
         )
 
 
-def _check_networks(options: PoisonedAccuracy, needed: int, plane: penchant.Context) -> None:
+def _check_networks(
+    options: PoisonedAccuracy,
+    needed: int,
+    plane: penchant.Context,
+) -> None:
     last = max(options.carriers)
     end = last + needed
     if end > most_directions(plane, networks=options.networks):
@@ -73,7 +81,8 @@ def _check_networks(options: PoisonedAccuracy, needed: int, plane: penchant.Cont
 
 def train_poisoned(context: penchant.Context, item: Any) -> dict[str, Any]:
     """Networks trained on poisoned images (or clean ones), tested on clean images."""
-    return train_and_test(context, item, functools.partial(_images, context))
+    images = functools.partial(_images, context)
+    return train_and_test(context, item, images)
 
 
 def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, Samples]:
@@ -94,7 +103,10 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
 
 
 def _result(
-    options: PoisonedAccuracy, context: penchant.Context, rows: list[dict[str, Any]], basis: Basis
+    options: PoisonedAccuracy,
+    context: penchant.Context,
+    rows: list[dict[str, Any]],
+    basis: Basis,
 ) -> penchant.Result:
     data, chance = context.data, 1 / context.data.classes
     arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}

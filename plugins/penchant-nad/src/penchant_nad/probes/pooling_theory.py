@@ -59,9 +59,11 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
 
 def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
     """The prefilter in space and by frequency, (inputs,) each."""
+    name = options.prefilter
     known = {"inputs": options.inputs, "stride": options.stride}
-    taps = pooling_filters.taps(options.prefilter, **known)
-    return taps, pooling_filters.response(options.prefilter, **known)
+    taps = pooling_filters.taps(name, **known)
+    response = pooling_filters.response(name, **known)
+    return taps, response
 
 
 def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
@@ -128,7 +130,11 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
     }
 
 
-def _curves(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> dict[str, Any]:
+def _curves(
+    options: PoolingTheory,
+    context: penchant.Context,
+    chosen: list[int],
+) -> dict[str, Any]:
     """Loss curves at a few frequencies from the lowest to the highest."""
     # Few frequencies may be fewer than the curves that were asked for.
     places = np.linspace(0, len(chosen) - 1, options.curves)
@@ -196,8 +202,15 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 
 def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Is training slow where zeta is small?"""
-    places = np.searchsorted(arrays["frequencies"], arrays["curve-frequencies"])
+    # Curves were taken at some of the frequencies only.
+    followed = arrays["curve-frequencies"]
+    places = np.searchsorted(arrays["frequencies"], followed)
     ease = arrays["zeta"][places]
     # A loss that falls late is large on average.
     effort = arrays["loss-curves"].mean(1)
-    return rank_correlation_of(effort, -ease, context, over="frequencies")
+    return rank_correlation_of(
+        effort,
+        -ease,
+        context,
+        over="frequencies",
+    )

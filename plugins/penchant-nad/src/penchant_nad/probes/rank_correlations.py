@@ -7,7 +7,11 @@ from penchant_numerics.statistics import Numbers, rank_correlation, varies
 
 
 def rank_correlation_of(
-    x: Numbers, y: Numbers, context: penchant.Context, *, over: str
+    x: Numbers,
+    y: Numbers,
+    context: penchant.Context,
+    *,
+    over: str,
 ) -> dict[str, penchant.Quantity]:
     """The quantity `rank-correlation` of pairs; nothing for fewer than three, or without ranks.
 

@@ -66,6 +66,7 @@ def _attribute(path: Path, attribute: str) -> dict[str, int]:
     if attribute not in names:
         known = ", ".join(names) or "none"
         raise penchant.Error(f"celeba: no attribute {attribute!r} in {path}; there are {known}")
+
     # A row begins with the picture's name.
     place = 1 + names.index(attribute)
     labels = {}
@@ -84,7 +85,11 @@ def _lines(path: Path) -> list[str]:
 
 
 def _samples(
-    folder: Path, names: list[str], labels: dict[str, int], *, side: int | None
+    folder: Path,
+    names: list[str],
+    labels: dict[str, int],
+    *,
+    side: int | None,
 ) -> Samples:
     unlabelled = [name for name in names if name not in labels]
     if unlabelled:
@@ -110,13 +115,19 @@ def picture(path: Path, *, side: int | None) -> Tensor:
     square = _middle_square(pixels).permute(2, 0, 1)
     if side is None:
         return square
-    scaled = functional.interpolate(square[None], (side, side), mode="bilinear", antialias=True)
+    scaled = functional.interpolate(
+        square[None],
+        (side, side),
+        mode="bilinear",
+        antialias=True,
+    )
     return scaled[0].clamp(0, 1)
 
 
 def _middle_square(pixels: Tensor) -> Tensor:
     height, width = pixels.shape[:2]
     edge = min(height, width)
+    # The longer side is cut at both ends.
     top = (height - edge) // 2
     left = (width - edge) // 2
     rows = slice(top, top + edge)

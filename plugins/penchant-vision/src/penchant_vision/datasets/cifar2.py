@@ -16,7 +16,8 @@ ANIMALS = (2, 3, 4, 5, 6, 7)  # bird, cat, deer, dog, frog, horse
 def load(options: Cifar2, generator: Generator) -> Data:
     """Target of the dataset `cifar2`."""
     kinds = read_cifar("cifar10", options)
-    return prepare(options, _animals_or_not(kinds), generator)
+    source = _animals_or_not(kinds)
+    return prepare(options, source, generator)
 
 
 def _animals_or_not(source: Source) -> Source:
@@ -32,4 +33,5 @@ def _animals_or_not(source: Source) -> Source:
 def _relabelled(pixels: Pixels) -> Pixels:
     animals = torch.tensor(ANIMALS, device="cpu")
     is_animal = torch.isin(pixels.labels, animals)
-    return pixels._replace(labels=is_animal.to(torch.int64))
+    labels = is_animal.to(torch.int64)
+    return pixels._replace(labels=labels)

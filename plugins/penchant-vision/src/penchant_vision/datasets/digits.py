@@ -33,8 +33,13 @@ def load(options: Digits, generator: Generator) -> Data:
 
 
 def _every_fifth_of_each_class(labels: Tensor) -> Tensor:
-    chosen = torch.zeros(len(labels), device="cpu", dtype=torch.bool)
+    chosen = torch.zeros(
+        len(labels),
+        device="cpu",
+        dtype=torch.bool,
+    )
     for label in range(CLASSES):
         members = torch.nonzero(labels == label).flatten()
-        chosen[members[4::5]] = True
+        fifths = members[4::5]
+        chosen[fifths] = True
     return chosen

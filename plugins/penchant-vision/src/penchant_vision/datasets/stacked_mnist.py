@@ -35,7 +35,11 @@ def load(options: StackedMnist, generator: Generator) -> Data:
     )
 
 
-def stack(digits: Pixels, count: int, generator: Generator) -> Samples:
+def stack(
+    digits: Pixels,
+    count: int,
+    generator: Generator,
+) -> Samples:
     """Images (count, 3, height, width) in [0, 1] of digits drawn with replacement; their modes."""
     chosen = torch.randint(
         len(digits.images),

@@ -62,8 +62,16 @@ def read_cifar(name: str, options: CifarImages) -> Source:
     batches = [read(path, edition) for path in train_paths]
     train = _joined(batches)
     test = read(test_path, edition)
+    # How much of the dataset is there reaches the result.
     conventions, warnings = _account(layout, len(batches), train, test)
-    return Source(train, test, edition.classes, WHITE, conventions, warnings)
+    return Source(
+        train,
+        test,
+        edition.classes,
+        WHITE,
+        conventions,
+        warnings,
+    )
 
 
 def _joined(batches: list[Pixels]) -> Pixels:
@@ -117,13 +125,27 @@ def read_pickle(path: Path, edition: Edition) -> Pixels:
     if not _are_images(images):
         found = type(images).__name__
         if isinstance(images, np.ndarray):
-            found = f"{images.dtype} {list(images.shape)}"
-        raise wrong_file(path, f"{found} under 'data'", f"uint8 [images, {PIXELS}]")
+            found = _kind(images)
+        raise wrong_file(
+            path,
+            f"{found} under 'data'",
+            f"uint8 [images, {PIXELS}]",
+        )
     labels = np.asarray(batch.get(edition.label_key))
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
-        found = f"{labels.dtype} {list(labels.shape)} under {edition.label_key!r}"
-        raise wrong_file(path, found, f"{len(images)} whole numbers, one for each image")
+    whole = labels.dtype.kind in "iu"
+    if labels.shape != images.shape[:1] or not whole:
+        raise wrong_file(
+            path,
+            f"{_kind(labels)} under {edition.label_key!r}",
+            f"{len(images)} whole numbers, one for each image",
+        )
     return Pixels(_as_images(images), _checked_labels(path, labels, edition))
+
+
+def _kind(values: np.ndarray) -> str:
+    """Type and shape of an array, as a message names them."""
+    shape = list(values.shape)
+    return f"{values.dtype} {shape}"
 
 
 def _are_images(values: object) -> bool:
@@ -137,10 +159,20 @@ def _are_images(values: object) -> bool:
 
 def _as_images(rows: np.ndarray) -> Tensor:
     # A copy: the rows are read-only, or a part of records.
-    return torch.from_numpy(rows.copy()).reshape(-1, COLOURS, SIDE, SIDE)
+    pixels = torch.from_numpy(rows.copy())
+    return pixels.reshape(
+        -1,
+        COLOURS,
+        SIDE,
+        SIDE,
+    )
 
 
-def _checked_labels(path: Path, labels: np.ndarray, edition: Edition) -> Tensor:
+def _checked_labels(
+    path: Path,
+    labels: np.ndarray,
+    edition: Edition,
+) -> Tensor:
     wrong = (labels < 0) | (labels >= edition.classes)
     if wrong.any():
         raise wrong_file(
@@ -152,7 +184,10 @@ def _checked_labels(path: Path, labels: np.ndarray, edition: Edition) -> Tensor:
 
 
 def _account(
-    layout: Layout, batches: int, train: Pixels, test: Pixels
+    layout: Layout,
+    batches: int,
+    train: Pixels,
+    test: Pixels,
 ) -> tuple[dict[str, str], list[str]]:
     """What was there, as conventions, and warnings where it is only a part."""
     # A missing batch is told with the images it lacks, in one sentence.

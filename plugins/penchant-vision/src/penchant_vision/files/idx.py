@@ -41,7 +41,13 @@ class Parts(NamedTuple):
     test: Pixels
 
 
-def read_parts(dataset: str, root: str | None, *, download: bool, asked_by: str) -> Parts:
+def read_parts(
+    dataset: str,
+    root: str | None,
+    *,
+    download: bool,
+    asked_by: str,
+) -> Parts:
     """Training and test digits (or whatever the dataset shows).
 
     Args:
@@ -98,11 +104,17 @@ def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
             shape = _read_shape(path, stream, item)
             values = _read_values(path, stream, shape)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise wrong_file(path, f"a damaged file ({error})", "a whole gzip file") from error
-    return np.frombuffer(values, np.uint8).reshape(shape)
+        found = f"a damaged file ({error})"
+        raise wrong_file(path, found, "a whole gzip file") from error
+    flat = np.frombuffer(values, np.uint8)
+    return flat.reshape(shape)
 
 
-def _read_shape(path: Path, stream: BinaryIO, item: tuple[int, ...]) -> tuple[int, ...]:
+def _read_shape(
+    path: Path,
+    stream: BinaryIO,
+    item: tuple[int, ...],
+) -> tuple[int, ...]:
     """The lengths of the axes; a file of another kind is refused before its values are read."""
     axes = 1 + len(item)
     length = 4 + 4 * axes
@@ -132,7 +144,11 @@ def _read_shape(path: Path, stream: BinaryIO, item: tuple[int, ...]) -> tuple[in
     return (count, *shape)
 
 
-def _read_values(path: Path, stream: BinaryIO, shape: tuple[int, ...]) -> bytearray:
+def _read_values(
+    path: Path,
+    stream: BinaryIO,
+    shape: tuple[int, ...],
+) -> bytearray:
     """As many values as the header promises, piece by piece: memory grows with the data only."""
     promised = math.prod(shape)
     values = bytearray()

@@ -100,7 +100,9 @@ def idx_files(dataset: str, root: str | None) -> list[Path]:
 
 def stored(folder: Path, name: str) -> Path | None:
     """The plain file of this name, else the gzipped one, else none."""
-    for path in (folder / name, folder / f"{name}.gz"):
+    plain = folder / name
+    packed = folder / f"{name}.gz"
+    for path in (plain, packed):
         if path.is_file():
             return path
     return None
@@ -138,16 +140,23 @@ def cifar_files(edition: str, root: str | None) -> list[Path]:
     if not names:
         return []
     folder = base / layout.folder
-    return [folder / name for name in (*names, layout.test)]
+    paths = [folder / name for name in names]
+    return [*paths, folder / layout.test]
 
 
 def celeba_lists(root: str | None) -> list[Path]:
     """The lists that say which picture has which attribute and belongs to which part."""
-    folder = data_folder(root) / CELEBA_FOLDER
+    base = data_folder(root)
+    folder = base / CELEBA_FOLDER
     return [folder / name for name in CELEBA_LISTS]
 
 
-def files_missing(dataset: str, wanted: Sequence[Path], *, mirrored: bool = True) -> penchant.Error:
+def files_missing(
+    dataset: str,
+    wanted: Sequence[Path],
+    *,
+    mirrored: bool = True,
+) -> penchant.Error:
     """Says what was looked for, where, and how to get it."""
     looked = "".join(f"\n  {path}" for path in wanted)
     cure = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
@@ -156,7 +165,11 @@ def files_missing(dataset: str, wanted: Sequence[Path], *, mirrored: bool = True
     return penchant.Error(f"{dataset}: the files are not there; {cure}; looked for{looked}")
 
 
-def wrong_file(path: Path, found: str, expected: str) -> penchant.Error:
+def wrong_file(
+    path: Path,
+    found: str,
+    expected: str,
+) -> penchant.Error:
     """Says which file, what was found and what was expected."""
     text = f"{path}: found {found}, expected {expected}"
     return penchant.Error(text)

@@ -77,11 +77,16 @@ def fetch(dataset: str, folder: Path) -> None:
     """Fetch those files of a dataset's mirror that the folder has neither so nor unpacked."""
     with _locked(folder):
         for name in MIRRORS[dataset].files:
-            if stored(folder, name.removesuffix(".gz")) is None:
+            unpacked = name.removesuffix(".gz")
+            if stored(folder, unpacked) is None:
                 _download(dataset, name, folder)
 
 
-def fetch_archive(dataset: str, folder: Path, members: Sequence[str]) -> None:
+def fetch_archive(
+    dataset: str,
+    folder: Path,
+    members: Sequence[str],
+) -> None:
     """Fetch an archive, keep these members of its folder of the same name, drop the archive."""
     with _locked(folder):
         if all((folder / member).exists() for member in members):
@@ -112,7 +117,11 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _download(dataset: str, name: str, folder: Path) -> Path:
+def _download(
+    dataset: str,
+    name: str,
+    folder: Path,
+) -> Path:
     import pooch
 
     # Whatever mirror it comes from, the file is the official one or is refused.
@@ -136,11 +145,17 @@ def _download(dataset: str, name: str, folder: Path) -> Path:
 def _address(dataset: str, name: str) -> str:
     other = os.environ.get("PENCHANT_MIRROR")
     if other:
-        return f"{other.rstrip('/')}/{dataset}/{name}"
+        # A folder for each dataset: names of files are those of MNIST in several.
+        base = other.rstrip("/")
+        return f"{base}/{dataset}/{name}"
     return MIRRORS[dataset].address + name
 
 
-def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
+def _unpack(
+    archive: Path,
+    folder: Path,
+    members: Sequence[str],
+) -> None:
     """Only the members that were asked for, each under its final name only when complete."""
     with tarfile.open(archive) as tar:
         for member in members:

@@ -26,7 +26,9 @@ def read_arrays(path: Path) -> dict[str, Any]:
     # Python 2 wrote bytes where Python 3 has text.
     arrays = {}
     for key, value in found.items():
-        arrays[_text(key)] = value.values if isinstance(value, _Array) else value
+        if isinstance(value, _Array):
+            value = value.values
+        arrays[_text(key)] = value
     return arrays
 
 
@@ -62,9 +64,11 @@ class _Type:
         self.dtype = np.dtype(_text(code))
         # Booleans, whole numbers and floats; objects could be anything.
         if self.dtype.kind not in "biuf":
-            raise penchant.Error(f"found an array of {self.dtype} in the pickle, expected numbers")
+            found = f"found an array of {self.dtype} in the pickle"
+            raise penchant.Error(f"{found}, expected numbers")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
+        # Types of one byte have no order of bytes.
         byte_order = _text(state[1])
         if byte_order in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(byte_order)
@@ -81,16 +85,31 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         *_, shape, kind, by_columns, content = state
         order = "F" if by_columns else "C"
-        self.values = _filled(_latin1(content), kind, shape, order)
+        self.values = _filled(
+            _latin1(content),
+            kind,
+            shape,
+            order,
+        )
 
 
-def _array_from_buffer(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
+def _array_from_buffer(
+    content: Any,
+    kind: _Type,
+    shape: tuple[int, ...],
+    order: str,
+) -> _Array:
     array = _Array()
     array.values = _filled(content, kind, shape, order)
     return array
 
 
-def _filled(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> np.ndarray:
+def _filled(
+    content: Any,
+    kind: _Type,
+    shape: tuple[int, ...],
+    order: str,
+) -> np.ndarray:
     values = np.frombuffer(content, kind.dtype)
     # Anything but columns first is rows first.
     if order == "F":
