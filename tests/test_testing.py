@@ -163,3 +163,49 @@ def test_parts_are_those_of_probes():
     one, two = testing.dataset("two-blobs", seed=0), testing.dataset("two-blobs", seed=1)
     assert not torch.equal(one.train.inputs, two.train.inputs)
     assert testing.seed(0, "network", 1) == bound.seed_of(1)
+
+
+SPARING = """
+import attrs
+import penchant
+
+@attrs.frozen
+class Sparing(penchant.Probe):
+    \"\"\"Gives other arrays than it declares.\"\"\"
+    name = "sparing"
+    target = "penchant_sparing:run"
+    quantities = {"total": "of nothing"}
+    arrays = {"first": "a number", "second": "another"}
+    presets = {"quick": {}}
+    given: str = penchant.option("first", "the array that is given")
+
+def run(options, context):
+    quantity = penchant.Quantity(1.0, exact=True)
+    return penchant.Result({"total": quantity}, {options.given: [1.0]})
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Sparing]
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["first"], "declares the array ..second.., never produced"),
+        (["first", "second", "third"], "gives the array 'third', which it does not declare"),
+        (["first", "second"], None),
+    ],
+)
+def test_arrays_of_small_runs_are_those_that_are_declared(install, tmp_path, given, told):
+    install("sparing", SPARING)
+    test = testing.conformance(
+        "penchant-sparing", small={"sparing": [{"given": each} for each in given]}
+    )
+    (cases,) = [mark.args[1] for mark in test.pytestmark if mark.name == "parametrize"]
+    (names,) = [case.values[0] for case in cases if case.id == "probe-sparing-names"]
+    if told is None:
+        names.check(tmp_path)
+        return
+    with pytest.raises(AssertionError, match=told):
+        names.check(tmp_path)

@@ -345,7 +345,13 @@ def _kept(name: str, frozen: Any) -> Result:
     result = checks.small_run(name, folder, parts)
     # Where it was written: what is read from there must be the same.
     place = folder / "jobs" / result.record["id"]
-    record = {**result.record, "kept_in": str(place)}
+    # A stored result knows of the arrays that it has, the job of all that are declared.
+    job = only_job(name, parts)
+    record = {
+        **result.record,
+        "kept_in": str(place),
+        "about": job.record["about"],
+    }
     return attrs.evolve(result, record=record)
 
 
