@@ -190,7 +190,7 @@ def test_channels_outputs_and_size_are_adapted():
 
 
 def test_images_need_not_be_square():
-    component = Timm(model="test_vit")
+    component = Timm(model="vit_tiny_patch16_224")
     network = build_timm(component, (1, 16, 48), 2)
     assert network(torch.randn(2, 1, 16, 48)).shape == (2, 2)
 
