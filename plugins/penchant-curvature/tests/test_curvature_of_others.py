@@ -94,9 +94,10 @@ def measured(kind):
         "curvature-proxies",
         dtype="float64",
         estimators={"curvature": ["ggn", "kfac"]},
-        per_class=6,
-        permutations=2,
+        per_class=3,
+        permutations=1,
         grid_points=32,
+        lanczos_steps=20,
         training={"steps": 0},
     )
     ggn, _ = context.estimators("curvature")
