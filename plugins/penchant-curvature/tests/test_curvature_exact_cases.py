@@ -10,7 +10,7 @@ from torch import nn
 CLASSES = 4
 
 
-def perceptron(*, linear=False, bias=True, widths=(6, 5, 4)):
+def perceptron(*, linear=False, bias=True, widths=(6, 5)):
     layers, width = [], 7
     for units in widths:
         layers += [nn.Linear(width, units, bias=bias), nn.Identity() if linear else nn.ReLU()]
@@ -64,8 +64,7 @@ def difference(one, two):
 
 
 @pytest.mark.parametrize("blocks", ["layers", "all"])
-@pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("bias", "loss"), [(True, "cross-entropy"), (False, "squared-error")])
 def test_kfac_is_exact_for_one_datum_and_for_equal_inputs(bias, loss, blocks):
     network, inputs, labels = drawn(perceptron, 9, (7,), bias=bias)
     for data in ((inputs[:1], labels[:1]), (inputs[:1].expand(9, 7).contiguous(), labels)):
@@ -146,10 +145,16 @@ def test_unbalanced_classes_weigh_what_they_hold():
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
+@pytest.mark.parametrize(
+    ("loss", "bias", "dtype"),
+    [
+        ("cross-entropy", True, torch.float64),
+        ("squared-error", False, torch.float64),
+        ("cross-entropy", False, torch.float32),
+        ("squared-error", True, torch.float32),
+    ],
+)
 @pytest.mark.parametrize(("make", "shape"), [(perceptron, (7,)), (convolutional, (2, 8, 8))])
-@pytest.mark.parametrize("bias", [True, False])
 def test_kfac_is_that_of_curvlinops(make, shape, loss, bias, dtype):
     curvlinops = pytest.importorskip("curvlinops")
     network, inputs, labels = drawn(make, 11, shape, bias=bias)
@@ -178,7 +183,7 @@ def test_kfac_is_that_of_curvlinops(make, shape, loss, bias, dtype):
 
 
 def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
-    """Distances, traces and leading eigenvalues of a layer of 40,000 parameters need no dense operator."""
+    """Distances, traces and leading eigenvalues of a layer of 10,000 parameters need no dense operator."""
     from penchant_curvature.numerics.curvature_operator import Curvature
 
     monkeypatch.setattr(
@@ -186,8 +191,8 @@ def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, CLASSES)).eval()
-        data = (torch.randn(60, 200), torch.arange(60) % CLASSES)
+        network = nn.Sequential(nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, CLASSES)).eval()
+        data = (torch.randn(60, 100), torch.arange(60) % CLASSES)
     exact, kfac, cfac = operators(network, data, batch=60)
     largest = []
     handle = _tensor_sizes(largest)
@@ -196,8 +201,8 @@ def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
             operator.trace()
             operator.frobenius_distance(exact["0"])
             operator.eigenvalues(5, generator=torch.Generator().manual_seed(0))
-    assert max(largest) <= 70 * 40200, (
-        f"{max(largest)} numbers in one tensor: a Lanczos basis has 25 to 60 rows of 40,200"
+    assert max(largest) <= 70 * 10100, (
+        f"{max(largest)} numbers in one tensor: a Lanczos basis has 25 to 60 rows of 10,100"
     )
 
 

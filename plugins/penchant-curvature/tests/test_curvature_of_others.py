@@ -94,9 +94,10 @@ def measured(kind):
         "curvature-proxies",
         dtype="float64",
         estimators={"curvature": ["ggn", "kfac"]},
-        per_class=6,
-        permutations=2,
+        per_class=3,
+        permutations=1,
         grid_points=32,
+        lanczos_steps=20,
         training={"steps": 0},
     )
     ggn, _ = context.estimators("curvature")
@@ -104,13 +105,19 @@ def measured(kind):
     return run(context.options, context), context
 
 
+@pytest.fixture(scope="module")
+def full():
+    """Of an operator that knows everything."""
+    return measured(Diagonal)
+
+
 def test_an_operator_of_anybodys_is_a_layer_curvature():
     assert isinstance(Diagonal(torch.ones(3)), LayerCurvature)
     assert not isinstance(Products(torch.ones(3)), LayerCurvature)
 
 
-def test_an_estimator_of_anybodys_takes_part_in_full():
-    result, context = measured(Diagonal)
+def test_an_estimator_of_anybodys_takes_part_in_full(full):
+    result, context = full
     network = context.network()
     data = chosen_samples(context)
     for number, (name, values) in enumerate(diagonals(network, data).items()):
@@ -129,13 +136,13 @@ def test_an_estimator_of_anybodys_takes_part_in_full():
     assert result.quantities["last-error-diagonal"].null is not None
 
 
-def test_an_operator_that_knows_products_only_has_the_same_numbers():
-    full, _ = measured(Diagonal)
+def test_an_operator_that_knows_products_only_has_the_same_numbers(full):
+    whole, _ = full
     few, context = measured(Products)
     for name in ("error", "alignment", "overlap", "gap", "outliers"):
         found, expected = (
             few.arrays[f"layer-{name}-products"],
-            full.arrays[f"layer-{name}-diagonal"],
+            whole.arrays[f"layer-{name}-diagonal"],
         )
         np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=name)
     assert "layer-error-products-null" not in few.arrays, "it does not say that it uses classes"
@@ -146,8 +153,8 @@ def test_inner_products_with_a_large_operator_need_its_products_only():
     """Beyond what fits as a matrix, too: sum_j v_j^T B v_j over the columns of V."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Linear(60, 50), nn.Tanh(), nn.Linear(50, 3)).double().eval()
-        inputs = torch.randn(4, 60, dtype=torch.float64)
+        network = nn.Sequential(nn.Linear(45, 46), nn.Tanh(), nn.Linear(46, 3)).double().eval()
+        inputs = torch.randn(4, 45, dtype=torch.float64)
     covered = coverage(network, inputs)
     exact = column_operators(
         network, (inputs, None), covered, columns="gauss-newton", loss="cross-entropy"

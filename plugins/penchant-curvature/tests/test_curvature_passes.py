@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from penchant_curvature.numerics.kronecker_moments import MomentPasses, Wanted
+from penchant_curvature.numerics.kronecker_moments import MomentPasses
 from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
 from penchant_curvature.numerics.linear_layers import coverage
+from penchant_curvature.numerics.moment_sums import Wanted
 from penchant_numerics import memory
 from penchant_numerics.live_bytes import LiveBytes
 from torch import nn

@@ -15,7 +15,7 @@ SMALL = {
     "per_class": 6,
     "grid_points": 64,
     "lanczos_steps": 20,
-    "permutations": 1,
+    "permutations": 2,
     "training": {"epochs": 2},
 }
 
@@ -43,8 +43,14 @@ def measured(**options):
     )
 
 
-def test_arrays_have_a_row_a_layer():
-    result = measured()
+@pytest.fixture(scope="module")
+def whole():
+    """All layers and all estimators."""
+    return measured()
+
+
+def test_arrays_have_a_row_a_layer(whole):
+    result = whole
     for name in (
         "layer-error-kfac",
         "layer-error-cfac",
@@ -63,7 +69,8 @@ def test_arrays_have_a_row_a_layer():
 
 
 def test_errors_are_those_of_dense_matrices():
-    result = measured(dtype="float64", training={"steps": 0})
+    estimators = {"curvature": ["ggn", "kfac", "cfac"]}
+    result = measured(dtype="float64", training={"steps": 0}, permutations=1, estimators=estimators)
     from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
     from penchant_curvature.numerics.linear_layers import coverage
 
@@ -91,7 +98,7 @@ def test_all_layers_at_once_are_one_row():
     estimators = {
         "curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]
     }
-    result = measured(estimators=estimators)
+    result = measured(estimators=estimators, permutations=1)
     assert result.labels["layers"] == ("all",)
     assert result.arrays["layer-parameters"].tolist() == [67]
     assert "cosine-class" not in result.arrays
@@ -99,16 +106,18 @@ def test_all_layers_at_once_are_one_row():
 
 
 def test_a_few_samples_that_carry_the_curvature_are_warned_of():
-    result = measured(training={"steps": 0})
+    estimators = {"curvature": ["ggn", "kfac"]}
+    result = measured(training={"steps": 0}, estimators=estimators)
     assert 9 < result.quantities["effective-samples"].value <= 18
     assert not result.warnings
-    sharp = measured(training={"epochs": 200, "learning_rate": 1.0}, per_class=3)
+    long = {"epochs": 60, "learning_rate": 1.0}
+    sharp = measured(training=long, per_class=3, estimators=estimators)
     assert sharp.quantities["effective-samples"].value < 9
     assert "samples carry the curvature, less than 3 a class" in sharp.warnings[0]
 
 
-def test_the_last_layers_can_be_asked_for():
-    result, whole = measured(last=1), measured()
+def test_the_last_layers_can_be_asked_for(whole):
+    result = measured(last=1)
     assert result.labels["layers"] == ("3",)
     assert result.arrays["layer-error-cfac"] == whole.arrays["layer-error-cfac"][1:]
 
@@ -173,13 +182,15 @@ def with_noise(shape, outputs):
 
 
 def test_squared_error_has_no_cosines_and_says_which_loss():
-    result = measured(training={"epochs": 2, "loss": "squared-error"})
+    estimators = {"curvature": ["ggn", "kfac"]}
+    training = {"epochs": 2, "loss": "squared-error"}
+    result = measured(training=training, estimators=estimators)
     assert "cosine-class" not in result.arrays
     assert "squared error" in result.conventions["curvature: loss"]
 
 
 def test_layers_that_cannot_be_represented_are_refused_unless_accepted():
-    result = measured(factory=with_batch_norm)
+    result = measured(factory=with_batch_norm, permutations=1)
     assert result.conventions["kfac: not represented"].startswith("2 (BatchNorm1d: 12 parameters)")
     assert result.quantities["covered"].value == pytest.approx(45 / 57)
     with pytest.raises(
@@ -229,7 +240,8 @@ def transposed(shape, outputs):
 
 
 def test_a_layer_whose_first_axis_is_not_the_sample_is_represented_by_its_gradients():
-    result = measured(factory=transposed)
+    kfac = {"name": "kfac", "uncovered": "accept"}
+    result = measured(factory=transposed, estimators={"curvature": ["ggn", kfac]})
     assert result.labels["layers"] == ("head",)
     assert "inner (Linear: 15 parameters)" in result.conventions["kfac: not represented"]
     alone = measured(factory=transposed, estimators={"curvature": ["ggn", "empirical-fisher"]})
@@ -245,8 +257,8 @@ def test_the_same_estimator_is_compared_twice_with_other_options():
     assert one == pytest.approx(other, rel=1e-6)
 
 
-def test_permuted_classes_are_the_null_of_cfac_only():
-    result = measured(permutations=2)
+def test_permuted_classes_are_the_null_of_cfac_only(whole):
+    result = whole
     assert result.arrays["layer-error-cfac-null"].shape == (2,)
     assert "layer-error-kfac-null" not in result.arrays
     assert "layer-error-empirical-fisher-null" not in result.arrays

@@ -20,25 +20,22 @@ with warnings.catch_warnings():
 
     timm = import_timm()
 
-FAMILIES = {  # a small model of each family, and the smallest square image it takes; 32 where any size will do
-    "resnet18": 32,  # residual
+FAMILIES = {  # a small model of each family, and the smallest square image it takes; 16 where any size will do
+    "test_resnet": 16,  # residual
     "densenet121": 29,  # dense
     "vgg11": 32,
-    "convnext_atto": 32,
-    "vit_tiny_patch16_224": 16,
+    "test_convnext": 32,
+    "test_vit": 16,
     "mixer_s32_224": 32,
-    "efficientnet_b0": 32,
-    "mobilenetv3_small_050": 32,
-    "regnetx_002": 32,
+    "test_efficientnet": 16,
+    "mobilenetv3_small_050": 16,
+    "regnetx_002": 16,
     "maxvit_rmlp_pico_rw_256": 32,
 }
-LIMITED = (
-    "densenet121",
-    "convnext_atto",
-    "vit_tiny_patch16_224",
-    "mixer_s32_224",
-    "maxvit_rmlp_pico_rw_256",
-)
+LIMITED = {  # a side that is too small, and the next one that is not
+    "test_convnext": (31, 32),
+    "mixer_s32_224": (31, 32),
+}
 UNLIMITED = ("resnet18", "efficientnet_b0", "mobilenetv3_small_050", "regnetx_002")
 OTHERS = {"swin_tiny_patch4_window7_224": 32, "levit_128s": 64, "nest_tiny_jx": 32}
 HEAVY = {"vgg11", "swin_tiny_patch4_window7_224", "nest_tiny_jx"}  # 129, 27 and 16 million weights
@@ -67,7 +64,7 @@ def build(model, side=32, outputs=1, seed=0, channels=1, **options):
 
 
 test_conforms = testing.conformance(
-    "penchant-timm", small={"timm": {"shape": (1, 32, 32), "model": "resnet10t"}}
+    "penchant-timm", small={"timm": {"shape": (1, 32, 32), "model": "test_resnet"}}
 )
 
 
@@ -82,7 +79,7 @@ def test_architecture_conforms(model):
         testing.check_architecture("timm", shape=(1, 32, 32), model=model)
 
 
-@pytest.mark.parametrize("model", ["resnet10t", "test_vit"])
+@pytest.mark.parametrize("model", ["test_resnet", "test_vit"])
 def test_ensembles_equal_networks_built_one_by_one(model):
     bound = testing.architecture({"name": "timm", "model": model}, shape=(1, 32, 32))
     ensemble = ensembles.draw(bound, [0, 3])
@@ -153,12 +150,30 @@ def relative_error(found, expected):
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 @pytest.mark.parametrize("model", LIMITED)
 def test_image_below_the_smallest_is_refused(model):
-    side = FAMILIES[model] - 1
-    told = f"timm's {model} does not take images of 1 x {side} x {side}: .*; it takes 32 x 32, and"
-    if model == "vit_tiny_patch16_224":
-        told = told.replace("32 x 32", "16 x 16")
-    with pytest.raises(penchant.Error, match=told):
+    side, fitting_side = LIMITED[model]
+    assert FAMILIES[model] == side + 1
+    check_told(model, side, fitting_side)
+
+
+def test_sides_between_that_do_not_fit_are_passed_over():
+    """A transformer takes multiples of its patch, 16: not 24."""
+    check_told("test_vit", 20, 32)
+
+
+def check_told(model, side, fitting_side):
+    found = f"timm's {model} does not take images of 1 x {side} x {side}: .*"
+    with pytest.raises(
+        penchant.Error, match=f"{found}; it takes {fitting_side} x {fitting_side}, "
+    ):
         build(model, side)
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("model", ["densenet121", "maxvit_rmlp_pico_rw_256", "test_vit"])
+def test_smallest_image_is_the_true_limit(model):
+    """One try each: which size would do is looked for in the same way for all models."""
+    side = FAMILIES[model] - 1
+    assert fitting._refusal(timm, model, (1, side, side))
 
 
 @pytest.mark.parametrize("model", UNLIMITED)
@@ -167,12 +182,11 @@ def test_one_pixel_is_enough(model):
 
 
 def test_channels_outputs_and_size_are_adapted():
-    network = build("vit_tiny_patch16_224", side=48, outputs=5, channels=2)
+    network = build("test_vit", side=48, outputs=5, channels=2)
     assert network(torch.randn(3, 2, 48, 48)).shape == (3, 5)
     assert network.pos_embed.shape[1] == 1 + 9
-    assert build("resnet18.a1_in1k", side=40, outputs=7, channels=4)(
-        torch.randn(2, 4, 40, 40)
-    ).shape == (2, 7)
+    tagged = build("test_resnet.r160_in1k", side=40, outputs=7, channels=4)
+    assert tagged(torch.randn(2, 4, 40, 40)).shape == (2, 7)
 
 
 def test_images_need_not_be_square():
@@ -185,12 +199,11 @@ def test_images_need_not_be_square():
 
 
 def test_fused_attention_is_off_on_the_network_only():
-    network = build("vit_tiny_patch16_224")
+    network = build("test_vit")
     assert timm.layers.use_fused_attn()
-    assert [module.fused_attn for module in network.modules() if hasattr(module, "fused_attn")] == [
-        False
-    ] * 12
-    plain = timm.create_model("vit_tiny_patch16_224", img_size=32, in_chans=1, num_classes=1)
+    switches = [module for module in network.modules() if hasattr(module, "fused_attn")]
+    assert [module.fused_attn for module in switches] == [False] * 6
+    plain = timm.create_model("test_vit", img_size=32, in_chans=1, num_classes=1)
     assert plain.blocks[0].attn.fused_attn
     plain.load_state_dict(network.state_dict())
     x = torch.randn(2, 1, 32, 32)
@@ -298,9 +311,9 @@ def test_shapes_that_are_no_images_are_refused():
 
 
 def test_a_model_without_weights_is_told():
-    without = next(
-        name for name in timm.list_models("resnet*") if not timm.models.is_model_pretrained(name)
-    )
+    # Small ones first: resnet50_mlp has no weights, either.
+    names = [*timm.list_models("test_*"), *timm.list_models("resnet*")]
+    without = next(name for name in names if not timm.models.is_model_pretrained(name))
     told = f"timm's {without} cannot be made with published weights: RuntimeError: No pretrained"
     with pytest.raises(penchant.Error, match=told):
         build(without, pretrained=True)
@@ -323,7 +336,7 @@ def test_weights_out_of_reach_are_told_with_the_cure(monkeypatch):
 def test_fitting_leaves_no_trace_in_what_the_caller_records():
     """Whether a model fits is tried while networks are drawn; drawing must not see it."""
     fitting.check_fit.cache_clear()
-    bound = testing.architecture({"name": "timm", "model": "resnet10t"}, shape=(1, 32, 32))
+    bound = testing.architecture({"name": "timm", "model": "test_resnet"}, shape=(1, 32, 32))
     first = ensembles.draw(bound, [0, 3])
     again = ensembles.draw(bound, [0, 3])
     assert first.drawer == again.drawer == "replayed"

@@ -50,7 +50,11 @@ def _published_side(timm: ModuleType, model: str) -> int:
     return max(configuration.input_size[1:])
 
 
-def _refusal(timm: ModuleType, model: str, shape: tuple[int, int, int]) -> str | None:
+def _refusal(
+    timm: ModuleType,
+    model: str,
+    shape: tuple[int, int, int],
+) -> str | None:
     """Why the model does not take one image of this shape, or None.
 
     In a thread of its own: modes that record or place what the caller does belong to its thread.
@@ -59,7 +63,11 @@ def _refusal(timm: ModuleType, model: str, shape: tuple[int, int, int]) -> str |
         return pool.submit(_tried, timm, model, shape).result()
 
 
-def _tried(timm: ModuleType, model: str, shape: tuple[int, int, int]) -> str | None:
+def _tried(
+    timm: ModuleType,
+    model: str,
+    shape: tuple[int, int, int],
+) -> str | None:
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"), torch.no_grad():
             network = create(timm, model, shape, 1).eval()

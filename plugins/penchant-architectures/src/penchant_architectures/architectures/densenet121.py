@@ -36,10 +36,15 @@ class DenseLayer(nn.Module):
 
 def _before(layers: Layers, channels: int) -> list[nn.Module]:
     """What stands in front of a convolution: normalization and activation."""
-    return [*layers.normalization(channels), layers.activation()]
+    normalization = layers.normalization(channels)
+    return [*normalization, layers.activation()]
 
 
-def build(options: DenseNet121, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def build(
+    options: DenseNet121,
+    shape: tuple[int, ...],
+    outputs: int,
+) -> nn.Module:
     """Target of the architecture `densenet121`."""
     smallest = 1 if options.pooling == "none" else 2**TRANSITIONS
     inputs, _, _ = image(shape, "densenet121", at_least=smallest)

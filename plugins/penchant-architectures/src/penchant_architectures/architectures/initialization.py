@@ -70,7 +70,8 @@ def glorot_uniform(layer: nn.Module) -> None:
     # A weight has the axes (outputs, inputs, ...); behind the first lies one patch.
     outputs = len(layer.weight)
     inputs = layer.weight[0].numel()
-    bound = math.sqrt(6 / (inputs + outputs))
+    squared = 6 / (inputs + outputs)
+    bound = math.sqrt(squared)
     nn.init.uniform_(layer.weight, -bound, bound)
     _clear_bias(layer)
 

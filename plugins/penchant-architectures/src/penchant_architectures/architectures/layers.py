@@ -29,7 +29,8 @@ class GlobalAverage(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """One number a channel."""
-        return x.mean(dim=(-2, -1))
+        positions = (-2, -1)
+        return x.mean(dim=positions)
 
 
 ACTIVATIONS = {
@@ -76,9 +77,19 @@ class Layers:
 
     def linear(self, inputs: int, outputs: int) -> nn.Linear:
         """A linear layer with nothing but a sum behind it."""
-        return nn.Linear(inputs, outputs, bias=self._bias)
+        return nn.Linear(
+            inputs,
+            outputs,
+            bias=self._bias,
+        )
 
-    def convolution(self, inputs: int, outputs: int, kernel: int, **settings: int) -> nn.Conv2d:
+    def convolution(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        **settings: int,
+    ) -> nn.Conv2d:
         """A convolution in front of a normalization, if there are any."""
         # A batch-norm has a bias of its own.
         bias = self._bias and not self._normalized_images
@@ -103,7 +114,8 @@ class Layers:
     def linear_stage(self, inputs: int, outputs: int) -> list[nn.Module]:
         """Linear layer, normalization, activation."""
         bias = self._bias and not self._normalized_vectors
-        stage: list[nn.Module] = [nn.Linear(inputs, outputs, bias=bias)]
+        linear = nn.Linear(inputs, outputs, bias=bias)
+        stage: list[nn.Module] = [linear]
         if self._normalized_vectors:
             stage.append(nn.BatchNorm1d(outputs))
         stage.append(self.activation())

@@ -13,7 +13,11 @@ CHANNELS = (6, 16)
 KERNEL = 5
 
 
-def build(options: LeNet, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def build(
+    options: LeNet,
+    shape: tuple[int, ...],
+    outputs: int,
+) -> nn.Module:
     """Target of the architecture `lenet`."""
     halving = options.pooling != "none"
     # Behind both convolutions at least one position must be left.
@@ -36,4 +40,6 @@ def build(options: LeNet, shape: tuple[int, ...], outputs: int) -> nn.Module:
 def _shrunk(side: int, *, halving: bool) -> int:
     """The side of an image behind a convolution without padding and, perhaps, a pooling."""
     side -= KERNEL - 1
-    return side // 2 if halving else side
+    if halving:
+        return side // 2
+    return side

@@ -40,6 +40,7 @@ class LinearConvolution(nn.Module):
         if not self.average:
             features *= _positions(sides, options)
         self.readout = nn.Linear(features, outputs, bias=False)
+        # Drawn once more, with the deviations asked for.
         nn.init.normal_(self.convolution.weight, 0.0, options.weight_std)
         nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
 
@@ -51,7 +52,11 @@ class LinearConvolution(nn.Module):
             beginning = x.narrow(axis, 0, self.wrap)
             x = torch.cat([x, beginning], dim=axis)
         maps = self.convolution(x).flatten(2)  # (batch, channels, positions)
-        features = maps.mean(dim=2) if self.average else maps.flatten(1)
+        # One number a channel, or one a channel and position.
+        if self.average:
+            features = maps.mean(dim=2)
+        else:
+            features = maps.flatten(1)
         return self.readout(features)
 
 
@@ -75,6 +80,9 @@ def _positions(sides: tuple[int, ...], options: linear_models.LinearConvolution)
     """How many patches there are."""
     count = 1
     for side in sides:
-        starts = side if options.padding == "circular" else side - options.kernel + 1
+        starts = side
+        # Without padding the last patch ends where the input does.
+        if options.padding == "none":
+            starts -= options.kernel - 1
         count *= -(-starts // options.stride)
     return count

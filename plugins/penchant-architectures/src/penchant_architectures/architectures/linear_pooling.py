@@ -18,7 +18,10 @@ class LinearPooling(nn.Module):
     """Multiplies by phi and the prefilter m, folds the spectrum on M entries, reads with theta."""
 
     def __init__(
-        self, prefilter: torch.Tensor, outputs: int, options: linear_models.LinearPooling
+        self,
+        prefilter: torch.Tensor,
+        outputs: int,
+        options: linear_models.LinearPooling,
     ) -> None:
         super().__init__()
         inputs, device = len(prefilter), prefilter.device
@@ -41,7 +44,8 @@ class LinearPooling(nn.Module):
         padded = nn.functional.pad(filtered, (0, missing))
         blocks = padded.unflatten(1, (self.stride, self.folded))
         folded = blocks.sum(dim=1)
-        return folded @ self.theta.T / math.sqrt(self.stride)
+        read = folded @ self.theta.T
+        return read / math.sqrt(self.stride)
 
 
 def build(options: linear_models.LinearPooling, shape: tuple[int, ...], outputs: int) -> nn.Module:

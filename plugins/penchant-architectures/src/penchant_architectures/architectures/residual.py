@@ -25,7 +25,8 @@ class PaddedShortcut(nn.Module):
         before = self.extra // 2
         after = self.extra - before
         kept = x[..., :: self.stride, :: self.stride]
-        return functional.pad(kept, (0, 0, 0, 0, before, after))
+        padding = (0, 0, 0, 0, before, after)
+        return functional.pad(kept, padding)
 
 
 class BasicBlock(nn.Module):
@@ -35,6 +36,7 @@ class BasicBlock(nn.Module):
         self, layers: Layers, inputs: int, outputs: int, *, stride: int, shortcut: str
     ) -> None:
         super().__init__()
+        # Only the first convolution changes sides and channels.
         self.residual = nn.Sequential(
             *layers.convolution_stage(inputs, outputs, 3, stride=stride, padding=1),
             layers.convolution(outputs, outputs, 3, padding=1),

@@ -11,6 +11,16 @@ WIDTHS = (64, 128, 256, 512)
 BLOCKS = 2  # a stage
 
 
-def build(options: ResNet18, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def build(
+    options: ResNet18,
+    shape: tuple[int, ...],
+    outputs: int,
+) -> nn.Module:
     """Target of the architecture `resnet18`."""
-    return residual_network(options, shape, outputs, widths=WIDTHS, blocks=BLOCKS)
+    return residual_network(
+        options,
+        shape,
+        outputs,
+        widths=WIDTHS,
+        blocks=BLOCKS,
+    )

@@ -20,7 +20,13 @@ TOKEN_STD = 0.02
 class Attention(nn.Module):
     """Self-attention of several heads, written out: fused kernels have no second derivative."""
 
-    def __init__(self, width: int, heads: int, *, bias: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        bias: bool,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.queries_keys_values = nn.Linear(width, 3 * width, bias=bias)
@@ -33,11 +39,15 @@ class Attention(nn.Module):
         parts = self.queries_keys_values(tokens)
         parts = parts.reshape(batch, count, 3, self.heads, of_a_head)
         # Each is (batch, heads, tokens, width of a head).
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind(0)
-        scores = queries @ keys.transpose(-2, -1) / math.sqrt(of_a_head)
+        by_head = parts.permute(2, 0, 3, 1, 4)
+        queries, keys, values = by_head.unbind(0)
+        columns = keys.transpose(-2, -1)
+        scores = queries @ columns / math.sqrt(of_a_head)
         mixed = scores.softmax(dim=-1) @ values
+
         # The heads stand side by side again.
-        tokens = mixed.transpose(1, 2).reshape(batch, count, width)
+        by_token = mixed.transpose(1, 2)
+        tokens = by_token.reshape(batch, count, width)
         return self.output(tokens)
 
 
@@ -50,13 +60,22 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The input, and what the branch makes of it."""
-        return x + self.branch(x)
+        made = self.branch(x)
+        return x + made
 
 
 class Tokens(nn.Module):
     """One token per patch behind a class token, each with its learned position added."""
 
-    def __init__(self, channels: int, patch: int, count: int, width: int, *, bias: bool) -> None:
+    def __init__(
+        self,
+        channels: int,
+        patch: int,
+        count: int,
+        width: int,
+        *,
+        bias: bool,
+    ) -> None:
         super().__init__()
         self.patches = nn.Conv2d(channels, width, patch, stride=patch, bias=bias)
         device = self.patches.weight.device
@@ -83,7 +102,11 @@ class ClassToken(nn.Module):
         return tokens[:, 0]
 
 
-def build(options: VisionTransformer, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def build(
+    options: VisionTransformer,
+    shape: tuple[int, ...],
+    outputs: int,
+) -> nn.Module:
     """Target of the architecture `vit`."""
     channels, height, width = image(shape, "vit")
     patch = options.patch

@@ -55,7 +55,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _proxies(result: penchant.Result) -> list[str]:
     prefix = "layer-alignment-"
-    return [name.removeprefix(prefix) for name in result.arrays if name.startswith(prefix)]
+    found = []
+    for name in result.arrays:
+        if name.startswith(prefix):
+            found.append(name.removeprefix(prefix))
+    return found
 
 
 def _has_exact(result: penchant.Result) -> bool:

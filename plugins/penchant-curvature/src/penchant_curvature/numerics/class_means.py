@@ -43,14 +43,20 @@ class MeanProducts:
 
 def add(parts: Sequence[MeanProducts]) -> Tensor:
     """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
-    inner = torch.stack([each.inner for each in parts])
-    gradients = torch.stack([each.gradients for each in parts])
-    products = []
+    inner, gradients, products = [], [], []
     for each in parts:
+        inner.append(each.inner)
+        gradients.append(each.gradients)
         # |h_b x delta_{c,k}|^2 is the product of both lengths
-        products.append(each.errors[:, :, None] * each.features)
-    lengths = gradients.sum(0)[:, :, None] * torch.stack(products).sum(0)
-    return inner.sum(0) / lengths.sqrt()
+        errors = each.errors[:, :, None]
+        products.append(errors * each.features)
+
+    # sums over layers, then a cosine
+    along = torch.stack(inner).sum(0)
+    of_gradients = torch.stack(gradients).sum(0)
+    of_products = torch.stack(products).sum(0)
+    squares = of_gradients[:, :, None] * of_products
+    return along / squares.sqrt()
 
 
 def mean_products(

@@ -69,7 +69,12 @@ class ColumnSizes:
     """
 
     def __init__(
-        self, network: nn.Module, inputs: Tensor, *, columns: int | None = None, bias: bool = True
+        self,
+        network: nn.Module,
+        inputs: Tensor,
+        *,
+        columns: int | None = None,
+        bias: bool = True,
     ) -> None:
         self.network = network
         self.inputs = inputs
@@ -83,8 +88,10 @@ class ColumnSizes:
 
     def shape(self, layer: str, parameters: Sequence[str] | None = None) -> ColumnShape:
         """The columns of a linear layer, or of a module by its parameters."""
-        if parameters is not None or layer not in self.uses:
-            numbers = sum(self.sizes[name] for name in parameters or ())
+        is_linear = parameters is None and layer in self.uses
+        if not is_linear:
+            names = parameters or ()
+            numbers = sum(self.sizes[name] for name in names)
             return ColumnShape(1, self.columns, numbers, 1)
 
         # a bias is one more input
@@ -92,7 +99,12 @@ class ColumnSizes:
         _, bias = parameter_names(layer)
         biased = self.bias and bias in self.sizes
         width = use.width + biased
-        return ColumnShape(use.positions, self.columns, use.units, width)
+        return ColumnShape(
+            use.positions,
+            self.columns,
+            use.units,
+            width,
+        )
 
     def check(self, modules: Mapping[str, Sequence[str] | None]) -> None:
         """Refuse the columns of some modules, and their Gram matrix, where they do not fit.
@@ -103,19 +115,27 @@ class ColumnSizes:
         samples = len(self.inputs)
         a_sample = 0
         for layer, names in modules.items():
-            a_sample += self.shape(layer, names).numbers
+            shape = self.shape(layer, names)
+            a_sample += shape.numbers
 
         # a Gram matrix has a row for every column of every sample
         rows = samples * self.columns
-        numbers = samples * a_sample + GRAMS * rows**2
+        of_grams = GRAMS * rows**2
+        numbers = samples * a_sample + of_grams
 
+        # what does not fit is told by its samples, columns and layers
         where = ", ".join(modules) or "the network"
         what = f"{samples} x {self.columns} columns of {where}"
         there = memory.limit(self.inputs.device)
-        refuse_too_large(_BYTES * numbers, there, what)
+        needed = _BYTES * numbers
+        refuse_too_large(needed, there, what)
 
 
-def refuse_too_large(needed: int, there: int, what: str) -> None:
+def refuse_too_large(
+    needed: int,
+    there: int,
+    what: str,
+) -> None:
     """Raise `TooLargeError` where so many bytes are more than there are.
 
     Args:

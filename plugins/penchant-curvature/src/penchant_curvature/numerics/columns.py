@@ -41,7 +41,8 @@ class Positions:
     @property
     def shape(self) -> tuple[int, int]:
         """Samples, and columns a sample."""
-        return self.errors.shape[:2]
+        samples, columns, _, _ = self.errors.shape
+        return samples, columns
 
     def squared_norm(self) -> Tensor:
         """sum_ik |v_ik|^2."""
@@ -49,7 +50,8 @@ class Positions:
 
     def matrices(self, part: slice) -> Tensor:
         """Columns of some samples as matrices (m, k, o, d)."""
-        errors, inputs = self.errors[part], self.inputs[part]
+        errors = self.errors[part]
+        inputs = self.inputs[part]
         return torch.einsum("nkto,ntd->nkod", errors, inputs)
 
     def combined(self, weights: Tensor) -> Tensor:
@@ -72,7 +74,8 @@ class Gradients:
     @property
     def shape(self) -> tuple[int, int]:
         """Samples, and columns a sample."""
-        return self.columns.shape[:2]
+        samples, columns, _, _ = self.columns.shape
+        return samples, columns
 
     def squared_norm(self) -> Tensor:
         """sum_ik |v_ik|^2."""
@@ -108,7 +111,8 @@ def between_positions(
 
     # an outer product of sums is a product of inner products
     of_inputs = inputs @ right.inputs.mT
-    return of_inputs * (mine @ theirs.mT)
+    of_errors = mine @ theirs.mT
+    return of_inputs * of_errors
 
 
 def store(samples: LayerSamples) -> tuple[Layer, Stored]:
@@ -165,7 +169,8 @@ class Columns(Curvature):
     @property
     def _is_small(self) -> bool:
         """Whether the matrix itself can be formed, and is no larger than its Gram matrix."""
-        return self.size <= min(self.count, DENSE)
+        most = min(self.count, DENSE)
+        return self.size <= most
 
     def _apply(self, u: Tensor) -> Tensor:
         """V u of rows u (k, columns)."""
@@ -187,7 +192,14 @@ class Columns(Curvature):
 
     def factor(self) -> Factor:
         """V itself, as products."""
-        return Factor(self.size, self.count, self._apply, self._adjoint, self.device, self.dtype)
+        return Factor(
+            self.size,
+            self.count,
+            self._apply,
+            self._adjoint,
+            self.device,
+            self.dtype,
+        )
 
     def exact_trace(self) -> float:
         """The sum of squared lengths of all columns."""
@@ -232,8 +244,10 @@ class Columns(Curvature):
             return total
 
         # as many columns at once as fit in a chunk
-        a_column = self.size * torch.finfo(self.dtype).bits // 8
-        width = max(1, chunk_bytes(self.device) // a_column)
+        a_number = torch.finfo(self.dtype).bits // 8
+        a_column = self.size * a_number
+        fitting = chunk_bytes(self.device) // a_column
+        width = max(1, fitting)
         return memory.halving(work, width, what="columns a product")
 
     def _inner_of_some(self, other: Any, start: int, end: int) -> float:
@@ -271,7 +285,8 @@ class Columns(Curvature):
         if self.count > LARGEST or self._is_small:
             return super().eigenpairs(count, generator=generator)
         values, mix = self._decomposed
-        values, mix = values[:count], mix[:, :count]
+        values = values[:count]
+        mix = mix[:, :count]
 
         # an eigenvector of zero is not in the range of V
         eps = torch.finfo(values.dtype).eps
@@ -281,7 +296,8 @@ class Columns(Curvature):
         # V q has length sqrt(lambda), but for rounding
         rows = self._apply(mix[:, kept].T)
         lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        return direct_pairs(values[kept], (rows / lengths).T)
+        units = rows / lengths
+        return direct_pairs(values[kept], units.T)
 
 
 def _gram(mine: Stored, theirs: Stored) -> Tensor:
@@ -337,5 +353,6 @@ def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list
     # one sample tells how many fit
     one = stored.matrices(slice(0, 1))
     a_sample = one.numel() * one.element_size()
-    step = max(1, chunk_bytes(one.device) // a_sample)
-    return memory.halving(chunks, min(step, samples), what="samples whose gradients are formed")
+    fitting = max(1, chunk_bytes(one.device) // a_sample)
+    step = min(fitting, samples)
+    return memory.halving(chunks, step, what="samples whose gradients are formed")

@@ -62,7 +62,8 @@ class Curvature(Operator):
     def alignment(self, other: Any) -> float:
         """<A, B> / (|A| |B|): the distance without what a factor could mend."""
         squares = self.squared_norm * squared_norm(other)
-        return self.inner(other) / math.sqrt(squares)
+        lengths = math.sqrt(squares)
+        return self.inner(other) / lengths
 
     @functools.cached_property
     def squared_norm(self) -> float:
@@ -85,7 +86,8 @@ class Curvature(Operator):
                 f"expected an operator on {self.size} parameters, found one on {other.size}"
             )
         own = self.squared_norm
-        square = own - 2 * self.inner(other) + squared_norm(other)
+        shared = self.inner(other)
+        square = own - 2 * shared + squared_norm(other)
         if not relative:
             return math.sqrt(max(square, 0.0))
         # nothing has no relative distance
@@ -97,7 +99,8 @@ class Curvature(Operator):
         """All eigenvalues that may differ from zero, descending; None where they are too many."""
         if self.size > DENSE:
             return None
-        ascending = torch.linalg.eigvalsh(self.dense())
+        matrix = self.dense()
+        ascending = torch.linalg.eigvalsh(matrix)
         return ascending.flip(0)
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
@@ -132,7 +135,8 @@ def _padded(values: Tensor, count: int) -> Tensor:
     """The first `count` values; zeros where there are fewer, because the others are zero."""
     missing = max(0, count - len(values))
     zeros = values.new_zeros(missing)
-    return torch.cat([values[:count], zeros])
+    first = values[:count]
+    return torch.cat([first, zeros])
 
 
 def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
@@ -175,5 +179,7 @@ def dense_inner(A: Any, B: Any) -> float:
             f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} "
             f"parameters, found {A.size}"
         )
-    products = A.dense().double() * B.dense().double()
+    mine = A.dense().double()
+    theirs = B.dense().double()
+    products = mine * theirs
     return float(products.sum())

@@ -19,7 +19,6 @@ need not be positive.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,8 +36,9 @@ from penchant_curvature.numerics.columns import (
     over_chunks,
 )
 from penchant_curvature.numerics.curvature_operator import Curvature, dense_inner, direct_pairs
-from penchant_curvature.numerics.kronecker_moments import Moments
+from penchant_curvature.numerics.kronecker_inverse import KroneckerInverse
 from penchant_curvature.numerics.linear_layers import Layer
+from penchant_curvature.numerics.moment_sums import Moments
 
 
 class KroneckerSum(Curvature):
@@ -77,9 +77,15 @@ class KroneckerSum(Curvature):
     @property
     def _is_single(self) -> bool:
         """Whether one Kronecker product is all of it, so that its factors know its spectrum."""
-        return self.groups == 1 and len(self.layers) == 1
+        one_group = self.groups == 1
+        return one_group and len(self.layers) == 1
 
-    def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
+    def block(
+        self,
+        group: int,
+        row: int,
+        column: int,
+    ) -> tuple[Tensor, Tensor]:
         """H (d, d') and Delta (o, o') of a group between two layers."""
         left, right = self.factors[row], self.factors[column]
         if row == column:
@@ -107,12 +113,20 @@ class KroneckerSum(Curvature):
         given = self.matrices(rows)
         found = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
 
+        if len(given) == 1:
+            return self.flat(found)
+
         # layers are joined by the samples of each group
-        for group in self.members if len(given) > 1 else ():
+        for group in self.members:
             self._add_between_layers(found, given, group)
         return self.flat(found)
 
-    def _add_between_layers(self, found: list[Tensor], given: list[Tensor], inside: Tensor) -> None:
+    def _add_between_layers(
+        self,
+        found: list[Tensor],
+        given: list[Tensor],
+        inside: Tensor,
+    ) -> None:
         """Add S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n: blocks off the diagonal, none formed."""
         inputs = [each.inputs[inside] for each in self.factors]  # (m, d)
         errors = [each.errors[inside].flatten(0, 1) for each in self.factors]  # (m k, o)
@@ -172,15 +186,24 @@ class KroneckerSum(Curvature):
                 seen.append(turned.flatten(1))
             return torch.cat(seen, dim=1)
 
-        return Factor(self.size, pairs, apply, adjoint, self.device, self.dtype)
+        return Factor(
+            self.size,
+            pairs,
+            apply,
+            adjoint,
+            self.device,
+            self.dtype,
+        )
 
     def exact_trace(self) -> float:
         """The sum over groups and layers of Tr H Tr Delta."""
         traces = []
         for each in self.factors:
             for H, Delta in zip(each.H, each.Delta):
-                traces.append(H.trace() * Delta.trace())
-        return float(torch.stack(traces).sum())
+                trace = H.trace() * Delta.trace()
+                traces.append(trace)
+        total = torch.stack(traces).sum()
+        return float(total)
 
     def inner(self, other: Any) -> float:
         """<A, B>, from factors on both sides, or from columns on the other."""
@@ -196,7 +219,9 @@ class KroneckerSum(Curvature):
         for row in range(len(self.layers)):
             for column in range(row + 1):
                 mine = self._blocks(row, column)
-                theirs = mine if other is self else other._blocks(row, column)
+                theirs = mine
+                if other is not self:
+                    theirs = other._blocks(row, column)
                 inputs = _pairwise(mine[0], theirs[0])
                 errors = _pairwise(mine[1], theirs[1])
                 # a block off the diagonal stands for its transpose, too
@@ -237,7 +262,8 @@ class KroneckerSum(Curvature):
         # eigenvalues that only rounding made negative are zero
         inputs, errors = inputs.clamp(min=0), errors.clamp(min=0)
         products = torch.outer(inputs, errors).flatten()
-        return products.sort(descending=True).values
+        ordered = products.sort(descending=True)
+        return ordered.values
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """With one group and one layer, products of the factors' eigenvectors."""
@@ -249,14 +275,19 @@ class KroneckerSum(Curvature):
 
         # an eigenvector of a Kronecker product is an outer product of two
         products = torch.outer(errors, inputs).flatten()
-        top = products.topk(min(count, self.size))
+        fewer = min(count, self.size)
+        top = products.topk(fewer)
         matrices = []
-        for at in top.indices.tolist():
-            row, column = divmod(at, len(inputs))
-            of_errors, of_inputs = right[:, row], left[:, column]
+        for place in top.indices.tolist():
+            row, column = divmod(place, len(inputs))
+            of_errors = right[:, row]
+            of_inputs = left[:, column]
             matrix = torch.outer(of_errors, of_inputs)
             matrices.append(matrix)
-        rows = self.layers[0].rows(torch.stack(matrices))
+
+        # pairs have flat vectors
+        stacked = torch.stack(matrices)
+        rows = self.layers[0].rows(stacked)
         return direct_pairs(top.values, rows.T)
 
     def inverse(self, damping: float, *, kind: str = "exact") -> KroneckerInverse:
@@ -276,51 +307,6 @@ class KroneckerSum(Curvature):
                 f"{self.groups} groups of samples in {len(self.layers)} layers"
             )
         return KroneckerInverse(self.layers, self.factors[0], damping, kind)
-
-
-class KroneckerInverse(Curvature):
-    """(H x Delta + damping)^-1, or both factors damped, by eigenvectors of the factors."""
-
-    def __init__(
-        self, layers: Sequence[Layer], factors: Moments, damping: float, kind: str
-    ) -> None:
-        if damping <= 0 or kind not in ("exact", "factored"):
-            raise ValueError(
-                "expected damping above 0 and kind exact or factored, "
-                f"found {damping:g} and {kind!r}"
-            )
-        H, Delta = factors.H[0], factors.Delta[0]
-        super().__init__(layers, device=H.device, dtype=H.dtype)
-        inputs, self._inputs = torch.linalg.eigh(H)
-        errors, self._errors = torch.linalg.eigh(Delta)
-
-        # eigenvalues that only rounding made negative are zero
-        inputs, errors = inputs.clamp(min=0), errors.clamp(min=0)
-        if kind == "exact":
-            damped = torch.outer(errors, inputs) + damping
-        else:
-            root = math.sqrt(damping)
-            damped = torch.outer(errors + root, inputs + root)
-        self._inverse = damped.reciprocal()  # (o, d)
-
-    def _rows(self, rows: Tensor) -> Tensor:
-        (given,) = self.matrices(rows)
-        turned = self._errors.T @ given @ self._inputs
-        back = self._errors @ (turned * self._inverse) @ self._inputs.T
-        return self.flat([back])
-
-    def exact_trace(self) -> float:
-        """The sum of inverses."""
-        return float(self._inverse.sum())
-
-    def inner(self, other: Any) -> float:
-        """<A, B> of small operators by their matrices."""
-        return dense_inner(self, other)
-
-    def exact_spectrum(self) -> Tensor:
-        """The inverses, descending."""
-        inverses = self._inverse.flatten()
-        return inverses.sort(descending=True).values
 
 
 def _root(matrix: Tensor) -> Tensor:
@@ -348,14 +334,23 @@ def _block_product(factors: Moments, matrices: Tensor) -> Tensor:
 
 def _pairwise(mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
     """Inner products of all pairs of matrices."""
-    left = torch.stack([each.flatten() for each in mine])
-    if theirs is mine:
-        return left @ left.T
-    right = torch.stack([each.flatten() for each in theirs])
+    left = _flattened(mine)
+    right = left if theirs is mine else _flattened(theirs)
     return left @ right.T
 
 
-def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
+def _flattened(matrices: list[Tensor]) -> Tensor:
+    """A row a matrix."""
+    rows = [each.flatten() for each in matrices]
+    return torch.stack(rows)
+
+
+def _quadratic(
+    left: Stored,
+    right: Stored,
+    H: Tensor,
+    Delta: Tensor,
+) -> float:
     """sum_ik <v_ik, Delta v'_ik H^T> for columns v of one layer and v' of another."""
     if not isinstance(left, Gradients) and not isinstance(right, Gradients):
         products = between_positions(left, right, H, Delta)
@@ -364,6 +359,7 @@ def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
     # some samples at a time, because gradients are large
     def of_some(part: slice, mine: Tensor) -> Tensor:
         theirs = Delta @ right.matrices(part) @ H.T
-        return (mine * theirs).sum()
+        products = mine * theirs
+        return products.sum()
 
     return float(sum(over_chunks(left, of_some)))

@@ -13,9 +13,10 @@ from penchant_curvature.numerics.column_bytes import ColumnSizes
 from penchant_curvature.numerics.columns import Columns, Stored, store
 from penchant_curvature.numerics.curvature_operator import Curvature
 from penchant_curvature.numerics.kronecker import KroneckerSum
-from penchant_curvature.numerics.kronecker_moments import MomentPasses, Wanted
+from penchant_curvature.numerics.kronecker_moments import MomentPasses
 from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Coverage, Layer, parameter_names
+from penchant_curvature.numerics.moment_sums import Wanted
 
 ALL = "all"  # the name of the one operator over all layers
 HELD_SHARE = 0.5  # of the budget, for curvatures that are made together
@@ -59,10 +60,12 @@ class LayerOperators(Mapping[str, Curvature]):
         """That layer and those that follow it, while they fit into a share of the budget."""
         if self._sizes is None:
             return [name]
-        room = HELD_SHARE * memory.available(self._device) - self._sizes[name]
+        share = HELD_SHARE * memory.available(self._device)
+        room = share - self._sizes[name]
         found = [name]
         start = self._names.index(name)
-        for other in self._names[start + 1 :]:
+        following = self._names[start + 1 :]
+        for other in following:
             room -= self._sizes[other]
             if room < 0:
                 break
@@ -121,7 +124,12 @@ def column_operators(
     @functools.cache
     def sizes() -> ColumnSizes:
         one = 1 if columns == "empirical" else None
-        return ColumnSizes(network, data[0], columns=one, bias=bias)
+        return ColumnSizes(
+            network,
+            data[0],
+            columns=one,
+            bias=bias,
+        )
 
     def stored(name: str) -> tuple[Layer, Stored]:
         samples = LayerSamples(
@@ -140,7 +148,10 @@ def column_operators(
         if blocks == "layers":
             chosen = {name: modules[name] for name in names}
             sizes().check(chosen)
-            return {name: Columns(*zip(stored(name))) for name in names}
+            found = {}
+            for name in names:
+                found[name] = Columns(*zip(stored(name)))
+            return found
 
         # over all layers a column has a part in each
         sizes().check(modules)
@@ -205,7 +216,10 @@ def kronecker_operators(
         if whole:
             every = zip(*found.values())
             return {ALL: KroneckerSum(*every, **options)}
-        return {name: KroneckerSum(*zip(pair), **options) for name, pair in found.items()}
+        operators = {}
+        for name, pair in found.items():
+            operators[name] = KroneckerSum(*zip(pair), **options)
+        return operators
 
     if blocks == "all":
         return LayerOperators([ALL], make)

@@ -46,7 +46,8 @@ class Layer:
 
         # weights come first in a flat row, then biases
         inputs = self.width - 1
-        weight, bias = rows.split([self.out * inputs, self.out], dim=1)
+        weights = self.out * inputs
+        weight, bias = rows.split([weights, self.out], dim=1)
         weight = weight.reshape(-1, self.out, inputs)
         column = bias[:, :, None]  # (k, out, 1)
         return torch.cat([weight, column], dim=2)
@@ -120,7 +121,12 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
         submodule = network.get_submodule(name)
         kinds[name] = type(submodule).__name__
     grouped = {module: tuple(names) for module, names in others.items()}
-    return Coverage(layers, grouped, sizes, kinds)
+    return Coverage(
+        layers,
+        grouped,
+        sizes,
+        kinds,
+    )
 
 
 def parameter_names(layer: str) -> tuple[str, str]:

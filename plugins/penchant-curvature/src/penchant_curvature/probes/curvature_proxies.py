@@ -78,7 +78,11 @@ def _proxies(context: penchant.Context) -> list[str]:
     return [each.label for each in chosen if each.name != EXACT]
 
 
-def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples) -> list[str]:
+def _shared_layers(
+    context: penchant.Context,
+    network: nn.Module,
+    data: Samples,
+) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
     chosen = context.estimators("curvature")
     found = [list(each(network, data)) for each in chosen]
@@ -99,7 +103,10 @@ def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples)
 
 
 def _effective_samples(
-    context: penchant.Context, network: nn.Module, data: Samples, classes: int
+    context: penchant.Context,
+    network: nn.Module,
+    data: Samples,
+    classes: int,
 ) -> penchant.Quantity:
     """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
@@ -141,7 +148,11 @@ def _stacked(values: Sequence[Any]) -> Tensor:
     return torch.stack(rows)
 
 
-def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tensor]:
+def _arrays(
+    shards: Shards,
+    proxies: list[str],
+    classes: int,
+) -> dict[str, Tensor]:
     """One row a layer."""
     size = _rows(shards, "size")
     arrays = {
@@ -200,8 +211,10 @@ def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
         rows = []
         for shard in shards:
             # a layer in which the proxy is left out has none
-            there = len(shard[key]) == most
-            rows.append(shard[key] if there else np.full(most, np.nan))
+            own = shard[key]
+            if len(own) < most:
+                own = np.full(most, np.nan)
+            rows.append(own)
         if most:
             found[name] = _stacked(rows)
     return found
@@ -225,17 +238,20 @@ def _shift(exact: Tensor, proxy: Tensor, classes: int) -> Tensor:
     return away.sum(1) / count
 
 
+def _mean_products(shard: dict[str, Any]) -> class_means.MeanProducts:
+    """Inner products of a layer's class means."""
+    numbers = []
+    for name in MEANS:
+        number = torch.as_tensor(shard[f"means-{name}"], device="cpu")
+        numbers.append(number.double())
+    return class_means.MeanProducts(*numbers)
+
+
 def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
     """Cosines by layer and over all, beside them those with the features of another class."""
     if any("means-inner" not in shard for shard in shards):
         return {}
-    parts = []
-    for shard in shards:
-        numbers = []
-        for name in MEANS:
-            number = torch.as_tensor(shard[f"means-{name}"], device="cpu")
-            numbers.append(number.double())
-        parts.append(class_means.MeanProducts(*numbers))
+    parts = [_mean_products(shard) for shard in shards]
 
     # layer by layer, and last over all layers together
     cosines = [part.cosines() for part in parts]
@@ -289,7 +305,11 @@ def _of_samples(value: Tensor, null: dict[str, float | None]) -> penchant.Quanti
     """A number of these samples beside its null; one that is missing has none."""
     if not torch.isfinite(value):
         return penchant.Quantity(math.nan, exact=True)
-    return penchant.Quantity(value, exact=True, **null)
+    return penchant.Quantity(
+        value,
+        exact=True,
+        **null,
+    )
 
 
 def _cosine_quantities(arrays: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
@@ -312,7 +332,12 @@ def _cosine_quantities(arrays: dict[str, Tensor]) -> dict[str, penchant.Quantity
     return found
 
 
-def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Shards) -> None:
+def _say_how(
+    context: penchant.Context,
+    name: str,
+    layers: list[str],
+    shards: Shards,
+) -> None:
     """Which spectra are exact, and which leading eigenvalues did not converge."""
     options: CurvatureProxies = context.options
     late = [layer for layer, shard in zip(layers, shards) if not shard[f"exact-{name}"]]
@@ -332,7 +357,11 @@ def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Sh
         context.warn(f"leading eigenvalues of {name} did not converge in {where}")
 
 
-def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Shards) -> None:
+def _say_what_is_absent(
+    context: penchant.Context,
+    layers: list[str],
+    shards: Shards,
+) -> None:
     """Which curvatures did not fit in memory, in which layers, and what that leaves out."""
     where: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}

@@ -72,7 +72,11 @@ def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
         found |= _means(context, some)
     except TooLargeError as error:
         absent["class means"] = str(error)
-    return found | {f"{ABSENT}{name}": reason for name, reason in absent.items()}
+
+    # and why something is not there
+    for name, reason in absent.items():
+        found[f"{ABSENT}{name}"] = reason
+    return found
 
 
 class Compared(NamedTuple):
@@ -116,7 +120,15 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
         # pairs are found once: eigenvalues, gaps and overlaps need them
         generator = context.generator("leading", layer, _of(name))
         pairs = _leading(operator, count, generator)
-        found[name] = Compared(layer, name, estimator, network, data, operator, pairs)
+        found[name] = Compared(
+            layer,
+            name,
+            estimator,
+            network,
+            data,
+            operator,
+            pairs,
+        )
     return found, absent
 
 
@@ -165,7 +177,12 @@ def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     position, ratio = len(values), 1.0
     if len(values) > 2:
         floor = torch.finfo(values.dtype).tiny
-        gap = largest_gap(values, first=2, last=2 * classes, floor=floor)
+        gap = largest_gap(
+            values,
+            first=2,
+            last=2 * classes,
+            floor=floor,
+        )
         position, ratio = gap.position, gap.ratio
     return {
         f"trace-{each.name}": trace.value,
@@ -200,11 +217,16 @@ def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in ("error", "alignment", "overlap"):
         found[f"{kind}-{name}"] = math.nan
-    found[f"error-{name}-nulls"] = np.full(permutations, math.nan)
+    unknown = np.full(permutations, math.nan)
+    found[f"error-{name}-nulls"] = unknown
     return found
 
 
-def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) -> dict[str, Any]:
+def _beside(
+    context: penchant.Context,
+    exact: Compared | None,
+    proxy: Compared,
+) -> dict[str, Any]:
     """How far a proxy is from the exact curvature, where that is there."""
     if exact is None:
         permutations = _permutations(context, proxy)
@@ -234,7 +256,11 @@ def _permutations(context: penchant.Context, proxy: Compared) -> int:
     return options.permutations
 
 
-def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tensor:
+def _nulls(
+    context: penchant.Context,
+    exact: Compared,
+    proxy: Compared,
+) -> Tensor:
     """Relative errors (permutations,) with labels permuted; none where labels are not used."""
     inputs, labels = proxy.data
     errors = []
@@ -292,7 +318,8 @@ def _spectrum(context: penchant.Context, each: Compared) -> Quadrature:
 
 def exact_options(context: penchant.Context) -> GaussNewton:
     """Options of the exact curvature, whether or not it fits."""
-    (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
+    chosen = context.estimators("curvature")
+    (exact,) = [each for each in chosen if each.name == EXACT]
     options: GaussNewton = exact.options
     return options
 

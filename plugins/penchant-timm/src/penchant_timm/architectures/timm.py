@@ -61,7 +61,10 @@ def _check_name(timm: ModuleType, model: str) -> None:
 
 
 def _failure(
-    timm: ModuleType, options: Timm, shape: tuple[int, ...], error: Exception
+    timm: ModuleType,
+    options: Timm,
+    shape: tuple[int, ...],
+    error: Exception,
 ) -> penchant.Error:
     if options.pretrained:
         return weights_missing(timm, options.model, error)

@@ -1,0 +1,290 @@
+"""Kronecker factors of one layer, summed batch after batch.
+
+Inputs come on the way forth, errors on the way back, one column of the loss's root at a time.
+Products of a batch are made in the network's precision and summed in double precision.
+
+Positions of a convolution, or tokens, are samples of their own (`expand`), or inputs are averaged
+and errors summed over them first (`reduce`): Eschenhagen et al., Kronecker-factored approximate
+curvature for modern neural network architectures, NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from penchant_numerics.linear_layers import input_positions
+from penchant_numerics.moments import accumulation_dtype
+from torch import Tensor, nn
+
+from penchant_curvature.numerics.linear_layers import Layer
+
+POSITIONS = ("expand", "reduce")
+_TOGETHER = 2048  # errors that are multiplied at once, or more where a sample has more
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Factors of one layer, and what joins it to other layers.
+
+    Groups with few samples also have roots R (d, r) of H = R R^T, which make products cheaper.
+    """
+
+    H: Sequence[Tensor]  # (d, d), by group
+    Delta: Sequence[Tensor]  # (o, o), by group
+    roots: tuple[Tensor | None, ...]
+    inputs: Tensor | None = None  # (n, d), means over positions
+    errors: Tensor | None = None  # (n, k, o), sums over positions
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is measured of all layers.
+
+    Args:
+        loss: `cross-entropy` or `squared-error`.
+        positions: `expand` or `reduce`.
+        joined: Whether what joins layers to each other is kept, too.
+    """
+
+    loss: str
+    positions: str = "expand"
+    joined: bool = False
+
+    def __post_init__(self) -> None:
+        if self.positions not in POSITIONS:
+            choices = " or ".join(POSITIONS)
+            raise ValueError(f"positions must be {choices}, found {self.positions!r}")
+
+
+class Part:
+    """Samples of one group, side by side in a batch."""
+
+    def __init__(self, group: int, first: int, last: int) -> None:
+        self.group = group
+        self.first = first
+        self.last = last
+
+    def of(self, columns: Tensor, samples: int) -> Tensor:
+        """These samples' columns, of columns (d, samples x positions)."""
+        positions = columns.shape[1] // samples
+        first = self.first * positions
+        last = self.last * positions
+        return columns[:, first:last]
+
+
+class LayerSums:
+    """H, Delta, and what else is wanted of one layer, batch after batch.
+
+    Args:
+        module: The layer.
+        bias: Whether a bias is there, as a last input that is 1.
+        members: Samples of each group.
+        wanted: What is measured.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, bias: bool, members: Sequence[int], wanted: Wanted
+    ) -> None:
+        self.module = module
+        self.bias = bias
+        self.members = members
+        self.wanted = wanted
+        self.positions = 0  # of a sample, over all uses
+        self.wide = accumulation_dtype(module.weight.device)
+
+        # sums by group, in double precision
+        self.H: dict[int, Tensor] = {}
+        self.Delta: dict[int, Tensor] = {}
+        self.kept: dict[int, list[Tensor]] = {}
+        self.waiting: dict[int, list[Tensor]] = {}  # errors (o, m)
+        self.means: list[Tensor] = []  # batch by batch
+        self.totals: list[list[Tensor]] = []  # batch by batch, column by column
+
+    # ---- on the way forth
+
+    def see(
+        self,
+        uses: Sequence[Tensor],
+        parts: Sequence[Part],
+        samples: int,
+    ) -> None:
+        """Add the inputs of all uses of the layer in a batch."""
+        columns = [_input_columns(self.module, given) for given in uses]
+        every = sum(each.shape[1] for each in columns)
+        self.positions = every // samples
+        if self._needs_sums:
+            means = self._means(columns, samples)
+        if self.wanted.positions == "reduce":
+            columns = [means]
+        if self.wanted.joined:
+            joining = self._with_bias(means.to(self.wide))
+            self.means.append(joining.T)
+        for each in columns:
+            for part in parts:
+                self._add_inputs(part.group, part.of(each, samples))
+
+    @property
+    def _needs_sums(self) -> bool:
+        """Whether sums over positions are asked for."""
+        reduced = self.wanted.positions == "reduce"
+        return reduced or self.wanted.joined
+
+    def _means(self, columns: Sequence[Tensor], samples: int) -> Tensor:
+        """Inputs (d, samples), averaged over positions of all uses."""
+        by_sample = []
+        for each in columns:
+            positions = each.unflatten(1, (samples, -1))
+            by_sample.append(positions)
+        every = torch.cat(by_sample, dim=2)
+        return every.mean(2)
+
+    def _add_inputs(self, group: int, columns: Tensor) -> None:
+        """Add h h^T / count of columns h (d, m), and h beside it for a bias."""
+        count = self._count(group)
+        scaled = columns / count**0.5
+        if self.bias:
+            ones = torch.full_like(scaled[:1], count**-0.5)
+            scaled = _below(scaled, ones)
+        self._add(self.H, group, scaled)
+        # few samples are a root of H that is smaller than H
+        if 2 * count <= len(scaled):
+            kept = self.kept.setdefault(group, [])
+            kept.append(scaled.to(self.wide))
+
+    def _with_bias(self, columns: Tensor) -> Tensor:
+        """Columns (d, m), with a last row of ones for the bias."""
+        if not self.bias:
+            return columns
+        ones = torch.ones_like(columns[:1])
+        return torch.cat([columns, ones])
+
+    def _count(self, group: int) -> int:
+        """Inputs that a group has, all positions counted that are samples of their own."""
+        samples = self.members[group]
+        if self.wanted.positions == "reduce":
+            return samples
+        return samples * self.positions
+
+    def _add(
+        self,
+        sums: dict[int, Tensor],
+        group: int,
+        columns: Tensor,
+    ) -> None:
+        """Add x x^T of columns x (d, m): a product in their precision, to a sum in double."""
+        product = columns @ columns.T
+        if group in sums:
+            sums[group] += product
+        else:
+            sums[group] = product.to(self.wide)
+
+    # ---- on the way back
+
+    def hear(
+        self,
+        uses: Sequence[Tensor | None],
+        parts: Sequence[Part],
+        samples: int,
+    ) -> None:
+        """Add the errors of all uses towards one column of L."""
+        heard = [_error_columns(self.module, each) for each in uses if each is not None]
+        if self._needs_sums:
+            total = self.module.weight.new_zeros(len(self.module.weight), samples)
+            for each in heard:
+                total += each.unflatten(1, (samples, -1)).sum(2)
+            self.totals[-1].append(total.T)
+        if self.wanted.positions == "reduce":
+            heard = [total]
+        for each in heard:
+            for part in parts:
+                self._wait(part.group, part.of(each, samples))
+
+    def _wait(self, group: int, columns: Tensor) -> None:
+        """Let errors wait for those of other columns: few large products are faster than many."""
+        waiting = self.waiting.setdefault(group, [])
+        waiting.append(columns)
+        there = sum(each.shape[1] for each in waiting)
+        if there >= _TOGETHER:
+            self._add_errors(group)
+
+    def _add_errors(self, group: int) -> None:
+        """Add what has waited to Delta."""
+        waiting = self.waiting.pop(group)
+        columns = _side_by_side(waiting)
+        self._add(self.Delta, group, columns)
+
+    def finish_batch(self) -> None:
+        """Nothing waits for another batch."""
+        for group in list(self.waiting):
+            self._add_errors(group)
+
+    def result(self, name: str, order: Tensor) -> tuple[Layer, Moments]:
+        """Factors of all samples; `order` is the one in which they came."""
+        groups = range(len(self.members))
+        roots = tuple(self._root(group) for group in groups)
+        inputs = errors = None
+        if self.wanted.joined:
+            inputs, errors = self._joining(order)
+        H = [self.H[group] for group in groups]
+        Delta = [self.Delta[group] for group in groups]
+
+        # a bias is one more input
+        weight = self.module.weight
+        width = weight[0].numel() + self.bias
+        layer = Layer(name, len(weight), width, bias=self.bias)
+        return layer, Moments(H, Delta, roots, inputs, errors)
+
+    def _root(self, group: int) -> Tensor | None:
+        """R (d, r) of H = R R^T, of a group with few samples."""
+        kept = self.kept.get(group)
+        if kept is None:
+            return None
+        return torch.cat(kept, dim=1)
+
+    def _joining(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Means of inputs and sums of errors, samples in the order in which they were given."""
+        back = order.argsort()
+        inputs = torch.cat(self.means)[back]
+        totals = [torch.stack(each, dim=1) for each in self.totals]
+        errors = torch.cat(totals).to(self.wide)
+        return inputs, errors[back]
+
+
+def _below(columns: Tensor, row: Tensor) -> Tensor:
+    """Columns (d, m) with one more row (1, m); views of rows stay views of rows."""
+    if columns.stride(0) == 1:
+        beside = torch.cat([columns.T, row.T], dim=1)
+        return beside.T
+    return torch.cat([columns, row])
+
+
+def _side_by_side(columns: Sequence[Tensor]) -> Tensor:
+    """Columns (d, m) of several, (d, sum of m); views of rows stay views of rows."""
+    if len(columns) == 1:
+        return columns[0]
+    if columns[0].stride(0) == 1:
+        rows = [each.T for each in columns]
+        return torch.cat(rows).T
+    return torch.cat(columns, dim=1)
+
+
+def _input_columns(module: nn.Module, inputs: Tensor) -> Tensor:
+    """What a layer sees, (d, samples x positions), sample after sample."""
+    if isinstance(module, nn.Linear):
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        return rows.T
+    patches = input_positions(module, inputs).transpose(1, 2)  # (n, d, t)
+    by_input = patches.transpose(0, 1)
+    return by_input.flatten(1)
+
+
+def _error_columns(module: nn.Module, errors: Tensor) -> Tensor:
+    """Errors (o, samples x positions), sample after sample."""
+    if isinstance(module, nn.Linear):
+        rows = errors.reshape(-1, errors.shape[-1])
+        return rows.T
+    positions = errors.flatten(2)  # (n, o, t)
+    by_channel = positions.transpose(0, 1)
+    return by_channel.flatten(1)
