@@ -35,7 +35,12 @@ class RankOrder(NamedTuple):
     null_stderr: float
 
 
-def rank_order(values: Tensor, places: Tensor, *, generator: Generator) -> RankOrder | None:
+def rank_order(
+    values: Tensor,
+    places: Tensor,
+    *,
+    generator: Generator,
+) -> RankOrder | None:
     """The mean over trainings of the rank correlation of their values with the places.
 
     Args:
