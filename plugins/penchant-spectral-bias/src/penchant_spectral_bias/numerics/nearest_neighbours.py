@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 
@@ -25,6 +24,8 @@ def neighbour_probability(
         queries: Where to look, (queries, dimensions).
         neighbours: How many points vote.
     """
+    from sklearn.neighbors import NearestNeighbors  # here: no shard needs it, and it takes a second
+
     if neighbours > len(points):
         raise ValueError(f"neighbours must be at most the {len(points)} points, found {neighbours}")
     tree = NearestNeighbors(n_neighbors=neighbours, algorithm="kd_tree")
