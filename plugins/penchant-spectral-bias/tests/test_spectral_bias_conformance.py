@@ -91,11 +91,17 @@ SMALL = {
     },
     "peak-ablation": {**RUNS["peak-ablation"], **TWO_STEPS},
     "noise-on-manifold": {**RUNS["noise-on-manifold"], **TWO_STEPS, "encoder_steps": 2},
-    "class-paths": {**PATHS, "pairs": 3, "bends": 1, "training": {"epochs": 3}},
+    "class-paths": {
+        **PATHS,
+        "pairs": 3,
+        "bends": 1,
+        "attack_step": 0.3,
+        "training": {"epochs": 3},
+    },
     "exact-spectrum": {
         **RUNS["exact-spectrum"],
         "networks": 2,
-        "gradients": 3,
+        "gradients": 2,
         "box_networks": 2,
     },
 }

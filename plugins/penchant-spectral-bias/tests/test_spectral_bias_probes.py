@@ -386,6 +386,7 @@ def test_paths_are_classified_as_claimed():
         "images": 4,
         "adversarials": 4,
         "pairs": 10,
+        "attack_step": 0.2,
         "stored_paths": 10,
         "executor": "serial",
     }
