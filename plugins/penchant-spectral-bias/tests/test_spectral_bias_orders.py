@@ -44,7 +44,7 @@ def test_perfect_order_is_not_called_certain():
 
 def test_error_of_an_order_is_its_spread_over_repetitions():
     found = []
-    for seed in range(200):
+    for seed in range(100):
         found.append(rank_order(PLACES + 1.5 * draw(5, 8, seed=seed), PLACES, generator=stream()))
     spread = np.std([each.value for each in found])
     assert np.mean([each.stderr for each in found]) == pytest.approx(spread, rel=0.25)

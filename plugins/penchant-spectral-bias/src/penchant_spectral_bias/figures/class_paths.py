@@ -96,7 +96,9 @@ def _pictures(result: penchant.Result) -> Figure:
 
 def _scaled(path: Any) -> Any:
     """Inputs of a path between 0 and 1, all on one scale."""
-    low, high = float(path.min()), float(path.max())
+    low = float(path.min())
+    high = float(path.max())
+    # a path of one grey has no span
     span = high - low or 1.0
     return (path - low) / span
 

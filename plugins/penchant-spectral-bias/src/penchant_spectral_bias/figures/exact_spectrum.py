@@ -30,6 +30,8 @@ def _segment(result: penchant.Result) -> Figure:
     axes.set(xlabel="frequency (cycles on the segment)", ylabel="size")
     frequencies = result.arrays["frequencies"]
     _with_power(axes, result, "amplitude", frequencies, -2, BLUE, "spectrum")
+
+    # gradients were taken at fewer frequencies, or not at all
     if "gradient-norm" in result.arrays:
         places = result.arrays["gradient-frequencies"]
         _with_power(axes, result, "gradient-norm", places, -1, ORANGE, "parameter gradient")

@@ -77,7 +77,8 @@ def _amplitudes(result: penchant.Result) -> Figure:
 
 def _norms(result: penchant.Result) -> Figure:
     """Spectral norm of every layer and the loss over training."""
-    steps, norms = result.arrays["steps"], result.arrays["spectral-norms"]
+    steps = result.arrays["steps"]
+    norms = result.arrays["spectral-norms"]
     figure = Figure(figsize=(9.5, 3.8))
     left, right = figure.subplots(1, 2)
     names = result.labels.get("layers", ())

@@ -32,10 +32,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _curves(axes: Axes, result: penchant.Result) -> None:
-    frequencies, deltas = result.arrays["frequencies"], result.arrays["deltas"]
+    frequencies = result.arrays["frequencies"]
+    deltas = result.arrays["deltas"]
     relative = result.arrays["relative-amplitude"]
     stderr = stderr_of(result, "relative-amplitude")
-    for number, colour in enumerate(palette(len(frequencies), ordered=True)):
+    colours = palette(len(frequencies), ordered=True)
+    for number, colour in enumerate(colours):
         axes.errorbar(
             deltas,
             relative[:, number],

@@ -70,6 +70,7 @@ def _losses(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
     axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
+    # each on the targets of its own
     lines = {
         "training-loss": ("noisy target (training)", ORANGE),
         "validation-loss": ("clean target (validation)", BLUE),
@@ -78,7 +79,8 @@ def _losses(result: penchant.Result) -> Figure:
         error = stderr_of(result, name)
         curve(axes, steps, result.arrays[name], error, colour=colour, label=label)
     axes.legend()
-    dip, step = result.quantities["dip"], result.quantities["dip-step"]
+    dip = result.quantities["dip"]
+    step = result.quantities["dip-step"]
     caption = f"Validation dips at step {step} and rises again by {dip} as noise is learnt."
     return captioned(figure, caption, title="Losses over training")
 
@@ -101,10 +103,11 @@ def _grid_spectrum(result: penchant.Result) -> Figure:
 def _extremes(result: penchant.Result) -> Figure:
     """The first and the last eigenvector on equidistant points."""
     vectors = result.arrays["grid-eigenvectors"]
-    places = np.linspace(0, 1, vectors.shape[1])
+    count, points = vectors.shape
+    places = np.linspace(0, 1, points)
     figure = Figure(figsize=(9.0, 3.3))
     panels = figure.subplots(1, 2, sharey=True)
-    last = len(vectors) - 1
+    last = count - 1
     for panel, number in zip(panels, (0, last)):
         panel.plot(places, vectors[number], ".-", color=BLUE)
         panel.set(xlabel="place", title=f"n = {number + 1}")

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 
-def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tensor, Tensor]:
+def in_windows(
+    k: Tensor,
+    magnitude: Tensor,
+    *,
+    windows: int = 12,
+) -> tuple[Tensor, Tensor]:
     """A spectrum without its oscillations: root mean squares in equal windows of log k.
 
     Args:
@@ -24,7 +29,8 @@ def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tens
     edges = torch.logspace(low, high, windows + 1, device=k.device, dtype=k.dtype)
     # the window of every frequency
     place = torch.bucketize(k, edges[1:-1])
-    places, sizes = [], []
+    places = []
+    sizes = []
     for number in range(windows):
         inside = place == number
         if not inside.any():
@@ -36,7 +42,12 @@ def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tens
     return torch.stack(places), torch.stack(sizes)
 
 
-def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
+def decay_exponent(
+    k: Tensor,
+    magnitude: Tensor,
+    *,
+    windows: int = 12,
+) -> float:
     """The power of k with which a spectrum falls: slope of log magnitude against log k."""
     places, sizes = in_windows(k, magnitude, windows=windows)
     x = places.log()

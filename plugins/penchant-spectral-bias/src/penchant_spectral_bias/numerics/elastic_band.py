@@ -71,7 +71,12 @@ def bend(
 
 
 def straight_lines(
-    network: nn.Module, starts: Tensor, ends: Tensor, label: int, *, points: int
+    network: nn.Module,
+    starts: Tensor,
+    ends: Tensor,
+    label: int,
+    *,
+    points: int,
 ) -> Paths:
     """The straight lines between inputs, looked at in so many pieces."""
     shape = starts.shape[1:]
@@ -80,7 +85,11 @@ def straight_lines(
 
 
 def _looked_at(
-    network: nn.Module, path: Tensor, shape: torch.Size, label: int, resolution: int
+    network: nn.Module,
+    path: Tensor,
+    shape: torch.Size,
+    label: int,
+    resolution: int,
 ) -> Paths:
     points = dense(path, resolution)
     keeps, certainty = classified(network, points, shape, label)
@@ -96,7 +105,11 @@ def _looked_at(
     )
 
 
-def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
+def _straight(
+    starts: Tensor,
+    ends: Tensor,
+    pivots: int,
+) -> Tensor:
     """Evenly spaced pivots on straight lines, both ends included."""
     like = {"device": starts.device, "dtype": starts.dtype}
     share = torch.linspace(0, 1, pivots + 2, **like)[:, None]
@@ -106,7 +119,12 @@ def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
     return of_start + of_end
 
 
-def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
+def _climb(
+    network: nn.Module,
+    points: Tensor,
+    shape: torch.Size,
+    label: int,
+) -> Tensor:
     """Gradient of the class's logit at points (paths, pivots, D)."""
     inputs = points.reshape(-1, *shape)
     parts = []
@@ -181,7 +199,10 @@ def dense(path: Tensor, resolution: int) -> Tensor:
 
 @torch.no_grad()
 def classified(
-    network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int
+    network: nn.Module,
+    points: Tensor,
+    shape: torch.Size | tuple[int, ...],
+    label: int,
 ) -> tuple[Tensor, Tensor]:
     """Does the network give points this class, and with which softmax probability?
 
@@ -243,7 +264,11 @@ def adversarial(
     return moved, done
 
 
-def _is_sure(logits: Tensor, label: int, certainty: float) -> Tensor:
+def _is_sure(
+    logits: Tensor,
+    label: int,
+    certainty: float,
+) -> Tensor:
     """Whether each input has the class, with at least this probability."""
     probability = logits.softmax(1)[:, label]
     has_class = logits.argmax(1) == label

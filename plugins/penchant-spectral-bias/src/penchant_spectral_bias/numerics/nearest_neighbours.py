@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 
 def neighbour_probability(
-    points: Tensor, labels: Tensor, queries: Tensor, neighbours: int
+    points: Tensor,
+    labels: Tensor,
+    queries: Tensor,
+    neighbours: int,
 ) -> Tensor:
     """Share of class 1 among the nearest points of every query, (queries,).
 
@@ -22,6 +24,8 @@ def neighbour_probability(
         queries: Where to look, (queries, dimensions).
         neighbours: How many points vote.
     """
+    from sklearn.neighbors import NearestNeighbors  # here: no shard needs it, and it takes a second
+
     if neighbours > len(points):
         raise ValueError(f"neighbours must be at most the {len(points)} points, found {neighbours}")
     tree = NearestNeighbors(n_neighbors=neighbours, algorithm="kd_tree")
@@ -38,7 +42,11 @@ def _on_host(values: Tensor) -> np.ndarray:
 
 
 def neighbour_accuracy(
-    points: Tensor, labels: Tensor, queries: Tensor, truth: Tensor, neighbours: int
+    points: Tensor,
+    labels: Tensor,
+    queries: Tensor,
+    truth: Tensor,
+    neighbours: int,
 ) -> float:
     """Share of queries that the majority of their neighbours is right about."""
     probability = neighbour_probability(points, labels, queries, neighbours)

@@ -48,8 +48,10 @@ class PiecewiseLinear:
 
         It is zero at both ends, so that its spectrum is that of its bends.
         """
-        first, last = self.knots[0], self.knots[-1]
+        first = self.knots[0]
+        last = self.knots[-1]
         share = (self.knots - first) / (last - first)
+
         # what the line has of each end
         of_first = self.values[0] * (1 - share)
         of_last = self.values[-1] * share
@@ -107,7 +109,13 @@ def _linear_layers(layers: list[nn.Module]) -> Chain:
     return chain
 
 
-def on_segment(chain: Chain, start: Tensor, end: Tensor, *, output: int = 0) -> PiecewiseLinear:
+def on_segment(
+    chain: Chain,
+    start: Tensor,
+    end: Tensor,
+    *,
+    output: int = 0,
+) -> PiecewiseLinear:
     """The exact knots and values of one output of a chain from `start` to `end`.
 
     The variable is the length along the segment. The precision is double, whatever the network's:
@@ -243,7 +251,8 @@ def bend(function: PiecewiseLinear) -> Tensor:
     interval, k = 2 pi n / length.
     """
     slopes = function.slopes()
-    inside = slopes.diff().abs().sum()
+    changes = slopes.diff().abs()
+    inside = changes.sum()
     where_ends_meet = (slopes[0] - slopes[-1]).abs()
     return inside + where_ends_meet
 
@@ -254,12 +263,15 @@ def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
     DFT_n / samples times the length adds the transforms at n + m samples; with equal ends and
     |f~(k)| <= bend / k^2 their sum is at most this.
     """
-    first, last = function.knots[0], function.knots[-1]
+    first = function.knots[0]
+    last = function.knots[-1]
     length = float(last - first)
     nyquist = 2 * math.pi * samples / length
+
     # 1 / k^2 summed over all k that are taken for one of these
     aliases = (math.pi**2 - 4) / nyquist**2
-    return float(bend(function)) * aliases
+    change = float(bend(function))
+    return change * aliases
 
 
 def lipschitz(function: PiecewiseLinear) -> Tensor:

@@ -59,7 +59,12 @@ class _Region(NamedTuple):
     offset: Tensor
 
 
-def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: int = 0) -> Regions:
+def linear_regions(
+    chain: Chain,
+    box: Sequence[float] = (-1.0, 1.0),
+    *,
+    output: int = 0,
+) -> Regions:
     """The linear regions of one output of a chain on two inputs, in the square box^2."""
     low, high = box
     square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **_HOST)
@@ -89,7 +94,11 @@ def _on_host(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     return weight, bias
 
 
-def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:
+def _split(
+    region: _Region,
+    weight: Tensor,
+    bias: Tensor,
+) -> list[_Region]:
     """The parts of a region between the zeros of a layer's units, with the map behind its ReLUs."""
     matrix = weight @ region.matrix
     offset = weight @ region.offset + bias
@@ -120,7 +129,11 @@ def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> _Region:
     )
 
 
-def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
+def _cut(
+    corners: Tensor,
+    normal: Tensor,
+    offset: Tensor,
+) -> list[Tensor]:
     """The two sides of a convex polygon, or the polygon where the line misses it by rounding."""
     values = (corners @ normal + offset).tolist()
     points = corners.tolist()
@@ -151,7 +164,11 @@ def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
     return whole or [corners]
 
 
-def _between(first: list[float], second: list[float], share: float) -> list[float]:
+def _between(
+    first: list[float],
+    second: list[float],
+    share: float,
+) -> list[float]:
     (x, y), (other_x, other_y) = first, second
     return [
         x + share * (other_x - x),
@@ -195,6 +212,12 @@ def _edges(regions: Regions) -> _Edges:
     )
 
 
+def _phases(edges: _Edges, k: Tensor) -> Tensor:
+    """e^{-ikm} in the middle m of every edge, (frequencies, edges)."""
+    angles = k @ edges.middle.T
+    return torch.exp(-1j * angles)
+
+
 def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
     """1~_P(k) of every polygon, complex, (frequencies, regions).
 
@@ -204,7 +227,7 @@ def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
     """
     edges = _edges(regions)
     # of every edge, (frequencies, edges): its phase, its sinc and k . n
-    phases = torch.exp(-1j * (k @ edges.middle.T))
+    phases = _phases(edges, k)
     along = k @ edges.vector.T
     waves = phases * torch.sinc(along / (2 * math.pi))
     outward = k @ edges.normals().T
@@ -239,14 +262,18 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
     waves = mean * torch.sinc(x / math.pi) - 1j * rise * spherical_bessel(x)
 
     # turned by the phase of the middle, and counted outwards
-    phases = torch.exp(-1j * (k @ edges.middle.T))
+    phases = _phases(edges, k)
     outward = k @ edges.normals().T
     flows = 1j * outward * phases * waves
     boundary = flows.sum(1) / k.square().sum(1)
     return boundary + lemma_sum(regions, k)
 
 
-def _by_region(parts: Tensor, edges: _Edges, count: int) -> Tensor:
+def _by_region(
+    parts: Tensor,
+    edges: _Edges,
+    count: int,
+) -> Tensor:
     """Parts (frequencies, edges) added up over the edges of each region."""
     shape = (len(parts), count)
     total = torch.zeros(shape, device=parts.device, dtype=parts.dtype)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from penchant_numerics import statistics
-from scipy import stats
 from torch import Generator, Tensor
 
 from penchant_spectral_bias.numerics import resolution
@@ -35,7 +34,12 @@ class RankOrder(NamedTuple):
     null_stderr: float
 
 
-def rank_order(values: Tensor, places: Tensor, *, generator: Generator) -> RankOrder | None:
+def rank_order(
+    values: Tensor,
+    places: Tensor,
+    *,
+    generator: Generator,
+) -> RankOrder | None:
     """The mean over trainings of the rank correlation of their values with the places.
 
     Args:
@@ -80,6 +84,8 @@ def rank_order(values: Tensor, places: Tensor, *, generator: Generator) -> RankO
 
 def _standard_ranks(values: Tensor) -> Tensor:
     """Ranks, centred and of length 1, so that products of two are rank correlations."""
+    from scipy import stats  # here, because it takes a second to load, which no shard needs
+
     on_host = values.detach().to("cpu", torch.float64)
     # equal numbers share their mean rank
     ranks = stats.rankdata(on_host.numpy())

@@ -50,7 +50,12 @@ def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
     return arrays
 
 
-def order(values: Tensor, places: Tensor, *, generator: Generator) -> penchant.Quantity:
+def order(
+    values: Tensor,
+    places: Tensor,
+    *,
+    generator: Generator,
+) -> penchant.Quantity:
     """The mean rank correlation of trainings with the places; missing where there are no ranks."""
     found = rank_order(values, places, generator=generator)
     if found is None:

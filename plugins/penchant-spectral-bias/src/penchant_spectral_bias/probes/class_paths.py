@@ -77,7 +77,8 @@ def _chosen_classes(options: ClassPaths, context: penchant.Context) -> tuple[int
 def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Paths of one block of pairs of one class."""
     options = context.options
-    label, start = item["class"], item["start"]
+    label = item["class"]
+    start = item["start"]
     *_, (_, network) = context.trained()
     points, is_adversarial, missed = _ends(context, network, label)
     shape = points.shape[1:]
@@ -169,7 +170,11 @@ def _confirmed(
     return keeps.all(1)
 
 
-def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Tensor, Tensor, int]:
+def _ends(
+    context: penchant.Context,
+    network: nn.Module,
+    label: int,
+) -> tuple[Tensor, Tensor, int]:
     """Training images of a class, and inputs of other classes moved into it.
 
     Also: which of them are adversarial, and how many were not moved far enough.
@@ -199,7 +204,12 @@ def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Te
 
 
 @torch.no_grad()
-def _given_class(network: nn.Module, candidates: Tensor, label: int, count: int) -> Tensor:
+def _given_class(
+    network: nn.Module,
+    candidates: Tensor,
+    label: int,
+    count: int,
+) -> Tensor:
     """The first so many candidates that the network gives the class."""
     # enough of them for a network that is right once in four times
     some = candidates[: 4 * count + 16]
@@ -208,7 +218,11 @@ def _given_class(network: nn.Module, candidates: Tensor, label: int, count: int)
     return some[given][:count]
 
 
-def _pairs(points: int, count: int, generator: Generator) -> Tensor:
+def _pairs(
+    points: int,
+    count: int,
+    generator: Generator,
+) -> Tensor:
     """So many different pairs of points, in an order that the generator draws, (pairs, 2)."""
     every = list(itertools.combinations(range(points), 2))
     indices = torch.tensor(every, device="cpu", dtype=torch.int64)
@@ -234,6 +248,8 @@ def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
             found[f"connected-{name}"] = _share(connected[own], straight[own], ends[own])
     gain = connected.astype(float) - straight.astype(float)
     found["bent-minus-straight"] = _difference(gain, ends)
+
+    # paths that lead nowhere have no length worth a mean
     if connected.any():
         ratios = rows["length-ratios"].double().numpy()
         confirmed = truths["confirmed"]
@@ -242,7 +258,9 @@ def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
 
 
 def _of_connected(
-    ratios: np.ndarray, confirmed: np.ndarray, ends: np.ndarray
+    ratios: np.ndarray,
+    confirmed: np.ndarray,
+    ends: np.ndarray,
 ) -> dict[str, penchant.Quantity]:
     """Lengths of connected paths, and whether they are still connected when seen more finely."""
     count = len(ratios)

@@ -10,7 +10,7 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.trainer import outputs
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.declarations.theory import ExactSpectrum
 from penchant_spectral_bias.numerics import piecewise_linear, polygons
@@ -68,7 +68,12 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
 
 def _cycles(count: int) -> Tensor:
     """Frequencies of a segment of length 1."""
-    return torch.arange(1, count + 1, device="cpu", dtype=torch.float64)
+    return torch.arange(
+        1,
+        count + 1,
+        device="cpu",
+        dtype=torch.float64,
+    )
 
 
 def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
@@ -77,6 +82,8 @@ def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
     for index in indices:
         network = context.network(index)
         found.append(_of_network(context, network))
+
+    # a row a network; all of them have the same names
     rows = {}
     for name in found[0]:
         rows[name] = torch.stack([each[name] for each in found])
@@ -106,13 +113,18 @@ def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tens
     found["max-norm-bound"] = _number(context, max_norm_bound)
     if options.gradients:
         found |= _gradients(context, chain)
-    if options.regions and math.prod(context.architecture.shape) == 2:
+
+    # regions are polygons: they need two inputs
+    size = math.prod(context.architecture.shape)
+    if options.regions and size == 2:
         found |= _in_the_plane(context, chain)
     return found
 
 
 def _along(
-    context: penchant.Context, network: nn.Module, chain: piecewise_linear.Chain | None
+    context: penchant.Context,
+    network: nn.Module,
+    chain: piecewise_linear.Chain | None,
 ) -> piecewise_linear.PiecewiseLinear:
     """The network's first output along the segment.
 
@@ -122,16 +134,18 @@ def _along(
     with torch.no_grad():
         if chain is not None:
             return piecewise_linear.on_segment(chain, start, end)
+
         # linear between samples instead
         context.warn(
             "the network is no chain of linear layers and ReLUs: its spectrum is that of "
             f"{SAMPLED} pieces between samples"
         )
         share = torch.linspace(0, 1, SAMPLED + 1, device=start.device, dtype=torch.float64)
-        places = start + share[:, None] * (end - start)
+        whole = end - start
+        places = start + share[:, None] * whole
         inputs = places.reshape(-1, *context.architecture.shape).to(context.dtype)
         values = outputs(network, inputs)[:, 0]
-        length = float((end - start).norm())
+        length = float(whole.norm())
         return piecewise_linear.on_grid(values, length)
 
 
@@ -151,6 +165,7 @@ def _gradients(context: penchant.Context, chain: piecewise_linear.Chain) -> dict
     """How the transform depends on the parameters, and how fast each frequency would be learnt."""
     options = context.options
     start, end = _segment(context)
+    # gradients are dear: a few frequencies stand for all
     cycles = _spread_cycles(options.gradients, options.cycles)
     k = 2 * math.pi * cycles.to(context.device)
     norms, rates = spectral_gradients(chain, start, end, k)
@@ -185,7 +200,11 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
     return found
 
 
-def _decay(context: penchant.Context, k: Tensor, magnitude: Tensor) -> Tensor:
+def _decay(
+    context: penchant.Context,
+    k: Tensor,
+    magnitude: Tensor,
+) -> Tensor:
     """The exponent over the upper frequencies, where the decay is the asymptotic one."""
     first = len(k) // 8
     exponent = decay_exponent(k[first:], magnitude[first:])
@@ -203,7 +222,11 @@ def _spread_cycles(count: int, largest: int) -> Tensor:
 def _number(context: penchant.Context, value: float) -> Tensor:
     """A number as shards return it."""
     number = float(value)
-    return torch.tensor(number, device=context.device, dtype=torch.float64)
+    return torch.tensor(
+        number,
+        device=context.device,
+        dtype=torch.float64,
+    )
 
 
 def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
@@ -217,10 +240,15 @@ def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> 
         f"{epsilon:.6g}: {options.epsilon:g} of the median over parameters of the largest amplitude"
     )
     # the largest amplitude at this frequency or a higher one
-    beyond = amplitude.flip(1).cummax(1).values.flip(1)
+    downwards = amplitude.flip(1)
+    largest = downwards.cummax(1).values
+    beyond = largest.flip(1)
     share = (beyond > epsilon).double().mean(0)
     stderr = statistics.binomial_stderr(share, len(amplitude))
-    return {"share": share, "share-stderr": stderr}
+    return {
+        "share": share,
+        "share-stderr": stderr,
+    }
 
 
 def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
@@ -237,17 +265,29 @@ def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quant
 def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
     """Spectra of networks whose parameters are uniform in [-clip, clip]."""
     options = context.options
-    k = 2 * math.pi * _cycles(options.cycles).to(context.device)
+    cycles = _cycles(options.cycles)
+    k = 2 * math.pi * cycles.to(context.device)
     # one network, whose parameters are filled anew
     network = copy.deepcopy(context.network(0))
     chain = piecewise_linear.chain_of(network)
     rows = []
     for index in indices:
         generator = context.generator("parameters", index)
-        for parameter in network.parameters():
-            drawn = torch.rand(parameter.shape, generator=generator, device="cpu")
-            uniform = (2 * drawn - 1) * options.clip
-            parameter.data.copy_(uniform)
-        function = _along(context, network, chain).without_line()
-        rows.append(piecewise_linear.transform(function, k).abs())
+        _fill(network, options.clip, generator)
+        function = _along(context, network, chain)
+        bends = function.without_line()
+        transform = piecewise_linear.transform(bends, k)
+        rows.append(transform.abs())
     return {"amplitude": torch.stack(rows)}
+
+
+def _fill(
+    network: nn.Module,
+    clip: float,
+    generator: Generator,
+) -> None:
+    """Parameters drawn uniformly from [-clip, clip], in place."""
+    for parameter in network.parameters():
+        drawn = torch.rand(parameter.shape, generator=generator, device="cpu")
+        uniform = (2 * drawn - 1) * clip
+        parameter.data.copy_(uniform)

@@ -82,15 +82,24 @@ def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[s
     ]
     for petals in options.compared_petals or ():
         wanted.append(("compared", petals, options.trainings))
+
+    # networks that share a device share a shard
     items = []
     for kind, petals, count in wanted:
         for share in groups(count, context.device):
-            items.append({"kind": kind, "petals": petals, "trainings": share})
+            item = {
+                "kind": kind,
+                "petals": petals,
+                "trainings": share,
+            }
+            items.append(item)
     return items
 
 
 def _of_kind(
-    kind: str, items: list[dict[str, Any]], shards: list[dict[str, Any]]
+    kind: str,
+    items: list[dict[str, Any]],
+    shards: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """The shards of one kind of training."""
     own = []
@@ -112,6 +121,7 @@ def _weight_names(context: penchant.Context) -> tuple[str, ...]:
     names = []
     network = context.network(outputs=1)
     for name, parameter in network.named_parameters():
+        # biases are no matrices
         if parameter.ndim > 1:
             names.append(name)
     return tuple(names)
@@ -130,22 +140,29 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         samples.append(data.train)
     inputs = samples[0].inputs
     targets = torch.stack([part.labels for part in samples])
+
+    # each network learns its wave with the values at their places
     places = _places(context, item)
-    training = learners(context, item["trainings"], _dealt(samples, places))
+    dealt = _dealt(samples, places)
+    training = learners(context, item["trainings"], dealt)
 
     # values of the networks in the wave's order, at every recorded step
-    looks, norms = [], []
+    looks = []
+    norms = []
     for step in _steps(context):
         training.run(step)
         outputs = training.outputs(inputs)[..., 0]
         looks.append(outputs.gather(1, places))
         norms.append(spectral_norms(training.weights(), like=outputs))
     functions = torch.stack(looks, dim=1)  # (trainings, steps, samples)
-    residuals = (functions - targets[:, None]).double()
+
+    # against the wave of each training, the same at every step
+    wanted = targets[:, None]
+    residuals = (functions - wanted).double()
     frequencies = context.options.frequencies
     return {
         "amplitude": spectra(functions, frequencies),
-        "learnt-share": learnt_share(functions, targets[:, None], frequencies),
+        "learnt-share": learnt_share(functions, wanted, frequencies),
         "loss": residuals.square().mean(-1),
         "spectral-norms": torch.stack(norms, dim=1),
         "prediction": functions[0],
@@ -167,15 +184,18 @@ def _places(context: penchant.Context, item: dict[str, Any]) -> Tensor:
     """The sample at which each value of the wave is learnt, (trainings, samples)."""
     count = context.options.samples
     rows = []
+    is_control = item["kind"] == "shuffled"
     # every training of the control has a permutation of its own
     for training in item["trainings"]:
-        if item["kind"] == "shuffled":
+        if is_control:
             generator = context.generator("shuffle", training)
             row = torch.randperm(count, generator=generator, device="cpu")
         else:
+            # each value at its own sample
             row = torch.arange(count, device="cpu")
         rows.append(row)
-    return torch.stack(rows).to(context.device)
+    together = torch.stack(rows)
+    return together.to(context.device)
 
 
 def _arrays(
@@ -254,7 +274,9 @@ def _learnt_frequencies(
 
 
 def _losses_by_petals(
-    options: FrequencyLearning, items: list[dict[str, Any]], shards: list[dict[str, Any]]
+    options: FrequencyLearning,
+    items: list[dict[str, Any]],
+    shards: list[dict[str, Any]],
 ) -> dict[int, Tensor]:
     """Losses (trainings, steps) on every flower, fewest petals first."""
     losses = {}
@@ -274,18 +296,30 @@ def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
     rows = list(losses.values())
     together = torch.stack(rows, dim=1)  # (trainings, petals, steps)
     means = averages({"petal-losses": together})
-    return {"petals": petals, **means}
+    return {
+        "petals": petals,
+        **means,
+    }
 
 
 def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
     """Of the same waves, so that differences are taken training by training."""
-    fewest, most = losses[min(losses)], losses[max(losses)]
+    fewest = losses[min(losses)]
+    most = losses[max(losses)]
+    # at the end of every training
     gains = fewest[:, -1] - most[:, -1]
-    return penchant.Quantity.of(gains, over="trainings", null=0.0)
+    return penchant.Quantity.of(
+        gains,
+        over="trainings",
+        null=0.0,
+    )
 
 
 def _warn_where_not_learnt(
-    options: FrequencyLearning, context: penchant.Context, first: Tensor, steps: list[int]
+    options: FrequencyLearning,
+    context: penchant.Context,
+    first: Tensor,
+    steps: list[int],
 ) -> None:
     count = int(first.isfinite().sum())
     if count < len(options.frequencies):

@@ -71,20 +71,29 @@ def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
     inputs = samples[0].inputs
     outputs = training.outputs(inputs)[..., 0]
     unperturbed = spectra(outputs, options.frequencies)  # (trainings, frequencies)
+
+    # what is left of it after every move
     rows = []
     for number, network in enumerate(training.networks()):
         moved = _moved(context, network, inputs, trainings[number])
         rows.append(moved / unperturbed[number])
     together = torch.stack(rows)  # (trainings, 3, deltas, frequencies)
     found = {name: together[:, number] for number, name in enumerate(RELATIVE)}
+    found["amplitude"] = unperturbed
+
+    # how well each wave was learnt
     targets = torch.stack([part.labels for part in samples])
     residuals = (outputs - targets).double()
-    found["amplitude"] = unperturbed
     found["loss"] = residuals.square().mean(-1)
     return found
 
 
-def _moved(context: penchant.Context, network: nn.Module, inputs: Tensor, training: int) -> Tensor:
+def _moved(
+    context: penchant.Context,
+    network: nn.Module,
+    inputs: Tensor,
+    training: int,
+) -> Tensor:
     """Amplitudes (3, deltas, frequencies): of the mean function, of single ones, by chance."""
     options = context.options
 
@@ -107,7 +116,8 @@ def _chance(deviations: Tensor, frequencies: tuple[int, ...]) -> Tensor:
     squares = amplitudes.square().sum(0)
     # the variance of a mean of so many
     count = len(deviations)
-    variance = squares / (count * (count - 1))
+    pairs = count * (count - 1)
+    variance = squares / pairs
     return variance.sqrt()
 
 

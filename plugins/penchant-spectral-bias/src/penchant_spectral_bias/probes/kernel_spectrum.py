@@ -85,7 +85,10 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     """One training, its outputs projected on the eigenvectors at every recorded step."""
     options = context.options
     clean = clean_samples(context, training)
-    values, vectors = eigenvectors(clean.inputs.flatten(1), options.kernel_width)
+    points = clean.inputs.flatten(1)
+    values, vectors = eigenvectors(points, options.kernel_width)
+
+    # clean targets, and the same with noise on late eigenvectors
     noise = _noise(context, training, len(vectors))
     targets = clean.labels.double()
     noisy = targets + noise @ vectors
@@ -100,7 +103,9 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     # everything in the eigenvectors: both targets, then the network at every step
     functions = torch.stack(outputs).double()  # (steps, samples)
     coefficients = torch.stack([targets, noisy, *functions]) @ vectors.T
-    of_target, of_noisy, of_network = coefficients[0], coefficients[1], coefficients[2:]
+    of_target = coefficients[0]
+    of_noisy = coefficients[1]
+    of_network = coefficients[2:]
     binned = root_mean_squares(coefficients, options.bins)
     return {
         "coefficients": binned[2:],
@@ -114,7 +119,11 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
     }
 
 
-def _noise(context: penchant.Context, training: int, count: int) -> Tensor:
+def _noise(
+    context: penchant.Context,
+    training: int,
+    count: int,
+) -> Tensor:
     """Coefficients of the noise on the eigenvectors, with random signs."""
     options = context.options
     generator = context.generator("signs", training)
@@ -143,11 +152,14 @@ def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int)
 
 
 def _quantities(
-    options: KernelSpectrum, context: penchant.Context, rows: dict[str, Tensor]
+    options: KernelSpectrum,
+    context: penchant.Context,
+    rows: dict[str, Tensor],
 ) -> dict[str, penchant.Quantity]:
-    # where the loss on the clean target is smallest
-    losses, learnt = rows["validation-loss"], rows["learnt-target"]
+    losses = rows["validation-loss"]
+    learnt = rows["learnt-target"]
     steps = torch.tensor(looked_at(context), device="cpu")
+    # where the loss on the clean target is smallest
     best = losses.argmin(1)
     at_dip = rows["learnt-noise"].gather(1, best[:, None])[:, 0]
     ranks = [effective_rank(each) for each in rows["eigenvalues"]]

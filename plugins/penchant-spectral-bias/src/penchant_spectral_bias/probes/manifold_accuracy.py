@@ -9,8 +9,8 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.data import Data
-from penchant_numerics.side_by_side import groups
+from penchant_numerics.data import Data, Samples
+from penchant_numerics.side_by_side import OneByOne, Stacked, groups
 from penchant_numerics.trainer import predictions
 from torch import Tensor
 
@@ -70,23 +70,32 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
 
 def _cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[str, Any]]:
     """Flower, frequency and numbers of trainings of every shard."""
+    shares = groups(options.trainings, context.device)
     cells = []
     for petals, frequency in itertools.product(options.petal_counts, options.frequencies):
-        cell = {"petals": petals, "frequency": frequency, "plane": False}
-        for group in groups(options.trainings, context.device):
-            cells.append({**cell, "trainings": group})
+        cell = {
+            "petals": petals,
+            "frequency": frequency,
+            "plane": False,
+        }
+        cells += [{**cell, "trainings": share} for share in shares]
     return cells
 
 
 def _plane_cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[str, Any]]:
     """The cell whose learnt functions are drawn in the plane."""
-    petals, frequency = options.plane_petals, options.plane_frequency
+    petals = options.plane_petals
+    frequency = options.plane_frequency
     # by default the hardest wave on the flower that makes it easiest
     if petals is None:
         petals = max(options.petal_counts)
     if frequency is None:
         frequency = max(options.frequencies)
-    cell = {"petals": petals, "frequency": frequency, "plane": True}
+    cell = {
+        "petals": petals,
+        "frequency": frequency,
+        "plane": True,
+    }
     shares = groups(options.plane_networks, context.device)
     return [{**cell, "trainings": share} for share in shares]
 
@@ -103,23 +112,30 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     samples = [part.train for part in data]
     training = learners(context, item["trainings"], samples)
     training.run(training.total)
-
-    # all trainings have the same inputs, with labels of their own
     found: dict[str, Any] = {}
     for side in PARTS:
-        inputs = getattr(data[0], side).inputs
-        right = []
-        for outputs, part in zip(training.outputs(inputs), data):
-            labels = getattr(part, side).labels
-            is_right = predictions(outputs) == labels
-            right.append(is_right)
-        found[f"{side}-accuracy"] = torch.stack(right).double().mean(1)
+        parts = [getattr(part, side) for part in data]
+        found[f"{side}-accuracy"] = _right(training, parts)
+
+    # the functions themselves
     if item["plane"]:
         count = context.options.grid_points
         inputs = _plane_inputs(context, item)
         logits = training.outputs(inputs)[..., 0]
         found["plane"] = logits.reshape(-1, count, count)
     return found
+
+
+def _right(training: OneByOne | Stacked, parts: Sequence[Samples]) -> Tensor:
+    """The share of its samples that each network is right about, (trainings,)."""
+    # all trainings have the same inputs, with labels of their own
+    inputs = parts[0].inputs
+    right = []
+    for outputs, part in zip(training.outputs(inputs), parts):
+        is_right = predictions(outputs) == part.labels
+        right.append(is_right)
+    together = torch.stack(right)
+    return together.double().mean(1)
 
 
 def _plane_inputs(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
@@ -160,6 +176,8 @@ def _axes(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
     in_the_input = _flower(context, cell, 0).train
     coordinates = in_the_plane.inputs.double()
     inputs = in_the_input.inputs.flatten(1).double()
+
+    # the curve lies in a plane of the input, so that all samples agree
     found = torch.linalg.lstsq(coordinates, inputs)
     return found.solution
 
@@ -167,7 +185,11 @@ def _axes(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
 def _grid(count: int, device: torch.device) -> Tensor:
     """Points (count^2, 2) of the square, row by row; rows are the second coordinate."""
     line = _line(count, device)
-    rows, columns = torch.meshgrid(line, line, indexing="ij")
+    rows, columns = torch.meshgrid(
+        line,
+        line,
+        indexing="ij",
+    )
     points = torch.stack([columns, rows], dim=-1)
     return points.reshape(-1, 2)
 
@@ -176,7 +198,9 @@ def _line(count: int, device: torch.device) -> Tensor:
     """Coordinates of rows and columns; the last side of the square is its first."""
     numbers = torch.arange(count, device=device, dtype=torch.float64)
     width = 2 * BOX
-    return -BOX + width * numbers / count
+    # counted from the first side
+    places = width * numbers / count
+    return -BOX + places
 
 
 def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict[str, Tensor]:
@@ -274,7 +298,9 @@ def _difference(options: ManifoldAccuracy, values: Tensor) -> penchant.Quantity:
 
 
 def _neighbour_gain(options: ManifoldAccuracy, accuracy: Tensor) -> dict[str, penchant.Quantity]:
-    if len(set(options.petal_counts)) < 2:
+    # without a second flower there is nothing to gain
+    flowers = set(options.petal_counts)
+    if len(flowers) < 2:
         return {}
     for number, count in enumerate(options.neighbour_counts):
         # one neighbour of a training sample is the sample itself
@@ -312,7 +338,9 @@ def _plane(
 
 
 def _neighbour_spectra(
-    options: ManifoldAccuracy, context: penchant.Context, cell: dict[str, Any]
+    options: ManifoldAccuracy,
+    context: penchant.Context,
+    cell: dict[str, Any],
 ) -> Tensor:
     """Zeta of the probability of nearest neighbours, (phases, K, frequencies)."""
     count = options.grid_points
@@ -329,7 +357,12 @@ def _neighbour_spectra(
     return torch.stack(rows).cpu()
 
 
-def _decay(frequencies: Tensor, spectra: Tensor, *, over: str) -> penchant.Quantity:
+def _decay(
+    frequencies: Tensor,
+    spectra: Tensor,
+    *,
+    over: str,
+) -> penchant.Quantity:
     """Exponent of each of several spectra, over the upper three quarters of the frequencies."""
     first = len(frequencies) // 4
     upper = frequencies[first:]

@@ -119,8 +119,10 @@ def _chosen(context: penchant.Context, training: int) -> Tensor:
     inputs = context.data.train.inputs
     generator = context.generator("samples", training)
     order = torch.randperm(len(inputs), generator=generator, device="cpu")
-    some = order[: context.options.samples]
-    return inputs[some.to(context.device)]
+    # the first of a random order
+    count = context.options.samples
+    some = order[:count].to(context.device)
+    return inputs[some]
 
 
 def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[Tensor, float]:
@@ -140,9 +142,10 @@ def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[T
 
 def _plane(context: penchant.Context, training: int) -> Tensor:
     """Uniform numbers in the first values of the input, zero elsewhere."""
-    options, shape = context.options, context.data.shape
+    shape = context.data.shape
+    count = context.options.samples
+    features = context.options.features
     generator = context.generator("plane", training)
-    count, features = options.samples, options.features
     drawn = torch.rand(count, features, generator=generator, device="cpu")
     values = drawn.to(context.device, context.dtype)
 
@@ -155,7 +158,8 @@ def _plane(context: penchant.Context, training: int) -> Tensor:
 
 def _length(inputs: Tensor) -> Tensor:
     """Root mean square norm of inputs."""
-    squares = inputs.flatten(1).square().sum(1)
+    vectors = inputs.flatten(1)
+    squares = vectors.square().sum(1)
     return squares.mean().sqrt()
 
 

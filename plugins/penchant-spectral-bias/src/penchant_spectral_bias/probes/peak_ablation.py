@@ -94,7 +94,10 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def _slopes(
-    context: penchant.Context, training: OneByOne | Stacked, inputs: Tensor, final: Tensor
+    context: penchant.Context,
+    training: OneByOne | Stacked,
+    inputs: Tensor,
+    final: Tensor,
 ) -> dict[str, Tensor]:
     """Slopes along the line at the end: exact for chains, else between neighbouring samples."""
     start, last = inputs[0].flatten(), inputs[-1].flatten()
@@ -127,7 +130,11 @@ def _slopes(
     }
 
 
-def _reach(options: PeakAblation, amplitude: Tensor, look: int = -1) -> Tensor:
+def _reach(
+    options: PeakAblation,
+    amplitude: Tensor,
+    look: int = -1,
+) -> Tensor:
     """Share of frequencies with at least half of the peak's amplitude, at the end or before."""
     found = amplitude[:, :, look]
     half = 0.5 / options.samples
@@ -141,6 +148,7 @@ def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, pen
     loosest = looseness.index(max(looseness))
     tightest = looseness.index(min(looseness))
     reach = rows["reach"][:, loosest]
+
     # the first look is before the first step
     untrained = _reach(options, rows["amplitude"], look=0)[:, loosest]
     slopes = rows["lipschitz"][:, loosest]

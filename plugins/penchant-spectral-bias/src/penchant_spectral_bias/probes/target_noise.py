@@ -67,14 +67,21 @@ def _grid(options: TargetNoise) -> tuple[int, int, int]:
     return 2, amplitudes, frequencies
 
 
-def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> dict[str, Tensor]:
+def _by_noise(
+    options: TargetNoise,
+    losses: dict[str, Tensor],
+    best: Tensor,
+) -> dict[str, Tensor]:
     """What is averaged over trainings, which come first; the first kind is no noise."""
     means = {}
+    grid = _grid(options)
     for name, values in losses.items():
         means[f"clean-{name}"] = values[0]
-        waves, _ = values[1:].unflatten(0, _grid(options))
+        waves, _ = values[1:].unflatten(0, grid)
         means[name] = waves.movedim(2, 0)  # (trainings, amplitudes, frequencies, steps)
-    waves, dealt = best[1:].unflatten(0, _grid(options))
+
+    # of the best loss the null too: the same noise dealt to other samples
+    waves, dealt = best[1:].unflatten(0, grid)
     means["best-loss"] = waves.movedim(2, 0)
     means["shuffled-best-loss"] = dealt.movedim(2, 0)
     return means
@@ -82,22 +89,35 @@ def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> 
 
 def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
     """No noise; every amplitude and frequency; the same dealt to other samples."""
-    kinds: list[dict[str, Any]] = [{"amplitude": 0.0, "frequency": 0.0, "shuffled": False}]
+    without: dict[str, Any] = {
+        "amplitude": 0.0,
+        "frequency": 0.0,
+        "shuffled": False,
+    }
+    kinds = [without]
     for shuffled in (False, True):
         for amplitude in options.noise_amplitudes:
             for frequency in options.noise_frequencies:
-                kind = {"amplitude": amplitude, "frequency": frequency, "shuffled": shuffled}
+                kind = {
+                    "amplitude": amplitude,
+                    "frequency": frequency,
+                    "shuffled": shuffled,
+                }
                 kinds.append(kind)
     return kinds
 
 
 def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Losses over one training: on its noisy targets, and on clean targets of other samples."""
-    options, training = context.options, item["training"]
+    options = context.options
+    training = item["training"]
     clean = clean_samples(context, training)
     generator = context.generator("validation", training)
     held_out = two_classes(
-        context.data.test, options.chosen_classes, options.test_samples, generator
+        context.data.test,
+        options.chosen_classes,
+        options.test_samples,
+        generator,
     )
 
     # the wave, or its values dealt to other samples
@@ -125,14 +145,19 @@ def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
 
     The paper prints sin(k |x|), in which no frequency it uses is high.
     """
-    lengths = inputs.flatten(1).double().norm(dim=1)
+    vectors = inputs.flatten(1)
+    lengths = vectors.double().norm(dim=1)
+
+    # an angle in radians from cycles
     angle = 2 * math.pi * frequency * lengths
     values = torch.sin(angle)
     return values.to(inputs.dtype)
 
 
 def _quantities(
-    options: TargetNoise, best: Tensor, variance: float
+    options: TargetNoise,
+    best: Tensor,
+    variance: float,
 ) -> dict[str, penchant.Quantity]:
     """Of best losses (kinds, trainings)."""
     frequencies, amplitudes = options.noise_frequencies, options.noise_amplitudes

@@ -17,9 +17,9 @@ from penchant_spectral_bias.probes.waves import note_batch_norm
 def check_classes(context: penchant.Context, classes: Sequence[int]) -> None:
     """Two different classes that the dataset has."""
     count = context.data.classes
-    are_two = len(classes) == 2
-    different = are_two and len(set(classes)) == 2
-    if different and max(classes) < count:
+    different = set(classes)
+    are_two = len(classes) == 2 and len(different) == 2
+    if are_two and max(classes) < count:
         return
     allowed = f"two of 0..{count - 1}"
     raise penchant.Error(f"chosen_classes must be {allowed}, found {list(classes)}")
@@ -48,13 +48,20 @@ def clean_samples(context: penchant.Context, training: int) -> Samples:
     """The samples of one training, with clean targets."""
     options = context.options
     generator = context.generator("samples", training)
-    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
+    return two_classes(
+        context.data.train,
+        options.chosen_classes,
+        options.samples,
+        generator,
+    )
 
 
 def looked_at(context: penchant.Context) -> list[int]:
     """Steps at which networks are looked at."""
+    # every training has as many samples
     samples = clean_samples(context, 0)
-    total = context.training.total_steps(len(samples.labels))
+    count = len(samples.labels)
+    total = context.training.total_steps(count)
     return recorded_steps(total, context.options.look_every)
 
 
