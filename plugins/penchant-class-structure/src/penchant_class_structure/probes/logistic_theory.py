@@ -190,7 +190,8 @@ def _largest_of_normals(count: int) -> tuple[float, float]:
     """Mean and standard deviation of the largest |z| of independent standard normal numbers."""
 
     def beyond(z: float) -> float:
-        return 1 - (2 * norm.cdf(z) - 1) ** count
+        one_inside = 2 * norm.cdf(z) - 1
+        return 1 - one_inside**count
 
     # moments of a positive number from its tail: E Z = int P(Z > z), E Z^2 = int 2 z P(Z > z)
     mean = quad(beyond, 0, 12)[0]
