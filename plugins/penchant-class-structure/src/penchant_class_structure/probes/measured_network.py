@@ -62,6 +62,9 @@ class FirstOutputs(nn.Module):
         self.network = network
         self.count = count
 
+        # a new module is in training mode: who restores that mode would restore it in all parts
+        self.training = network.training
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (n, count)."""
         every = self.network(inputs)
