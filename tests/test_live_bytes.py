@@ -6,7 +6,7 @@ from penchant_numerics import memory
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.live_bytes import LiveBytes
-from penchant_numerics.sample_bytes import pass_bytes
+from penchant_numerics.sample_bytes import fitting_batch, pass_bytes
 from torch import nn
 
 
@@ -49,3 +49,20 @@ def test_a_device_is_measured_as_the_host_is_and_its_batches_follow_the_budget()
     assert found["emulated"] == found["cpu"]
     for batch, kept, _ in found["cpu"][1:]:
         assert 1 < batch < 12 and kept
+
+
+def test_two_samples_are_not_passed_where_one_takes_more_than_a_pass_may():
+    """Of 60 bytes a pass may take 30, and a sample takes 40: two would be more than all."""
+    passed = []
+
+    def work(batch):
+        passed.append(len(batch))
+        return batch * 2
+
+    x = torch.ones(4, 10, device="cpu")
+    with memory.budget(60):
+        assert fitting_batch(work, x, largest=8) == 1
+    assert passed == [1]
+    with memory.budget(400):
+        assert fitting_batch(work, x, largest=8) == 5
+    assert passed == [1, 1, 2]

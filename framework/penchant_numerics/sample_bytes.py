@@ -2,7 +2,8 @@
 
 One and two samples are passed, and the most bytes that were alive at a time are noted: the
 difference is what a sample takes, the rest is there whatever the batch. A network decides so, and a
-budget; nothing depends on what is free at the moment.
+budget; nothing depends on what is free at the moment. Two are not passed where one takes more than
+a pass may: measuring would hold more than the budget.
 """
 
 from __future__ import annotations
@@ -44,15 +45,23 @@ def pass_bytes(work: Callable[[Tensor], object], inputs: Tensor) -> PassBytes:
     >>> pass_bytes(lambda batch: batch * 2, x)
     PassBytes(fixed=0, a_sample=40)
     """
-    # two samples even where there is one
-    numbers = torch.arange(2, device=inputs.device)
-    pair = inputs[numbers % len(inputs)]
-    one = _peak(work, pair[:1])
-    two = _peak(work, pair)
+    one = _peak(work, _some(inputs, 1))
+    return _compared(work, inputs, one)
+
+
+def _compared(work: Callable[[Tensor], object], inputs: Tensor, one: int) -> PassBytes:
+    """What two samples take, beside the peak of one."""
+    two = _peak(work, _some(inputs, 2))
     a_sample = max(1, two - one)
     # what is there whatever the batch
     fixed = max(0, one - a_sample)
     return PassBytes(fixed, a_sample)
+
+
+def _some(inputs: Tensor, count: int) -> Tensor:
+    """So many samples, even where there are fewer."""
+    numbers = torch.arange(count, device=inputs.device)
+    return inputs[numbers % len(inputs)]
 
 
 def _peak(work: Callable[[Tensor], object], inputs: Tensor) -> int:
@@ -87,8 +96,13 @@ def fitting_batch(
     """
     if largest == 1:
         return 1
-    taken = pass_bytes(work, inputs)
     allowed = int(share * memory.available(inputs.device))
+
+    # where one sample takes more than that, two could take more than the whole budget
+    one = _peak(work, _some(inputs, 1))
+    if one > allowed:
+        return 1
+    taken = _compared(work, inputs, one)
     room = allowed - taken.fixed
     fitting = room // taken.a_sample
     return max(1, min(largest, fitting))

@@ -73,7 +73,7 @@ test_conforms = testing.conformance(
         ],
         "hessian-spectrum": [
             {**FEW, "undeflated": True},
-            {**PRODUCTS, **FEWER, **VECTORS, "leading": 1, "part": "train"},
+            {**PRODUCTS, **FEWER, **VECTORS, "iterations": 1, "leading": 1, "part": "train"},
         ],
         "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,

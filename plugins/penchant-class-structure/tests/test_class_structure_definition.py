@@ -18,6 +18,7 @@ def measured(tmp_path_factory):
         {
             "seeds": [5],
             "executor": "serial",
+            "figures": False,
             "dtype": "float64",
             "keep_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],

@@ -15,7 +15,7 @@ from penchant_numerics.statistics import jackknife
 from penchant_numerics.trainer import loss_function
 from torch import nn
 
-C, EACH = 3, 25
+C, EACH = 3, 20
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The experiments in `examples/class_structure`: every preset has one, and all of them run small."""
 
-import os
 import runpy
 import tomllib
 from pathlib import Path
@@ -24,10 +23,9 @@ SMALL = {
         "starts": 1,
         "products": 1,
         "permutations": 0,
-        "fractions": [0.0],
-        "sizes": [1],
     },
-    "layer-structure": {"permutations": 1, "eigenvalues": 12},
+    # without the first layer, whose matrix is that of all pixels
+    "layer-structure": {"permutations": 1, "eigenvalues": 12, "largest": 64},
     "logistic-theory": {"train": 40, "test": 20, "separations": [1.0]},
     "curvature-proxies": {
         "lanczos_steps": 4,
@@ -37,7 +35,6 @@ SMALL = {
         "permutations": 1,
     },
 }
-SEVERAL = ("fig_3", "fig_6")  # the others have the same probe for each dataset: one shows it
 
 pytestmark = pytest.mark.skipif(not FILES, reason="the examples are not beside this plugin")
 
@@ -46,11 +43,14 @@ def read(path):
     return tomllib.loads(path.read_text())
 
 
+def component(distribution, name):
+    offers = testing.offers(distribution)
+    (found,) = [offer.component for offer in offers if offer.component.name == name]
+    return found
+
+
 def presets(probe):
-    (offer,) = [
-        each for each in testing.offers("penchant-class-structure") if each.component.name == probe
-    ]
-    return set(offer.component.presets)
+    return set(component("penchant-class-structure", probe).presets)
 
 
 def test_every_preset_has_an_example():
@@ -64,7 +64,7 @@ def test_every_preset_has_an_example():
 
 def reduced(raw):
     """The same experiment with small networks, few samples and two steps of training."""
-    for entry in raw["probes"]:
+    for number, entry in enumerate(raw["probes"]):
         entry.update(SMALL[entry["name"]])
         entry["training"] = {"steps": 2, "learning_rates": [0.01]}
         if entry["name"] in ("hessian-spectrum", "cross-class", "curvature-proxies"):
@@ -72,33 +72,38 @@ def reduced(raw):
         if entry["name"] == "cross-class":
             # as with all samples: by products, unless the experiment asks for all eigenvalues
             entry.setdefault("exact_limit", 0)
-            if len(raw["datasets"]) > 1:
-                # many panels: those of fewer classes show as well that they are made
-                entry["classes"] = 3
+            if entry.get("preset") == "fig-6":
+                # many panels: few of fewer classes, and of one dataset, show that they are made
+                panels = {"fractions": [0.0], "sizes": [1]} if number == 0 else {}
+                entry.update({"fractions": [], "sizes": [], "classes": 3, **panels})
+    layers = raw["probes"][0]["name"] == "layer-structure"
     for architecture in raw.get("architectures", []):
         name = architecture["name"]
         normalization = architecture.get("normalization", "none")
         # the largest networks are replaced: a small one shows as well what the probes do
         architecture.clear()
-        architecture.update(name="mlp", label=name, widths=[6], normalization=normalization)
+        widths = [6, 6] if layers else [6]
+        architecture.update(name="mlp", label=name, widths=widths, normalization=normalization)
     for dataset in raw.get("datasets", []):
         dataset.update(per_class=4, test_per_class=4)
     return {**raw, "executor": "serial", "figures": False}
 
 
 def with_data_that_are_here(raw):
-    """The experiment without the datasets, and their probes, whose files are not here."""
-    root = Path(os.environ.get("PENCHANT_DATA", "nowhere"))
-    here = [entry for entry in raw.get("datasets", []) if (root / entry["name"]).is_dir()]
-    names = {entry["name"] for entry in here}
-    if raw.get("datasets"):
-        raw["datasets"] = here
-        raw["probes"] = [
-            {**entry, "datasets": kept}
-            for entry in raw["probes"]
-            if (kept := [name for name in entry.get("datasets", names) if name in names])
-        ]
-    return raw
+    """One dataset a probe, of those whose files are here; probes without one are left out."""
+    if not raw.get("datasets"):
+        return raw
+    names = [entry["name"] for entry in raw["datasets"]]
+    here = [name for name in names if component("penchant-vision", name)().files()]
+    probes, used = [], set()
+    for entry in raw["probes"]:
+        # a probe is the same on each of its datasets: one shows it
+        kept = [name for name in entry.get("datasets", names) if name in here][:1]
+        if kept:
+            probes.append({**entry, "datasets": kept})
+            used.update(kept)
+    datasets = [entry for entry in raw["datasets"] if entry["name"] in used]
+    return {**raw, "datasets": datasets, "probes": probes}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -106,15 +111,11 @@ def test_example_runs_small(path, tmp_path):
     raw = with_data_that_are_here(read(path))
     if not raw["probes"]:
         pytest.skip("PENCHANT_DATA names no folder with one of its datasets")
-    if path.stem not in SEVERAL and len(raw.get("datasets", [])) > 1:
-        raw["datasets"] = raw["datasets"][:1]
-        raw["probes"] = [{**raw["probes"][0], "datasets": [raw["datasets"][0]["name"]]}]
-    expected = len(raw.get("datasets", raw["probes"]))
     if path.stem == "mnist_small":
         raw["architectures"] = raw["architectures"][:1]
     run = penchant.run(reduced(raw), out=tmp_path)
     found = [(result.status, result.error) for result in run.results()]
-    assert found == [("done", None)] * expected
+    assert found == [("done", None)] * len(raw["probes"])
 
 
 def test_spectra_of_known_matrices_are_those_of_their_eigenvalues():

@@ -45,7 +45,7 @@ def test_examples_in_docstrings_run(module):
 def test_estimated_spectra_are_the_exact_ones():
     exact = penchant.measure("hessian-spectrum", **OPTIONS)
     free = penchant.measure(
-        "hessian-spectrum", **OPTIONS, exact_limit=0, lanczos_steps=4, starts=1, trace_samples=200
+        "hessian-spectrum", **OPTIONS, exact_limit=0, lanczos_steps=4, starts=1, trace_samples=50
     )
     for prefix in ("", "test-"):
         np.testing.assert_allclose(
@@ -191,7 +191,7 @@ def seen_by_lanczos(values, steps, seed, starts=3):
     return quadrature(Diagonal(values), steps=steps, starts=starts, generator=generator)
 
 
-@pytest.mark.parametrize("steps", [16, 32, 64])
+@pytest.mark.parametrize("steps", [16, 64])
 def test_bounds_of_the_negative_mass_hold_and_its_error_is_honest(steps):
     """The exact share lies between the bounds, but for what start vectors differ; few steps see a coarser one."""
     far = []
@@ -248,9 +248,9 @@ def test_the_tail_is_that_of_all_eigenvalues_where_lanczos_resolves_it(steps):
 
 def test_densities_are_those_of_all_eigenvalues():
     """Smoothed alike, Lanczos and the exact spectrum differ by the error over start vectors."""
-    exact = penchant.measure("hessian-spectrum", **OPTIONS, part="train", lanczos_steps=20)
+    exact = penchant.measure("hessian-spectrum", **OPTIONS, part="train", lanczos_steps=12)
     free = penchant.measure(
-        "hessian-spectrum", **OPTIONS, part="train", exact_limit=0, lanczos_steps=20, starts=12
+        "hessian-spectrum", **OPTIONS, part="train", exact_limit=0, lanczos_steps=12, starts=8
     )
     for name in ("hessian", "gauss-newton", "residual"):
         grid, expected = exact.arrays["density-grid"], exact.arrays[f"density-{name}"]

@@ -4,6 +4,7 @@ import penchant
 import pytest
 import torch
 from penchant import testing
+from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.probes import hessian_spectrum
 from penchant_class_structure.probes.measured_network import FirstOutputs, chosen
 from penchant_numerics import gauss_newton, hessian
@@ -15,15 +16,19 @@ DRAWN = {"steps": 0}
 FEW = {"per_class": 4, "lanczos_steps": 8, "grid_points": 16, "training": DRAWN}
 
 
+def samples_of(classes):
+    """Three samples of each class."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    inputs = torch.randn(3 * classes, 1, 4, 4, generator=generator, device="cpu")
+    return inputs, torch.arange(3 * classes, device="cpu") % classes
+
+
 def measure(probe, *, there=1000, **options):
     """On three samples of each class that is there."""
-    generator = torch.Generator("cpu").manual_seed(0)
-    inputs = torch.randn(3 * there, 1, 4, 4, generator=generator, device="cpu")
-    labels = torch.arange(3 * there, device="cpu") % there
+    inputs, labels = samples_of(there)
     dataset = ((inputs, labels), (inputs[:there], labels[:there]))
-    return penchant.measure(
-        probe, architecture=TINY, dataset=dataset, executor="serial", **{**FEW, **options}
-    )
+    parts = {"architecture": TINY, **FEW, **options}
+    return penchant.measure(probe, dataset=dataset, executor="serial", **parts)
 
 
 def test_some_classes_have_their_samples_and_their_outputs():
@@ -34,6 +39,32 @@ def test_some_classes_have_their_samples_and_their_outputs():
     network = nn.Linear(4, 5)
     x = torch.ones(3, 4, device="cpu")
     assert torch.equal(FirstOutputs(network, 2)(x), network(x)[:, :2])
+
+
+def normalised(shape, outputs):
+    """The same network with batch-norm every time; its statistics are not those of any batch."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(
+            nn.Flatten(), nn.Linear(16, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Linear(3, outputs)
+        )
+        network[2].running_mean += 0.5
+    return network
+
+
+@pytest.mark.parametrize("probe", ["hessian-spectrum", "cross-class"])
+def test_some_classes_of_a_network_with_batch_norm_are_measured_in_evaluation_mode(probe):
+    """The loss of each sample, and its spread: another mode would change statistics or refuse."""
+    inputs, labels = samples_of(4)
+    architecture = {"name": "import", "factory": normalised}
+    found = measure(probe, there=4, architecture=architecture, classes=2)
+    first = labels < 2
+    with torch.no_grad():
+        seen = normalised((16,), 4).eval()(inputs[first])[:, :2]
+    losses = nn.functional.cross_entropy(seen, labels[first], reduction="none")
+    loss = found.quantities["loss"]
+    assert loss.value == pytest.approx(float(losses.mean()), rel=1e-5)
+    assert loss.stderr == pytest.approx(stderr_of(losses, labels[first]), rel=1e-5)
 
 
 def test_cross_class_of_some_of_a_thousand_classes():
@@ -77,7 +108,7 @@ def test_classes_that_are_not_there_are_refused():
 @pytest.mark.parametrize(
     ("probe", "options"),
     [
-        ("hessian-spectrum", {"deflate": False, "trace_samples": 2, "lanczos_steps": 4}),
+        ("hessian-spectrum", {"deflate": False, "trace_samples": 2}),
         ("cross-class", {"products": 1, "permutations": 0}),
     ],
 )
@@ -85,7 +116,7 @@ def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch, p
     """Three batches: the sum of two would be the same in any order."""
     for module in (gauss_newton, hessian):
         monkeypatch.setattr(module, "batch_size", lambda device: 2)
-    few = {"there": 3, "per_class": 2, "lanczos_steps": 2, "starts": 1}
+    few = {"there": 2, "per_class": 3, "lanczos_steps": 2, "starts": 1}
     options = {**few, "part": "train", "exact_limit": 0, **options}
     found = {}
     for devices in (1, 2):

@@ -19,4 +19,9 @@ from penchant_class_structure.declarations.logistic_theory import LogisticTheory
 @penchant.hookimpl
 def penchant_probes() -> list[type[penchant.Probe]]:
     """Probes this plugin offers."""
-    return [HessianSpectrum, CrossClass, LayerStructure, LogisticTheory]
+    return [
+        HessianSpectrum,
+        CrossClass,
+        LayerStructure,
+        LogisticTheory,
+    ]

@@ -92,7 +92,8 @@ def knockouts(result: penchant.Result) -> Figure:
 
 
 def _log_label(result: penchant.Result) -> str:
-    return f"log(eigenvalue + {result.options.get('epsilon', 1e-5):g})"
+    epsilon = result.options.get("epsilon", 1e-5)
+    return f"log(eigenvalue + {epsilon:g})"
 
 
 def eigenvalues(result: penchant.Result) -> Figure:

@@ -44,8 +44,10 @@ def _prefixes(result: penchant.Result, name: str) -> list[str]:
 
 
 def _samples(result: penchant.Result, prefix: str) -> str:
-    on_test = bool(prefix) or result.options.get("part") == "test"
-    return "test samples" if on_test else "training samples"
+    part = result.options.get("part")
+    if prefix or part == "test":
+        return "test samples"
+    return "training samples"
 
 
 def spectra(result: penchant.Result, *, zoom: bool = False) -> Figure:

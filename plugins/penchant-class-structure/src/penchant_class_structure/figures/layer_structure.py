@@ -54,13 +54,21 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _panels(result: penchant.Result) -> tuple[Figure, list[Axes], Sequence[str]]:
     """A figure with a panel for each layer, and the layers' names."""
     names = result.labels["layers"]
-    columns = min(COLUMNS, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(max(4.8, 2.3 * columns + 0.6), 2.5 * rows + 1.1))
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for unused in axes[len(names) :]:
+    count = len(names)
+    columns = min(COLUMNS, count)
+    rows = math.ceil(count / columns)
+
+    # one or two panels are wide enough for the caption, too
+    width = max(4.8, 2.3 * columns + 0.6)
+    height = 2.5 * rows + 1.1
+    figure = Figure(figsize=(width, height))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    axes = list(grid.flat)
+
+    # the last row may have room for more
+    for unused in axes[count:]:
         unused.set_visible(False)
-    return figure, axes[: len(names)], names
+    return figure, axes[:count], names
 
 
 def knockout(result: penchant.Result, name: str, left: str, *, what: str) -> Figure:

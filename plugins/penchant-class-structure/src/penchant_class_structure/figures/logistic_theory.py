@@ -100,4 +100,6 @@ def sweep(result: penchant.Result) -> Figure:
 
 
 def _curve(result: penchant.Result, name: str) -> Curve:
-    return Curve(result.arrays[name], result.arrays.get(f"{name}-stderr"))
+    values = result.arrays[name]
+    stderr = result.arrays.get(f"{name}-stderr")
+    return Curve(values, stderr)

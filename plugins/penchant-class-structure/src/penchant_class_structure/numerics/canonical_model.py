@@ -26,7 +26,8 @@ def multiplicities(classes: int, dimension: int) -> Tensor:
     C, D = classes, dimension
     mini_bulk = C * (C - 2)
     bulk = (D - C) * (C - 1)
-    return torch.tensor([C, mini_bulk, bulk, D], device="cpu")
+    dimensions = [C, mini_bulk, bulk, D]
+    return torch.tensor(dimensions, device="cpu")
 
 
 def theory(classes: int, separation: float, alpha: float) -> Tensor:
@@ -112,8 +113,12 @@ def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def gauss_newton(x: Tensor, p: Tensor) -> Tensor:
     """G (D C, D C) of the sample."""
-    x, p = x.double(), p.double()
-    D, C = x.shape[1], p.shape[1]
+    x = x.double()
+    p = p.double()
+    D = x.shape[1]
+    C = p.shape[1]
+
+    # Ave (x x^T) x (diag p - p p^T): the second term is in all blocks
     diagonal = torch.einsum("nd,ne,nc->cde", x, x, p)
     products = x[:, :, None] * p[:, None]  # (n, D, C)
     G = -torch.einsum("ndc,nek->dcek", products, products)

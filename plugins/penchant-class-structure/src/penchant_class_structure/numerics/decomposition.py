@@ -44,7 +44,8 @@ class Decomposition:
     @classmethod
     def of(cls, space: SampleSpace, labels: Tensor) -> Decomposition:
         """The decomposition for some labels (n,), true or permuted."""
-        return cls(space, cross_class_weights(space.outputs, labels))
+        weights = cross_class_weights(space.outputs, labels)
+        return cls(space, weights)
 
     def coefficients(self, rows: Tensor) -> Tensor:
         """Inner products (k, C, C) of rows with the a_{c,c'}."""
@@ -60,7 +61,8 @@ class Decomposition:
 
     def spread(self, coefficients: Tensor) -> Tensor:
         """Rows (k, n C) of the combinations of a_{c,c'} with coefficients (k, C, C)."""
-        return (coefficients[:, self.labels] * self.within).flatten(1)
+        by_sample = coefficients[:, self.labels]  # (k, n, C)
+        return (by_sample * self.within).flatten(1)
 
     def class_rows(self) -> Tensor:
         """The class vectors (C, n C): V times row c is -sqrt(w_c) g_c."""
@@ -106,7 +108,8 @@ class Decomposition:
 
     def pair_images(self) -> Tensor:
         """K a_{c,c'} as rows (C^2, n C), in the order (c, c')."""
-        return self.space.gram.rows(self.spread(self._units()))
+        rows = self.spread(self._units())
+        return self.space.gram.rows(rows)
 
     def pair_products(self, images: Tensor | None = None) -> Tensor:
         """M (C^2, C^2): inner products of all sqrt(w_{c,c'}) g_{c,c'}, in the order (c, c').
@@ -170,7 +173,11 @@ def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
 
 
 def streamed_pair_products(
-    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, keep: int | None = None
+    network: nn.Module,
+    inputs: Tensor,
+    weights: CrossClassWeights,
+    *,
+    keep: int | None = None,
 ) -> Tensor:
     """M without K, by gradients class after class.
 
@@ -280,7 +287,8 @@ class WithoutPart(Operator):
         self._part = part
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self._outside(self.gram.rows(self._outside(rows)))
+        images = self.gram.rows(self._outside(rows))
+        return self._outside(images)
 
     def _outside(self, rows: Tensor) -> Tensor:
         return rows - self._decomposition.project(rows, self._part)
@@ -310,7 +318,9 @@ class WithoutSpan(Operator):
         self._root = root.to(gram.dtype)  # R^T R is what is taken away
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self.gram.rows(rows) - (rows @ self._root.T) @ self._root
+        images = self.gram.rows(rows)
+        taken = (rows @ self._root.T) @ self._root
+        return images - taken
 
 
 def knockout(decomposition: Decomposition, part: str, how: str) -> Operator:

@@ -60,17 +60,22 @@ def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:
         classes: Entries C of a sample.
     """
     squares = vectors.T.double().square().cpu()
+
+    # a sample has an entry for each class
     shape = (len(values), -1, classes)
     by_sample = squares.reshape(shape).sum(2)
     samples = by_sample.shape[1]
-    return samples * values[:, None] * by_sample
+    scale = samples * values[:, None]
+    return scale * by_sample
 
 
 def of_ratio(above: Tensor, below: Tensor) -> Tensor:
     """Contributions (n,) to a ratio of two numbers, from theirs (n,)."""
-    top, bottom = above.mean(), below.mean()
+    top = above.mean()
+    bottom = below.mean()
+    ratio = top / bottom
     change = above / top - below / bottom
-    return top / bottom * (1 + change)
+    return ratio * (1 + change)
 
 
 def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> dict[str, Tensor]:
@@ -102,7 +107,10 @@ def of_components(decomposition: Decomposition, images: Tensor, M: Tensor) -> di
 def _toward_means(decomposition: Decomposition, images: Tensor) -> Tensor:
     """Entries of sample i in K a_{y_i,c'} (n, C, C): its columns times the means of its class."""
     labels = decomposition.labels.cpu()
-    C, count = decomposition.classes, len(labels)
+    C = decomposition.classes
+    count = len(labels)
+
+    # of each sample the rows of its own class
     by_pair = images.double().cpu().reshape(C, C, count, C)
     numbers = torch.arange(count, device="cpu")
     return by_pair[labels, :, numbers]
@@ -114,8 +122,13 @@ def _of_pairs(decomposition: Decomposition, toward: Tensor, M: Tensor) -> Tensor
     C = decomposition.classes
     roots = decomposition.within.double().cpu()  # (n, C), sqrt(pi_{i,c,c'})
     own = torch.diagonal(toward, dim1=1, dim2=2)  # (n, C)
-    lengths = M.diagonal().reshape(C, C)[labels]  # (n, C)
-    return len(labels) * (2 * roots * own - roots.square() * lengths)
+    lengths = M.diagonal().reshape(C, C)  # (C, C), w |g|^2
+
+    # 2 w_i <g_i, g> - w_i |g|^2
+    toward_own = 2 * roots * own
+    shares = roots.square()
+    change = toward_own - shares * lengths[labels]
+    return len(labels) * change
 
 
 def _of_classes(decomposition: Decomposition, toward: Tensor, M: Tensor) -> Tensor:
@@ -134,4 +147,6 @@ def _of_classes(decomposition: Decomposition, toward: Tensor, M: Tensor) -> Tens
     inside = M.reshape(C, C, C, C)[numbers, :, numbers]  # (C, C, C)
     squares = torch.einsum("ck,ckl,cl->c", across, inside, across)[labels]
     shares = entries.square().sum(1)
-    return len(labels) * (2 * (entries * along).sum(1) - shares * squares)
+    toward_class = 2 * (entries * along).sum(1)
+    change = toward_class - shares * squares
+    return len(labels) * change

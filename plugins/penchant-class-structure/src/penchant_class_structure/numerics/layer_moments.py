@@ -35,6 +35,8 @@ _TRIED = 4  # samples on which the gradient of a layer is compared with errors t
 _LARGEST_PASS = 128  # samples
 _TINY = 1e-300
 
+Errors = dict[str, list[Tensor | None]]  # of layers by name, use by use
+
 
 @dataclass
 class ClassSums:
@@ -48,12 +50,15 @@ class ClassSums:
 
     def feature_means(self) -> Tensor:
         """h_c (C, d)."""
-        return self.features / self.counts[:, None]
+        counts = self.counts[:, None]
+        return self.features / counts
 
     def error_means(self) -> tuple[Tensor, Tensor]:
         """delta_c (C, o), and the cross-class means delta_{c,c'} (C, C, o)."""
         weights = self.weights.clamp(min=_TINY)
         cross = self.errors / weights[:, :, None]
+
+        # a class's mean is over the other classes, as probable as they are
         share = self.across()
         means = (share[:, :, None] * cross).sum(1)
         return means, cross
@@ -168,17 +173,22 @@ class _Passes:
     def run(self, size: int) -> dict[str, LayerMoments]:
         """Moments of all samples, so many a pass."""
         moments: dict[str, LayerMoments] = {}
-        for start in range(0, len(self.inputs), size):
+        count = len(self.inputs)
+        for start in range(0, count, size):
             here = slice(start, start + size)
+            p = self.p[here]
             labels = [each[here] for each in self.labellings]
-            self._add(moments, self.inputs[here], self.p[here], labels)
+            self._add(moments, self.inputs[here], p, labels)
         return moments
 
     def measured(self, inputs: Tensor) -> None:
         """A pass of any samples: two columns hold as much as all."""
         count = len(inputs)
+
+        # labels and probabilities of the first sample stand for any
         labels = [each[:1].expand(count) for each in self.labellings]
-        self._add({}, inputs, self.p[:1].expand(count, -1), labels, first=2)
+        p = self.p[:1].expand(count, -1)
+        self._add({}, inputs, p, labels, first=2)
 
     def _add(
         self,
@@ -198,8 +208,13 @@ class _Passes:
             self._add_features(moments[name], h, labellings)
 
         # errors towards one class at a time
-        units = torch.eye(p.shape[1], device=p.device, dtype=p.dtype)
-        for other in range(p.shape[1])[:first]:
+        classes = p.shape[1]
+        units = torch.eye(
+            classes,
+            device=p.device,
+            dtype=p.dtype,
+        )
+        for other in range(classes)[:first]:
             errors = self._errors(passed, p - units[other])
             for name in passed.layers:
                 delta = self._heard(passed, name, errors.pop(name))
@@ -212,26 +227,42 @@ class _Passes:
             rows = self._seen(passed, name).flatten(0, 1)
             moments[name].gradient += own.T @ rows / len(self.inputs)
 
-    def _errors(self, passed: LayerPass, cotangent: Tensor) -> dict[str, list[Tensor | None]]:
+    def _errors(self, passed: LayerPass, cotangent: Tensor) -> Errors:
         """Errors of all layers, use by use."""
-        return passed.errors(cotangent.to(passed.outputs.dtype))
+        given = cotangent.to(passed.outputs.dtype)
+        return passed.errors(given)
 
     @torch.no_grad()
     def _seen(self, passed: LayerPass, name: str) -> Tensor:
         """What a layer saw, (n, t, d), in double precision."""
-        return seen_at_positions(self.layers[name], passed.inputs(name)).to(self.wide)
+        layer = self.layers[name]
+        seen = seen_at_positions(layer, passed.inputs(name))
+        return seen.to(self.wide)
 
     @torch.no_grad()
-    def _heard(self, passed: LayerPass, name: str, errors: Sequence[Tensor | None]) -> Tensor:
+    def _heard(
+        self,
+        passed: LayerPass,
+        name: str,
+        errors: Sequence[Tensor | None],
+    ) -> Tensor:
         """What a layer heard, (n, t, o), in double precision."""
-        heard = heard_at_positions(self.layers[name], passed.inputs(name), errors)
+        layer = self.layers[name]
+        heard = heard_at_positions(layer, passed.inputs(name), errors)
         return heard.to(self.wide)
 
-    def _add_features(self, layer: LayerMoments, h: Tensor, labellings: Sequence[Tensor]) -> None:
+    def _add_features(
+        self,
+        layer: LayerMoments,
+        h: Tensor,
+        labellings: Sequence[Tensor],
+    ) -> None:
         """Add what a layer saw, (n, t, d)."""
         positions = h.shape[1]
         rows = h.flatten(0, 1)
         layer.features += rows.T @ rows / (len(self.inputs) * positions)
+
+        # a sample's positions are of its class
         inputs = h.sum(1)
         for sums, labels in zip(layer.sums, labellings):
             counts = torch.full_like(inputs[:, 0], positions)
@@ -265,13 +296,30 @@ class _Passes:
         C = self.p.shape[1]
 
         def zeros(*shape: int) -> Tensor:
-            return torch.zeros(*shape, device=weight.device, dtype=weight.dtype)
+            return torch.zeros(
+                *shape,
+                device=weight.device,
+                dtype=weight.dtype,
+            )
 
         sums = []
-        for each in self.pairs:
-            weights = each * positions
-            sums.append(ClassSums(zeros(C), zeros(C, d), zeros(C, C, o), weights, zeros(C, o)))
-        return LayerMoments(name, zeros(d, d), zeros(o, o), zeros(o, d), weight, sums)
+        for pairs in self.pairs:
+            empty = ClassSums(
+                counts=zeros(C),
+                features=zeros(C, d),
+                errors=zeros(C, C, o),
+                weights=pairs * positions,
+                own=zeros(C, o),
+            )
+            sums.append(empty)
+        return LayerMoments(
+            name,
+            features=zeros(d, d),
+            errors=zeros(o, o),
+            gradient=zeros(o, d),
+            weight=weight,
+            sums=sums,
+        )
 
 
 def _on_host(layer: LayerMoments) -> LayerMoments:

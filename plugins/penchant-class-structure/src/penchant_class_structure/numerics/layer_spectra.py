@@ -15,8 +15,11 @@ def descending(values: Tensor, count: int) -> Tensor:
     """The `count` largest, rounding below zero cut off, filled up with zeros."""
     ordered = values.sort(descending=True).values
     largest = ordered.clamp(min=0)[:count]
-    missing = largest.new_zeros(count - len(largest))
-    return torch.cat([largest, missing])
+
+    # a small matrix has fewer
+    missing = count - len(largest)
+    zeros = largest.new_zeros(missing)
+    return torch.cat([largest, zeros])
 
 
 def part_values(rows: Tensor, count: int) -> Tensor:
@@ -42,7 +45,8 @@ def without(moment: Tensor, rows: Tensor) -> Tensor:
 def feature_rows(sums: ClassSums) -> Tensor:
     """Rows (C, d) of the class part of Ave h h^T: sqrt(n_c / N) h_c."""
     shares = sums.counts / sums.counts.sum()
-    return shares.sqrt()[:, None] * sums.feature_means()
+    roots = shares.sqrt()[:, None]
+    return roots * sums.feature_means()
 
 
 def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
@@ -53,9 +57,15 @@ def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
         device="cpu",
         dtype=torch.bool,
     )
+
+    # a class weighs what its pairs with other classes weigh
     class_weights = (sums.weights * off).sum(1)
-    rows = sums.weights.sqrt()[:, :, None] * (cross - means[:, None])
-    return class_weights.sqrt()[:, None] * means, rows[off]
+    class_rows = class_weights.sqrt()[:, None] * means
+
+    # cross-class means as they differ from their class's
+    roots = sums.weights.sqrt()
+    cross_rows = roots[:, :, None] * (cross - means[:, None])
+    return class_rows, cross_rows[off]
 
 
 def separation(part: Tensor, left: Tensor) -> float:
@@ -158,8 +168,14 @@ def weight_spectra(
 def null_draws(layer: LayerMoments) -> dict[str, list[float]]:
     """Separations and whitenings of permuted classes, one for each permutation."""
     draws: dict[str, list[float]] = {}
-    for name, moment in (("features", layer.features), ("errors", layer.errors)):
-        separations, whitenings = [], []
+    moments = {
+        "features": layer.features,
+        "errors": layer.errors,
+    }
+    for name, moment in moments.items():
+        separations = []
+        whitenings = []
+
         # the first labelling is the true one
         for sums in layer.sums[1:]:
             rows = feature_rows(sums) if name == "features" else error_rows(sums)[0]

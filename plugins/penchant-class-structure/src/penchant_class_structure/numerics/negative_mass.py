@@ -26,6 +26,10 @@ from torch import Tensor
 _ROUNDING = 1e-6  # of the largest |eigenvalue|: where all eigenvalues are known, nearer ones are 0
 
 
+# Nodes, ascending, their weights, and whether each is an eigenvalue of known mass.
+Start = tuple[Tensor, Tensor, Tensor]
+
+
 class NegativeMass(NamedTuple):
     """The share of eigenvalues below minus the resolution."""
 
@@ -50,29 +54,55 @@ def negative_mass(measure: Quadrature, *, uncertain: float) -> NegativeMass:
     >>> found.value, found.stderr
     (0.25, None)
     """
-    # all eigenvalues are known: they are counted
-    rounding = _ROUNDING * max(abs(end) for end in measure.bounds)
+    largest = max(abs(end) for end in measure.bounds)
+    rounding = _ROUNDING * largest
     if measure.complete or measure.variant == "exact":
-        shares = [_below(each, -rounding)[1] for each in _starts(measure)]
-        share = float(torch.stack(shares).mean())
-        return NegativeMass(share, None, share, share, rounding, len(shares))
+        return _counted(measure, rounding)
 
-    # else bounds, at a distance from zero where they say something
+    # bounds, at a distance from zero where they say something
     resolution = _resolution(measure, uncertain, rounding)
-    bounds = torch.stack([torch.stack(_below(each, -resolution)) for each in _starts(measure)])
+    of_starts = []
+    for start in _starts(measure):
+        masses = _below(start, -resolution)
+        of_starts.append(torch.stack(masses))
+    bounds = torch.stack(of_starts)  # (starts, 3)
     least, _, most = bounds.mean(0).tolist()
 
     # inside the bounds anything is possible: a uniform distribution has width / sqrt(12)
     variance = (most - least) ** 2 / 12
     middles = (bounds[:, 0] + bounds[:, 2]) / 2
-    if len(bounds) > 1:
-        variance += float(middles.var()) / len(bounds)
-    value = float(middles.mean())
-    return NegativeMass(value, math.sqrt(variance), least, most, resolution, len(bounds))
+    count = len(bounds)
+    if count > 1:
+        variance += float(middles.var()) / count
+    return NegativeMass(
+        value=float(middles.mean()),
+        stderr=math.sqrt(variance),
+        least=least,
+        most=most,
+        resolution=resolution,
+        starts=count,
+    )
 
 
-def _starts(measure: Quadrature) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Nodes, ascending, with their weights, and whether each is an eigenvalue of known mass."""
+def _counted(measure: Quadrature, rounding: float) -> NegativeMass:
+    """The share of eigenvalues that are all known."""
+    shares = []
+    for start in _starts(measure):
+        _, likely, _ = _below(start, -rounding)
+        shares.append(likely)
+    share = float(torch.stack(shares).mean())
+    return NegativeMass(
+        value=share,
+        stderr=None,
+        least=share,
+        most=share,
+        resolution=rounding,
+        starts=len(shares),
+    )
+
+
+def _starts(measure: Quadrature) -> list[Start]:
+    """What is known from each start vector."""
     found = []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
         # known eigenvalues have no residual
@@ -81,16 +111,19 @@ def _starts(measure: Quadrature) -> list[tuple[Tensor, Tensor, Tensor]]:
     return found
 
 
-def _below(start: tuple[Tensor, Tensor, Tensor], place: float) -> tuple[Tensor, Tensor, Tensor]:
+def _below(start: Start, place: float) -> tuple[Tensor, Tensor, Tensor]:
     """The least, the likely and the largest mass below a place."""
     nodes, weights, known = start
+    below = nodes <= place
+
     # eigenvalues of known mass are on one side or the other
-    sure = weights[known & (nodes <= place)].sum()
+    sure = weights[known & below].sum()
 
     # of the others the two nodes beside the place are in doubt
-    theirs, rest = nodes[~known], weights[~known]
-    inside = int((theirs <= place).sum())
-    least = rest[: max(0, inside - 1)].sum()
+    rest = weights[~known]
+    inside = int(below[~known].sum())
+    before = max(0, inside - 1)
+    least = rest[:before].sum()
     likely = rest[:inside].sum()
     most = rest[: inside + 1].sum()
     return sure + least, sure + likely, sure + most

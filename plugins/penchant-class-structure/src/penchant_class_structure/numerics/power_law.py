@@ -188,8 +188,9 @@ def _lines_without_a_start(measure: Quadrature, low: float, high: float) -> list
 def _without_start(measure: Quadrature, number: int) -> Quadrature:
     parts = {}
     for name in ("nodes", "weights", "residuals"):
-        every = list(getattr(measure, name))
-        parts[name] = tuple(every[:number] + every[number + 1 :])
+        others = list(getattr(measure, name))
+        others.pop(number)
+        parts[name] = tuple(others)
     return replace(measure, **parts)
 
 
@@ -216,7 +217,8 @@ def _line(x: Tensor, density: Tensor) -> PowerLaw:
     y = density.log()
     away = x - x.mean()
     up = y - y.mean()
-    slope = float((away * up).sum() / away.square().sum())
+    together = (away * up).sum()
+    slope = float(together / away.square().sum())
     intercept = float(y.mean()) - slope * float(x.mean())
 
     # R squared: what the line explains of the spread

@@ -141,7 +141,9 @@ def matrix_bytes(rows: int) -> int:
 def matrix_fits(rows: int) -> bool:
     """Whether K leaves half of a budget to its making; without one that was set, it does."""
     limit = memory.given()
-    return limit is None or 2 * matrix_bytes(rows) <= limit
+    if limit is None:
+        return True
+    return 2 * matrix_bytes(rows) <= limit
 
 
 def _outputs(network: nn.Module, inputs: Tensor, batch: int | None) -> Tensor:

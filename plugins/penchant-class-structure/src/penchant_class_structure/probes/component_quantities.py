@@ -41,7 +41,8 @@ class Components:
     def of(cls, decomposition: Decomposition) -> Components:
         """Those of a decomposition whose K is a matrix."""
         images = decomposition.pair_images()
-        return cls(decomposition, decomposition.pair_products(images), images)
+        M = decomposition.pair_products(images)
+        return cls(decomposition, M, images)
 
     @property
     def totals(self) -> Tensor:
@@ -61,23 +62,29 @@ class Components:
     def by_class(self) -> Tensor:
         """Traces (C,) of what the samples of each class put into G_within."""
         C = self.decomposition.classes
-        return self.totals - self.M.diagonal().reshape(C, C).sum(1)
+        of_means = self.M.diagonal().reshape(C, C)
+        return self.totals - of_means.sum(1)
 
     @property
     def within_average(self) -> Tensor:
         """Tr G_within,c / n_c (C,)."""
-        return self.by_class / self.decomposition.weights.counts.cpu()
+        counts = self.decomposition.weights.counts
+        return self.by_class / counts.cpu()
 
     def rank(self, part: str) -> int:
         """Eigenvalues that a component made of means has."""
         C = self.decomposition.classes
-        return C * (C - 2) if part == "cross" else C
+        if part == "cross":
+            return C * (C - 2)
+        return C
 
     def trace(self, part: str) -> float:
         """The trace of a component."""
         if part == "within":
             return float(self.by_class.sum())
-        values = self.decomposition.component_values(self.M, (part,), self.rank(part))
+        rank = self.rank(part)
+        values = self.decomposition.component_values(self.M, (part,), rank)
+
         # rounding makes negative ones, which no second moment has
         return float(values.clamp(min=0).sum())
 
@@ -86,10 +93,13 @@ class Components:
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
         nothing = within <= _ROUNDING * total
-        if nothing or not self.rank(part):
+        rank = self.rank(part)
+        if nothing or not rank:
             return None
+
+        # of both, an eigenvalue's mean
         bulk = float(self.within_average.mean())
-        return self.trace(part) / self.rank(part) / bulk
+        return self.trace(part) / rank / bulk
 
 
 def component_quantities(
@@ -160,10 +170,16 @@ def _contributions(components: Components) -> dict[str, Tensor]:
     return influence.of_components(components.decomposition, components.images, components.M)
 
 
-def _ratio_contributions(components: Components, errors: dict[str, Tensor], part: str) -> Tensor:
+def _ratio_contributions(
+    components: Components,
+    errors: dict[str, Tensor],
+    part: str,
+) -> Tensor:
     """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
     decomposition = components.decomposition
     C = decomposition.classes
+
+    # a sample shares the bulk of its class with all others of it
     counts = decomposition.weights.counts.cpu().double()
     of_class = counts[decomposition.labels.cpu()]  # (n,)
     bulk = errors["within"] / (of_class * C)
@@ -243,16 +259,23 @@ def _second_gap(values: Tensor, gap: Gap, classes: int) -> int | None:
     positive = int((values > 0).sum())
     first = min(2, len(values) - 1)
     last = min(2 * classes, positive - 1)
-    best, largest = None, 0.0
+    best = None
+    largest = 0.0
     for position in range(first, last + 1):
-        ratio = float(values[position - 1] / values[position])
-        if position != gap.position and ratio > largest:
+        if position == gap.position:
+            continue
+        above = values[position - 1]
+        ratio = float(above / values[position])
+        if ratio > largest:
             best, largest = position, ratio
     return best
 
 
 def largest_eigenvalue(
-    leading: Eigenpairs, labels: Tensor, classes: int, null: list[float] | None = None
+    leading: Eigenpairs,
+    labels: Tensor,
+    classes: int,
+    null: list[float] | None = None,
 ) -> penchant.Quantity:
     """The largest eigenvalue, with its error over samples.
 
@@ -262,8 +285,9 @@ def largest_eigenvalue(
         classes: C.
         null: The same without an effect.
     """
-    contributions = influence.of_eigenvalues(leading.values, leading.vectors, classes)[0]
-    return _quantity(float(leading.values[0]), contributions, null or [], labels)
+    contributions = influence.of_eigenvalues(leading.values, leading.vectors, classes)
+    largest = float(leading.values[0])
+    return _quantity(largest, contributions[0], null or [], labels)
 
 
 def attribution(

@@ -58,7 +58,8 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
     classes = classes_looked_at(options, context)
-    samples = chosen(getattr(context.data, options.part), options.per_class, classes)
+    given = getattr(context.data, options.part)
+    samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
     network, panels = _along_training(samples, options, context)
     structure = _structure(network, samples, options, context)
@@ -84,10 +85,12 @@ def _along_training(
     total = context.training.total_steps(len(train.inputs))
 
     # panels are named by steps of the training, and by its samples a class
-    smallest = int(train.labels.bincount(minlength=context.data.classes).min())
+    counts = train.labels.bincount(minlength=context.data.classes)
+    smallest = int(counts.min())
+    steps = fractions_to_steps(options.fractions, total)
     panels: list[dict[str, Any]] = []
     network = None
-    for step, trained in context.trained(fractions_to_steps(options.fractions, total)):
+    for step, trained in context.trained(steps):
         network = of_classes(measured(trained, options, context), options, context)
         if options.fractions:
             panel = _panel(_structure(network, samples, options, context), context)
@@ -300,15 +303,18 @@ def _stacked(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Arrays with an entry for each row, by name."""
     found = {}
     for name in rows[0]:
-        found[name] = np.stack([np.asarray(row[name]) for row in rows])
+        column = [np.asarray(row[name]) for row in rows]
+        found[name] = np.stack(column)
     return found
 
 
 def _rows(arrays: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows that were stacked."""
     found = []
-    for number in range(len(arrays["steps"])):
-        found.append({name: array[number] for name, array in arrays.items()})
+    count = len(arrays["steps"])
+    for number in range(count):
+        row = {name: array[number] for name, array in arrays.items()}
+        found.append(row)
     return found
 
 

@@ -108,10 +108,15 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
 
 
-def _samples(part: str, options: HessianSpectrum, context: penchant.Context) -> Samples:
+def _samples(
+    part: str,
+    options: HessianSpectrum,
+    context: penchant.Context,
+) -> Samples:
     """The samples of a part that are looked at."""
     given = getattr(context.data, part)
-    return chosen(given, options.per_class, classes_looked_at(options, context))
+    classes = classes_looked_at(options, context)
+    return chosen(given, options.per_class, classes)
 
 
 def _say_what_it_takes(
@@ -146,7 +151,10 @@ def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) ->
 
 def _leading_count(options: HessianSpectrum, context: penchant.Context) -> int:
     """Leading eigenvalues that are found one by one."""
-    return options.leading or min(classes_looked_at(options, context), MOST_LEADING)
+    if options.leading:
+        return options.leading
+    classes = classes_looked_at(options, context)
+    return min(classes, MOST_LEADING)
 
 
 def _measure(
@@ -203,7 +211,10 @@ def _operators(
 
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
-    shared = {"devices": neighbours(device, options.devices), "loss": given.loss}
+    shared = {
+        "devices": neighbours(device, options.devices),
+        "loss": given.loss,
+    }
     if "hessian" in asked or "residual" in asked:
         made["hessian"] = over_devices(Hessian, network, data, **shared)
     if "gauss-newton" in asked or "residual" in asked:
@@ -283,8 +294,11 @@ def _basis_width(A: Operator, count: int) -> int | None:
         return None
     a_vector = A.size * torch.finfo(A.dtype).bits // 8
     room = memory.fitting(a_vector, A.device, share=BASIS_SHARE)
+
     # with fewer a restart would leave no room to grow
-    return min(max(3 * count, count + 20), max(2 * count + 2, room))
+    least = 2 * count + 2
+    liked = max(3 * count, count + 20)
+    return min(liked, max(least, room))
 
 
 def _exact_spectrum(A: Dense, options: HessianSpectrum, count: int) -> Spectrum:

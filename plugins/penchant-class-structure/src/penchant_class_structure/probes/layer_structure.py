@@ -27,6 +27,7 @@ from penchant_class_structure.probes.measured_network import (
 )
 
 KINDS = ("features", "errors")
+Row = dict[str, Any]  # everything about one layer
 Draws = dict[str, np.ndarray]  # (layers, permutations)
 
 
@@ -84,13 +85,17 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
     return found.moments
 
 
-def _stacked(rows: list[dict[str, Any]], name: str) -> np.ndarray:
+def _stacked(rows: list[Row], name: str) -> np.ndarray:
     """What all layers have under a name, a row each."""
     found = [np.asarray(row[name]) for row in rows]
     return np.stack(found)
 
 
-def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Context) -> None:
+def _name_left_out(
+    layers: Layers,
+    options: LayerStructure,
+    context: penchant.Context,
+) -> None:
     """Say which layers are not looked at."""
     if layers.wide:
         names = ", ".join(layers.wide)
@@ -100,7 +105,7 @@ def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Co
         context.warn(f"left out, because their gradient is not errors times inputs: {names}")
 
 
-def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> dict[str, Any]:
+def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> Row:
     """Everything about one layer."""
     return {
         **feature_spectra(layer, options.eigenvalues),

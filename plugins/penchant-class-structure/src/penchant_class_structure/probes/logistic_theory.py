@@ -10,8 +10,6 @@ import torch
 from penchant_numerics.data import Data
 from penchant_numerics.statistics import accuracy
 from penchant_numerics.trainer import evaluate, outputs
-from scipy.integrate import quad
-from scipy.stats import norm
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.logistic_theory import LogisticTheory
@@ -147,6 +145,8 @@ def _ratio_stderr(traces: Tensor, labels: Tensor) -> float:
 def _quantities(
     deviation: float, own: dict[str, Any], options: LogisticTheory
 ) -> dict[str, penchant.Quantity]:
+    from scipy.special import ndtri  # here, because shards do without it
+
     guessing = 1 - 1 / options.classes
     train = max(options.classes, options.train // options.classes * options.classes)
     null, spread = _largest_of_normals(COMPARED)
@@ -163,7 +163,7 @@ def _quantities(
         "largest-deviation": penchant.Quantity(
             deviation, stderr=1.0, null=null, null_spread=spread, **samples
         ),
-        "critical-deviation": penchant.Quantity(norm.isf(0.005 / COMPARED), exact=True),
+        "critical-deviation": penchant.Quantity(-ndtri(0.005 / COMPARED), exact=True),
         "error-probability": penchant.Quantity(
             own["error-probability"],
             stderr=own["error-probability-stderr"],
@@ -188,9 +188,12 @@ def _quantities(
 
 def _largest_of_normals(count: int) -> tuple[float, float]:
     """Mean and standard deviation of the largest |z| of independent standard normal numbers."""
+    from scipy.integrate import quad
+    from scipy.special import ndtr
 
     def beyond(z: float) -> float:
-        return 1 - (2 * norm.cdf(z) - 1) ** count
+        one_inside = 2 * ndtr(z) - 1
+        return 1 - one_inside**count
 
     # moments of a positive number from its tail: E Z = int P(Z > z), E Z^2 = int 2 z P(Z > z)
     mean = quad(beyond, 0, 12)[0]

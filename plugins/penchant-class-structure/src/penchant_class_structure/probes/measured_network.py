@@ -50,7 +50,8 @@ def refuse_what_does_not_fit(needed: int, *, what: str, cure: str, device: torch
 
 def parameter_count(context: penchant.Context) -> int:
     """How many parameters the network has."""
-    return sum(each.numel() for each in context.network().parameters())
+    network = context.network()
+    return sum(each.numel() for each in network.parameters())
 
 
 class FirstOutputs(nn.Module):
@@ -61,9 +62,13 @@ class FirstOutputs(nn.Module):
         self.network = network
         self.count = count
 
+        # a new module is in training mode: who restores that mode would restore it in all parts
+        self.training = network.training
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (n, count)."""
-        return self.network(inputs)[:, : self.count]
+        every = self.network(inputs)
+        return every[:, : self.count]
 
 
 def classes_looked_at(options: SomeClasses, context: penchant.Context) -> int:
@@ -79,23 +84,33 @@ def classes_looked_at(options: SomeClasses, context: penchant.Context) -> int:
     return options.classes
 
 
-def of_classes(network: nn.Module, options: SomeClasses, context: penchant.Context) -> nn.Module:
+def of_classes(
+    network: nn.Module,
+    options: SomeClasses,
+    context: penchant.Context,
+) -> nn.Module:
     """The network with the outputs of the classes that are looked at."""
     count = classes_looked_at(options, context)
-    return network if count == context.data.classes else FirstOutputs(network, count)
+    if count == context.data.classes:
+        return network
+    return FirstOutputs(network, count)
 
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     """The first `per_class` samples of each of the first classes, in their order; None: all."""
     others = samples.labels >= classes
     if bool(others.any()):
-        samples = samples.select(torch.nonzero(~others)[:, 0])
+        looked_at = torch.nonzero(~others)[:, 0]
+        samples = samples.select(looked_at)
+
     # means of an empty class are not defined
     counts = samples.labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
         empty = int(counts.argmin())
         raise penchant.Error(f"every class needs a sample, found none of class {empty}")
-    return samples if per_class is None else samples.first_of_each_class(per_class)
+    if per_class is None:
+        return samples
+    return samples.first_of_each_class(per_class)
 
 
 def measured(network: nn.Module, options: Options, context: penchant.Context) -> nn.Module:
@@ -112,7 +127,9 @@ def measured(network: nn.Module, options: Options, context: penchant.Context) ->
 def measured_loss(options: Options, context: penchant.Context) -> str:
     """The loss whose curvature is meant: the training's, unless another was asked for."""
     assert context.training is not None
-    return context.training.loss if options.loss == "training" else options.loss
+    if options.loss == "training":
+        return context.training.loss
+    return options.loss
 
 
 def check_cross_entropy(options: Options, context: penchant.Context) -> None:
@@ -151,10 +168,14 @@ def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float:
     shares = labels.cpu().bincount().double() / len(labels)
     if loss == "cross-entropy":
         # their entropy; a class without samples costs nothing
-        return float(torch.special.entr(shares).sum())
-    away = 1 - float(shares.square().sum())
+        entropies = torch.special.entr(shares)
+        return float(entropies.sum())
+
     # unit vectors are half as far apart as -1 and 1, squared
-    return away if outputs == 1 else away / 2
+    away = 1 - float(shares.square().sum())
+    if outputs == 1:
+        return away
+    return away / 2
 
 
 def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:

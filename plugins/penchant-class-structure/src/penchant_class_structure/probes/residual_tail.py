@@ -71,7 +71,8 @@ def _of_sign(measure: Quadrature, sign: int) -> Quadrature:
     """The same nodes, those of the other sign without weight."""
     weights = []
     for nodes, each in zip(measure.nodes, measure.weights):
-        weights.append(each * (nodes * sign > 0))
+        of_sign = nodes * sign > 0
+        weights.append(each * of_sign)
     return replace(measure, weights=tuple(weights))
 
 

@@ -32,7 +32,8 @@ class Work(NamedTuple):
 
     def seconds(self, device: torch.device) -> float:
         """About how long it takes, by the type of the device."""
-        return self.operations / RATES.get(device.type, ACCELERATOR)
+        rate = RATES.get(device.type, ACCELERATOR)
+        return self.operations / rate
 
 
 def products_asked_for(options: HessianSpectrum, leading: int) -> dict[str, int]:
