@@ -112,7 +112,7 @@ def test_info_nce_never_exceeds_the_log_of_its_contrasts_and_smile_without_clip_
 THETA = 0.4
 
 
-def batch_gradients(ema, streams=1000, batches=300, settling=200, batch=16):
+def batch_gradients(ema, streams=400, batches=300, settling=200, batch=16):
     """Mean gradient of the loss of T = theta x z over batches of independent streams, once the average has settled, and its error."""
     source, bound, found = generator(7), DonskerVaradhan(ema), []
     theta = torch.tensor(THETA, dtype=torch.float64, requires_grad=True, device="cpu")
@@ -225,7 +225,7 @@ def test_buffers_of_a_statistics_network_stay_and_shuffled_partners_have_no_info
     before = {name: tensor.clone() for name, tensor in stack.state.items()}
     order = torch.randperm(600, generator=generator(3), device="cpu")
     partners = torch.stack([torch.arange(600, device="cpu"), order])
-    recipe = Recipe(200, 64, 1e-2, 1, 20, 20, 0.9, 0.2, 0.1, 8)
+    recipe = Recipe(100, 64, 1e-2, 1, 20, 20, 0.9, 0.2, 0.1, 8)
     found = train(
         stack,
         DonskerVaradhan(0.1),

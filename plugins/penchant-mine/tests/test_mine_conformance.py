@@ -40,13 +40,25 @@ SMALL = {
 }
 
 
-def probes(tiny, gan, *, steps, classifier_steps):
+def probes(
+    tiny,
+    gan,
+    *,
+    steps,
+    classifier_steps,
+    image_steps=2,
+    gaussian=None,
+    ksg=None,
+    bottleneck=None,
+):
     """Runs that show everything a probe declares, with networks trained for longer or shorter."""
+    gaussian = {"name": "gaussian", **(gaussian or {})}
+    ksg = {"name": "ksg", **(ksg or {})}
     return {
         "mutual-information": [
             {
                 "dataset": PAIRS,
-                "estimators": {"mutual-information": ["ksg", tiny]},
+                "estimators": {"mutual-information": [ksg, tiny]},
                 "calibrate": True,
             },
             {
@@ -64,20 +76,20 @@ def probes(tiny, gan, *, steps, classifier_steps):
         "information-benchmark": [
             # Where both coverage and warnings are in doubt, so that their errors can be compared.
             {
-                "estimators": {"mutual-information": "gaussian"},
+                "estimators": {"mutual-information": gaussian},
                 "family": "student",
                 "grid": [4.0],
                 "samples": 110,
                 "repeats": 4,
             },
             {
-                "estimators": {"mutual-information": ["gaussian", "ksg", tiny]},
+                "estimators": {"mutual-information": [gaussian, ksg, tiny]},
                 "grid": [0.9],
                 "samples": 100,
                 "repeats": 2,
             },
             {
-                "estimators": {"mutual-information": "ksg"},
+                "estimators": {"mutual-information": ksg},
                 "family": "nonlinear",
                 "maps": ["identity", "sine"],
                 "grid": [0.3, 0.6],
@@ -95,7 +107,7 @@ def probes(tiny, gan, *, steps, classifier_steps):
                 "statistics_channels": [4, 4],
                 "hidden": 4,
                 "latent": 3,
-                "steps": 2,
+                "steps": image_steps,
                 "batch": 8,
                 "trainings": 2,
             },
@@ -109,12 +121,22 @@ def probes(tiny, gan, *, steps, classifier_steps):
             "trainings": 2,
             "betas": [1.0],
             "code_draws": 2,
-            "estimators": {"mutual-information": "gaussian"},
+            "estimators": {"mutual-information": gaussian},
+            **(bottleneck or {}),
         },
     }
 
 
-SMALL |= probes(BRIEF, {**GAN, "steps": 2}, steps=2, classifier_steps=2)
+SMALL |= probes(
+    BRIEF,
+    {**GAN, "steps": 2},
+    steps=2,
+    classifier_steps=2,
+    image_steps=1,
+    gaussian={"shuffles": 2},
+    ksg={"subsets": 2},
+    bottleneck={"batch": 200},
+)
 # Errors are compared where more was learnt.
 CLAIMS = probes(TINY, GAN, steps=6, classifier_steps=5)
 BENCHMARKS = CLAIMS["information-benchmark"]

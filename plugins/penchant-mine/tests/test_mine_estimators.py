@@ -29,10 +29,10 @@ NEURAL = ("mine", "mine-f", "nwj", "info-nce", "smile")
 CLASSICAL = ("ksg", "gaussian", "binned")
 SMALL = {
     "network": "statistics-perceptron:widths=[24,24]",
-    "steps": 120,
+    "steps": 60,
     "batch": 128,
     "check_every": 20,
-    "learning_rate": 5e-3,
+    "learning_rate": 1e-2,
     "trainings": 3,
     "null_trainings": 1,
 }
@@ -121,7 +121,7 @@ def test_sign_plus_noise_has_the_known_information():
     generator = torch.Generator(device="cpu").manual_seed(1)
     sign = 2.0 * torch.randint(2, (5000, 1), generator=generator, device="cpu") - 1
     noisy = sign + math.sqrt(0.2) * torch.randn(5000, 1, generator=generator, device="cpu")
-    for name, options in (("mine", {**SMALL, "steps": 200, "null_trainings": 0}), ("binned", {})):
+    for name, options in (("mine", {**SMALL, "steps": 100, "null_trainings": 0}), ("binned", {})):
         found = estimate(name, sign, noisy, **options)
         assert abs(found.value - 0.6587) < 0.03
     assert sign_plus_noise(math.sqrt(0.2)) == pytest.approx(0.6587, abs=1e-4)
@@ -167,14 +167,13 @@ def test_doubtful_estimates_warn():
     assert any("still rising" in text for text in cut_short.warnings)
     wide = {
         **SMALL,
-        "steps": 100,
         "trainings": 2,
         "null_trainings": 0,
-        "network": "statistics-perceptron:widths=[256]",
+        "network": "statistics-perceptron:widths=[128]",
     }
     by_heart = estimate(
         "mine", *gaussians(400, 20, 0.5), **wide
-    )  # 280 training pairs, 10497 weights
+    )  # 280 training pairs, 5377 weights
     assert by_heart.training > 1.2 * by_heart.value and any(
         "by heart" in text for text in by_heart.warnings
     )
@@ -191,14 +190,14 @@ def test_doubtful_estimates_warn():
 
 
 @pytest.mark.parametrize(
-    "network",
+    ("network", "steps"),
     [
-        "import:factory=penchant.testing:tiny_network",
-        "statistics-conv:image=[1,4,4],channels=[4],hidden=8",
-        "mlp:widths=[16]",
+        ("import:factory=penchant.testing:tiny_network", 120),
+        ("statistics-conv:image=[1,4,4],channels=[4],hidden=8", 60),
+        ("mlp:widths=[16]", 60),
     ],
 )
-def test_statistics_network_is_any_architecture(network):
+def test_statistics_network_is_any_architecture(network, steps):
     if network.startswith("mlp"):
         pytest.importorskip("penchant_architectures")
     generator = torch.Generator(device="cpu").manual_seed(0)
@@ -207,7 +206,8 @@ def test_statistics_network_is_any_architecture(network):
         800, 1, generator=generator, device="cpu"
     )
     options = {**SMALL, "network": network, "scaling": "whole", "trainings": 2}
-    found = estimate("mine", image, code, **{**options, "learning_rate": 2e-2})
+    options |= {"steps": steps, "learning_rate": 2e-2}
+    found = estimate("mine", image, code, **options)
     assert found.value > 0.4 and abs(found.null) < 0.1
 
 
@@ -361,7 +361,7 @@ def silent_misses(name, cases, **options):
 
 @pytest.mark.parametrize("name", CLASSICAL)
 def test_no_classical_estimate_misses_silently(name):
-    assert not silent_misses(name, HARD)
+    assert not silent_misses(name, HARD, shuffles=0)
 
 
 @pytest.mark.parametrize("name", ["mine", "info-nce"])
@@ -382,7 +382,7 @@ def test_heavy_tails_are_ranked_and_said():
     setting = Setting(1, 1)
     generator = torch.Generator(device="cpu").manual_seed(0)
     x, z = FAMILIES["student"].draw(setting, 2.0, 3000, generator)
-    found = estimate("mine", x, z, **LONGER)
+    found = estimate("mine", x, z, **{**LONGER, "steps": 150, "learning_rate": 5e-3})
     assert found.conventions["scaling of x"].startswith("normal scores")
     assert abs(found.value - FAMILIES["student"].truth(setting, 2.0)) < 2 * found.stderr
     kept = estimate("mine", x, z, scaling="standard", **{**SMALL, "steps": 20})
@@ -396,7 +396,7 @@ def test_two_stated_errors_of_nearest_neighbours_and_bins_cover_the_truth():
     covered = {"ksg": 0, "binned": 0}
     draws = 30
     for seed in range(draws):
-        x, z = gaussians(600, 3, 0.7, seed)
+        x, z = gaussians(300, 3, 0.7, seed)
         found = estimate("ksg", x, z, seed=seed, shuffles=0)
         covered["ksg"] += abs(found.value - correlated_gaussians(3, 0.7)) < 2 * found.stderr
         found = estimate("binned", x[:, :1], z[:, :1], seed=seed, shuffles=0)

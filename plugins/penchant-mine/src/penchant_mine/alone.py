@@ -17,7 +17,12 @@ from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS
 
 
 def mutual_information(
-    x: Any, z: Any, *, estimator: str = "ksg", seed: int = 0, **options: Any
+    x: Any,
+    z: Any,
+    *,
+    estimator: str = "ksg",
+    seed: int = 0,
+    **options: Any,
 ) -> Information:
     """Mutual information of x and z in nats, with its standard error and that of shuffled pairs.
 
@@ -57,15 +62,24 @@ class _Alone:
 
     def generator(self, *keys: Any) -> Generator:
         """Random numbers of the seed and the keys."""
-        digest = hashlib.sha256(repr((self.seed, *keys)).encode()).digest()
+        text = repr((self.seed, *keys))
+        digest = hashlib.sha256(text.encode()).digest()
         number = int.from_bytes(digest[:7], "little")
-        return torch.Generator(device="cpu").manual_seed(number)
+        generator = torch.Generator(device="cpu")
+        return generator.manual_seed(number)
 
-    def scope(self, *, architecture: str, shape: tuple[int, ...], outputs: int) -> _Alone:
+    def scope(
+        self,
+        *,
+        architecture: str,
+        shape: tuple[int, ...],
+        outputs: int,
+    ) -> _Alone:
         """The same with networks of this architecture."""
         for cls in ARCHITECTURES:
             if cls.name == architecture:
-                return _Alone(self.seed, _Networks(cls(), shape, outputs))
+                networks = _Networks(cls(), shape, outputs)
+                return _Alone(self.seed, networks)
         listed = ", ".join(cls.name for cls in ARCHITECTURES)
         cure = "penchant.measure takes any architecture"
         raise penchant.Error(f"network must be one of {listed}, found {architecture!r}; {cure}")
@@ -89,7 +103,11 @@ class _Networks:
     def build(self, seed: int) -> nn.Module:
         module, _, function = self.component.target.partition(":")
         make = getattr(importlib.import_module(module), function)
-        return constructed(lambda: make(self.component, self.shape, self.outputs), seed).eval()
+
+        def network() -> nn.Module:
+            return make(self.component, self.shape, self.outputs)
+
+        return constructed(network, seed).eval()
 
     def check(self) -> None:
         """Refuse an input that the network does not take."""

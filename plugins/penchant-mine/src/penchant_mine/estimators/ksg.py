@@ -106,9 +106,14 @@ def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
     return found
 
 
-def _bias_left(value: float, of_parts: float, groups: int) -> float:
+def _bias_left(
+    value: float,
+    of_parts: float,
+    groups: int,
+) -> float:
     """What a bias that falls with the root of the samples leaves after `groups` times as many."""
-    return (value - of_parts) / (math.sqrt(groups) - 1)
+    gain = value - of_parts
+    return gain / (math.sqrt(groups) - 1)
 
 
 def _rising(
@@ -135,7 +140,11 @@ def _subsets(
     variances, means = [], []
     for number in range(PARTITIONS):
         if number:
-            order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
+            order = torch.randperm(
+                len(pairs.x),
+                generator=generator,
+                device="cpu",
+            )
         values = []
         for rows in order.to(pairs.x.device).tensor_split(groups):
             part = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)

@@ -111,10 +111,15 @@ def _stack(
 
 def _same_split_for_nulls(rows: Split, options: Neural) -> Split:
     """Network r for the null has the parts of network r."""
-    own = list(range(options.trainings))
-    nulls = [number % options.trainings for number in range(options.null_trainings)]
+    trainings = options.trainings
+    own = list(range(trainings))
+    nulls = [number % trainings for number in range(options.null_trainings)]
     numbers = own + nulls
-    return Split(rows.test[numbers], rows.stopping[numbers], rows.training[numbers])
+    return Split(
+        rows.test[numbers],
+        rows.stopping[numbers],
+        rows.training[numbers],
+    )
 
 
 def _partners(
@@ -187,7 +192,8 @@ def _stderr(
     count = len(values)
     spread = float(values.std()) / math.sqrt(count)
     blocks = min(count, 1 / share)
-    of_samples = float(sampling.square().mean().sqrt()) / math.sqrt(blocks)
+    of_block = float(sampling.square().mean().sqrt())
+    of_samples = of_block / math.sqrt(blocks)
     return math.hypot(spread, of_samples)
 
 

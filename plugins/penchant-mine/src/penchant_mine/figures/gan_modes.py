@@ -98,7 +98,8 @@ def _panel(
 def _table(result: penchant.Result) -> Figure:
     """Modes and KL; rows that were not measured say so."""
     rows = []
-    for name, (modes, kl) in zip(result.labels["quoted"], result.arrays["quoted"]):
+    quoted = zip(result.labels["quoted"], result.arrays["quoted"])
+    for name, (modes, kl) in quoted:
         rows.append([f"{name} (quoted)", f"{modes:g}", f"{kl:g}"])
     # What was measured stands below what is quoted.
     for name in VARIANTS:

@@ -30,8 +30,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def labels_in(result: penchant.Result) -> list[str]:
     """Labels of the estimators, in their order."""
-    names = [name for name in result.arrays if name.startswith("estimate-")]
-    return [name.removeprefix("estimate-") for name in names if not name.endswith("-stderr")]
+    labels = []
+    for name in result.arrays:
+        label = name.removeprefix("estimate-")
+        # Errors have names of their own.
+        if label != name and not name.endswith("-stderr"):
+            labels.append(label)
+    return labels
 
 
 def _curves(result: penchant.Result) -> Figure:

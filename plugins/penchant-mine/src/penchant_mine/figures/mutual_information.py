@@ -19,13 +19,19 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         figure = _along_training(result, labels, f"{variables}, nats")
     else:
         figure = _side_by_side(result, labels, f"{variables}, nats")
-    return {"information": captioned(figure, CAPTION, title=f"Mutual information {variables}")}
+    title = f"Mutual information {variables}"
+    return {"information": captioned(figure, CAPTION, title=title)}
 
 
 def labels_in(result: penchant.Result) -> list[str]:
     """Labels of the estimators, in their order."""
-    names = [name for name in result.arrays if name.startswith("information-")]
-    return [name.removeprefix("information-") for name in names if not name.endswith("-stderr")]
+    labels = []
+    for name in result.arrays:
+        label = name.removeprefix("information-")
+        # Errors have names of their own.
+        if label != name and not name.endswith("-stderr"):
+            labels.append(label)
+    return labels
 
 
 def _along_training(

@@ -55,8 +55,11 @@ def sheet(pictures: np.ndarray) -> np.ndarray:
     columns = min(A_ROW, len(pictures))
     rows = len(pictures) // columns
     _, channels, height, width = pictures.shape
-    grid = pictures[: rows * columns].reshape(rows, columns, channels, height, width)
-    page = grid.transpose(0, 3, 1, 4, 2).reshape(rows * height, columns * width, channels)
+    shown = pictures[: rows * columns]
+    grid = shown.reshape(rows, columns, channels, height, width)
+    # Heights and widths stand beside their rows and columns.
+    page = grid.transpose(0, 3, 1, 4, 2)
+    page = page.reshape(rows * height, columns * width, channels)
     page = np.clip((page + 1) / 2, 0, 1)
     if channels == 3:
         return page

@@ -50,17 +50,21 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
     items = []
     for variant in options.variants:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
-    found = list(context.map(measure, items, shared=_classifier_state(options, context)))
+    classifier = _classifier_state(options, context)
+    found = list(context.map(measure, items, shared=classifier))
     test = context.data.test
     quantities: dict[str, penchant.Quantity] = {}
+    # Labels that are no classes come as a column.
+    labels = test.labels if context.data.classes else test.labels.flatten()
     arrays: dict[str, Any] = {
         "samples-data": shown(scaled(test.inputs)),
-        "labels": (test.labels if context.data.classes else test.labels.flatten())[:POINTS],
+        "labels": labels[:POINTS],
     }
     # There may be fewer test samples than were asked for.
     judged = min(options.samples, len(test.inputs))
     for number, variant in enumerate(options.variants):
-        rows = found[number * options.trainings : (number + 1) * options.trainings]
+        start = number * options.trainings
+        rows = found[start : start + options.trainings]
         quantities |= _quantities(variant, rows, judged)
         for key in ("samples", "reconstructions", "embeddings"):
             arrays[f"{key}-{variant}"] = rows[0][key]
@@ -159,7 +163,8 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     test = scaled(context.data.test.inputs)[: options.samples]
     z, again = _reconstructed(model, test, judged, recipe)
     made = _made(model, min(len(test), POINTS), judged, recipe)
-    if not (torch.isfinite(again).all() and torch.isfinite(made).all()):
+    finite = torch.isfinite(again).all() and torch.isfinite(made).all()
+    if not finite:
         raise penchant.Error(
             f"{variant}, training {training}: the networks diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
@@ -180,7 +185,8 @@ def _judged(
     labels = context.data.test.labels[: len(test)]
     classify = _classifier(context)
     found: dict[str, Any] = _scores(test, again, labels, classify)
-    others = _scores(test, again.roll(1, 0), labels, classify)
+    following = again.roll(1, 0)
+    others = _scores(test, following, labels, classify)
     for key, value in others.items():
         found[f"null-{key}"] = value
     return found
@@ -209,8 +215,9 @@ def _reconstructed(
     """What the encoder infers, and the decoder's answer to it."""
     inferred, again = [], []
     for part in test.split(CHUNK):
-        inferred.append(model.infer(part, generator, recipe.noise_inputs))
-        again.append(model.decoder(inferred[-1]))
+        z = model.infer(part, generator, recipe.noise_inputs)
+        inferred.append(z)
+        again.append(model.decoder(z))
     return torch.cat(inferred), torch.cat(again)
 
 
@@ -222,6 +229,7 @@ def _scores(
 ) -> dict[str, float]:
     squares = (again - test).square().flatten(1).sum(1)
     pointwise = {"error": squares, "distance": squares.sqrt()}
+    # Images too small for one window have no similarity.
     if test.ndim == 4 and scales_for(min(test.shape[2:])):
         pointwise["similarity"], _ = ms_ssim(test, again, span=2.0)
     found = {}
@@ -229,7 +237,8 @@ def _scores(
         found[key] = float(values.mean())
         found[f"{key}-stderr"] = float(values.std()) / math.sqrt(len(values))
     if classify is not None:
-        found["accuracy"] = float((classify(again) == labels).double().mean())
+        right = classify(again) == labels
+        found["accuracy"] = float(right.double().mean())
     return found
 
 
@@ -288,7 +297,11 @@ def _classifier(context: penchant.Context) -> Classify | None:
     data = context.data
     if not data.classes:
         return None
-    network = constructed(lambda: _classifier_network(context.options, data.shape, data.classes), 0)
+
+    def empty() -> nn.Module:
+        return _classifier_network(context.options, data.shape, data.classes)
+
+    network = constructed(empty, 0)
     network.to(context.device).load_state_dict(dict(context.shared))
     return classify_with(network.eval(), chunk=CHUNK)
 

@@ -96,5 +96,7 @@ def _secant(known: list[tuple[float, float]], value: float) -> float:
     if len(known) > 1:
         before, found_before = known[-2]
         rise = (found - found_before) / (here - before)
-        slope = rise if rise > 0.05 else 1.0
-    return here + (value - found) / slope
+        if rise > 0.05:
+            slope = rise
+    missing = value - found
+    return here + missing / slope

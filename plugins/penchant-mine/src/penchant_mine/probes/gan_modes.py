@@ -53,7 +53,8 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     items = []
     for variant in VARIANTS:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
-    found = list(context.map(measure, items, shared=_classifier(options, context)))
+    classifier = _classifier(options, context)
+    found = list(context.map(measure, items, shared=classifier))
     by_variant = {
         "gan": found[: options.trainings],
         "mine": found[options.trainings :],
@@ -64,7 +65,8 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     for name, rows in by_variant.items():
         arrays[f"samples-{name}"] = rows[0]["samples"]
         for key in ("modes", "kl"):
-            arrays[f"{key}-by-training-{name}"] = np.array([row[key] for row in rows])
+            values = [row[key] for row in rows]
+            arrays[f"{key}-by-training-{name}"] = np.array(values)
     if context.data.classes == 1000:
         arrays["quoted"] = np.array(list(QUOTED.values()))
         context.conventions["quoted"] = (
@@ -199,11 +201,13 @@ def _covered(context: penchant.Context, samples: Tensor) -> dict[str, Any]:
     options, data = context.options, context.data
     labels, modes = _modes_of(data, options)
     judge = _judge(context, scaled(data.train.inputs), labels, modes)
-    share = torch.bincount(labels, minlength=modes).to(torch.float64) / len(labels)
+    counts = torch.bincount(labels, minlength=modes)
+    share = counts.to(torch.float64) / len(labels)
+    captured = options.captured
+    found: dict[str, Any] = coverage(judge(samples), share, captured=captured)
     # As many test data as samples, where there are as many.
     fresh = scaled(data.test.inputs)[: len(samples)]
-    found: dict[str, Any] = coverage(judge(samples), share, captured=options.captured)
-    null = coverage(judge(fresh), share, captured=options.captured)
+    null = coverage(judge(fresh), share, captured=captured)
     for key, value in null.items():
         found[f"null-{key}"] = value
     return found
@@ -273,7 +277,10 @@ def _players(
     device: torch.device,
 ) -> Players:
     """Networks number 0, 1, 2 of a seed; the third only where information is wanted."""
-    makers = _image_makers(options, shape) if len(shape) == 3 else _point_makers(options, shape)
+    if len(shape) == 3:
+        makers = _image_makers(options, shape)
+    else:
+        makers = _point_makers(options, shape)
     if variant != "mine":
         makers.pop("statistics")
     made: dict[str, nn.Module | None] = {"statistics": None}
@@ -282,7 +289,10 @@ def _players(
     return Players(**made)
 
 
-def _point_makers(options: GanModes, shape: tuple[int, ...]) -> dict[str, Callable[[], nn.Module]]:
+Makers = dict[str, Callable[[], nn.Module]]
+
+
+def _point_makers(options: GanModes, shape: tuple[int, ...]) -> Makers:
     size = math.prod(shape)
     latent = options.noise_inputs + options.code
     hidden = options.discriminator
@@ -293,12 +303,12 @@ def _point_makers(options: GanModes, shape: tuple[int, ...]) -> dict[str, Callab
     }
 
 
-def _image_makers(options: GanModes, shape: tuple[int, ...]) -> dict[str, Callable[[], nn.Module]]:
-    channels = options.channels
-    latent = options.noise_inputs + options.code
+def _image_makers(options: GanModes, shape: tuple[int, ...]) -> Makers:
+    channels, code, hidden = options.channels, options.code, options.hidden
+    latent = options.noise_inputs + code
     narrow = [max(1, width // 4) for width in channels[:3]]
     return {
         "generator": lambda: Upwards(latent, shape, channels),
         "discriminator": lambda: Downwards(shape, channels, 1),
-        "statistics": lambda: ConditionedScores(shape, options.code, narrow, options.hidden, "elu"),
+        "statistics": lambda: ConditionedScores(shape, code, narrow, hidden, "elu"),
     }

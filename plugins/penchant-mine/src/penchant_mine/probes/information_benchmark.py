@@ -24,10 +24,12 @@ def run(options: InformationBenchmark, context: penchant.Context) -> penchant.Re
     cells = grid_of(options)
     family = FAMILIES[options.family]
     # Truth is known for every cell, in closed form or by integration.
-    truth = np.array([family.truth(_setting(options, name), value) for name, value in cells])
+    known = [family.truth(_setting(options, name), value) for name, value in cells]
+    truth = np.array(known)
     labels = [estimator.label for estimator in context.estimators("mutual-information")]
-    found = list(context.map(measure, _items(len(labels), len(cells), options.repeats)))
-    table = _table(found, (len(labels), len(cells), options.repeats))
+    shape = (len(labels), len(cells), options.repeats)
+    found = list(context.map(measure, _items(*shape)))
+    table = _table(found, shape)
     maps = [options.maps.index(name) for name, _ in cells]
     parameters = [value for _, value in cells]
     arrays: dict[str, Any] = {
@@ -141,7 +143,8 @@ def _table(found: list[dict[str, Any]], shape: tuple[int, ...]) -> dict[str, np.
     """Numbers (estimators, cells, repeats) by name."""
     table = {}
     for key in ("value", "training", "stderr", "warned"):
-        numbers = np.array([row[key] for row in found], dtype=np.float64)
+        column = [row[key] for row in found]
+        numbers = np.array(column, dtype=np.float64)
         table[key] = numbers.reshape(shape)
     return table
 
@@ -149,7 +152,8 @@ def _table(found: list[dict[str, Any]], shape: tuple[int, ...]) -> dict[str, np.
 def _arrays(label: str, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     count = rows["value"].shape[1]
     # Few draws may agree by chance: the stated error is the least.
-    stated = np.sqrt((rows["stderr"] ** 2).mean(1) / count)
+    variance = (rows["stderr"] ** 2).mean(1)
+    stated = np.sqrt(variance / count)
     mean, spread = mean_and_stderr(rows["value"], axis=1)
     stderr = stated if spread is None else np.maximum(spread, stated)
     return {

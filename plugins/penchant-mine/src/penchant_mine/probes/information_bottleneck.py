@@ -18,6 +18,7 @@ from penchant_mine.numerics.generative.bottleneck import (
     BottleneckRecipe,
     Classifier,
     NoisyStatistics,
+    Row,
     error_rate,
     information_from_density,
     information_upper_bound,
@@ -39,6 +40,8 @@ SWEEPS = {
     "lower": "lower-by-beta",
 }
 
+Rows = list[dict[str, Any]]  # what shards found, a row a training
+
 
 def run(options: InformationBottleneck, context: penchant.Context) -> penchant.Result:
     """Train every row, and the Gaussian encoder for every beta: one shard a training."""
@@ -53,14 +56,16 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
     # Trainings of one cell stand together.
     groups = []
     for start in range(0, len(found), options.trainings):
-        groups.append(found[start : start + options.trainings])
+        end = start + options.trainings
+        groups.append(found[start:end])
     labels = context.data.test.labels
     quantities: dict[str, penchant.Quantity] = {}
     for name, rows in zip(options.rows, groups):
         quantities |= _quantities(name, rows, labels)
     arrays = {}
     if options.betas:
-        arrays = _sweep(options.betas, groups[len(options.rows) :], len(labels))
+        swept = groups[len(options.rows) :]
+        arrays = _sweep(options.betas, swept, len(labels))
     context.conventions["information"] = (
         "I(X; Z) of test inputs, seen by neither training nor stopping of the classifier, and "
         "their representation; density: over these inputs alone, at most the log of their number"
@@ -75,16 +80,39 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Train one row once; its test error and what its representation knows of test inputs."""
     options: InformationBottleneck = context.options
-    data, row, training = context.data, ROWS[item["row"]], item["training"]
+    data = context.data
+    row = ROWS[item["row"]]
+    training = item["training"]
     # Pixels in [-1, 1], as published.
     x = 2 * data.train.inputs.flatten(1) - 1
     test = 2 * data.test.inputs.flatten(1) - 1
     recipe = recipe_from(BottleneckRecipe, options, beta_mine=item["beta"])
     generator = context.generator("training", training)
     seed = generator.initial_seed()
-    size = x.shape[1]
+    # The statistics network has the next seed, whether or not it is used.
+    network = _classifier(context, row, seed)
+    informant = None
+    if row.regulariser == "mine" and item["beta"] > 0:
+        informant = _statistics(context, seed + 1)
+    train_row(network, informant, x, data.train.labels, recipe, generator)
+    # Judging has a stream of its own, so that more draws change no training.
+    judged = context.generator("judged", training)
+    error = error_rate(network, test, data.test.labels, recipe, options.code_draws, judged)
+    scope = context.scope("information", item["cell"], training)
+    known = _information(scope, network, test, recipe, judged)
+    return {"error": error, **known}
 
-    def classifier() -> Classifier:
+
+def _classifier(
+    context: penchant.Context,
+    row: Row,
+    seed: int,
+) -> Classifier:
+    options: InformationBottleneck = context.options
+    data = context.data
+    size = math.prod(data.shape)
+
+    def make() -> Classifier:
         return Classifier(
             row,
             size,
@@ -94,20 +122,17 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             propagated=options.propagated_inputs,
         )
 
-    def statistics() -> NoisyStatistics:
-        return NoisyStatistics(size + options.code, options.statistics_width)
+    return constructed(make, seed).to(context.device)
 
-    # The statistics network has the next seed, whether or not it is used.
-    network = constructed(classifier, seed).to(context.device)
-    informant = None
-    if row.regulariser == "mine" and item["beta"] > 0:
-        informant = constructed(statistics, seed + 1).to(context.device)
-    train_row(network, informant, x, data.train.labels, recipe, generator)
-    # Judging has a stream of its own, so that more draws change no training.
-    judged = context.generator("judged", training)
-    error = error_rate(network, test, data.test.labels, recipe, options.code_draws, judged)
-    scope = context.scope("information", item["cell"], training)
-    return {"error": error, **_information(scope, network, test, recipe, judged)}
+
+def _statistics(context: penchant.Context, seed: int) -> NoisyStatistics:
+    options: InformationBottleneck = context.options
+    size = math.prod(context.data.shape) + options.code
+
+    def make() -> NoisyStatistics:
+        return NoisyStatistics(size, options.statistics_width)
+
+    return constructed(make, seed).to(context.device)
 
 
 def _information(
@@ -145,7 +170,7 @@ def _information(
 
 def _quantities(
     name: str,
-    rows: list[dict[str, Any]],
+    rows: Rows,
     labels: Tensor,
 ) -> dict[str, penchant.Quantity]:
     error, stderr = _misclassified(rows, len(labels))
@@ -178,31 +203,42 @@ def _quantities(
     return quantities
 
 
-def _misclassified(rows: list[dict[str, Any]], tested: int) -> tuple[float, float]:
+def _misclassified(rows: Rows, tested: int) -> tuple[float, float]:
     """Mean and its standard error over trainings and the test samples that they share."""
-    return accuracy([row["error"] for row in rows], tested)
+    errors = [row["error"] for row in rows]
+    return accuracy(errors, tested)
 
 
-def _with_error(rows: list[dict[str, Any]], key: str) -> tuple[float, float]:
+def _with_error(rows: Rows, key: str) -> tuple[float, float]:
     """Mean over trainings; its error is their spread, at least what each states of itself."""
-    mean, spread = mean_and_stderr([row[key] for row in rows])
-    stated = [row[INFORMATION[key]] for row in rows]
+    values = [row[key] for row in rows]
+    mean, spread = mean_and_stderr(values)
     # Few trainings may agree by chance: their own errors are the least.
-    own = math.sqrt(np.mean(np.square(stated)) / len(rows))
+    name = INFORMATION[key]
+    stated = [row[name] for row in rows]
+    variance = np.mean(np.square(stated))
+    own = math.sqrt(variance / len(rows))
     return mean, max(spread or 0.0, own)
 
 
 def _sweep(
     betas: tuple[float, ...],
-    groups: list[list[dict[str, Any]]],
+    groups: list[Rows],
     tested: int,
 ) -> dict[str, Any]:
     arrays: dict[str, Any] = {"betas": np.array(betas)}
     errors = [_misclassified(rows, tested) for rows in groups]
-    arrays["error-by-beta"] = np.array([value for value, _ in errors])
-    arrays["error-by-beta-stderr"] = np.array([stderr for _, stderr in errors])
+    arrays |= _with_stderr("error-by-beta", errors)
     for key, label in SWEEPS.items():
         found = [_with_error(rows, key) for rows in groups]
-        arrays[label] = np.array([value for value, _ in found])
-        arrays[f"{label}-stderr"] = np.array([stderr for _, stderr in found])
+        arrays |= _with_stderr(label, found)
     return arrays
+
+
+def _with_stderr(label: str, found: list[tuple[float, float]]) -> dict[str, Any]:
+    """Arrays of values and of their standard errors."""
+    values, errors = zip(*found)
+    return {
+        label: np.array(values),
+        f"{label}-stderr": np.array(errors),
+    }

@@ -17,12 +17,15 @@ from penchant_mine.probes.layers import activations
 LAYER = "layer:"
 NULL = ("null", "null_spread", "null_stderr")
 
+Rows = list[dict[str, Any]]  # what shards found, a row a step
+
 
 def run(options: MutualInformation, context: penchant.Context) -> penchant.Result:
     """Every estimator at every step, one shard each."""
     variables = (options.first, options.second)
     for each in variables:
-        if each not in ("input", "label") and not each.startswith(LAYER):
+        known = each in ("input", "label") or each.startswith(LAYER)
+        if not known:
             raise penchant.Error(f"a variable must be input, label or layer:NAME, found {each!r}")
     # Training happens here, once; shards read its checkpoints.
     steps = _steps(options, context)
@@ -35,8 +38,10 @@ def run(options: MutualInformation, context: penchant.Context) -> penchant.Resul
     found = list(context.map(measure, items))
     # One row an estimator, in the order of steps.
     table = {}
+    count = len(steps)
     for number, label in enumerate(labels):
-        table[label] = found[number * len(steps) : (number + 1) * len(steps)]
+        start = number * count
+        table[label] = found[start : start + count]
     return _result(table, steps)
 
 
@@ -44,11 +49,13 @@ def _steps(options: MutualInformation, context: penchant.Context) -> list[int | 
     """The steps that training really reaches; one nameless step where no layer is asked for."""
     if not _asks_for_layer(options):
         return [None]
-    return [step for step, _ in context.trained(options.at_steps)]
+    trained = context.trained(options.at_steps)
+    return [step for step, _ in trained]
 
 
 def _asks_for_layer(options: MutualInformation) -> bool:
-    return options.first.startswith(LAYER) or options.second.startswith(LAYER)
+    variables = (options.first, options.second)
+    return any(each.startswith(LAYER) for each in variables)
 
 
 def _note(options: MutualInformation, context: penchant.Context) -> None:
@@ -127,7 +134,10 @@ def variable(
 
 
 def _part(options: MutualInformation) -> str:
-    return options.part or ("train" if _asks_for_layer(options) else "both")
+    if options.part:
+        return options.part
+    # What a layer knows of samples it was trained on.
+    return "train" if _asks_for_layer(options) else "both"
 
 
 def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
@@ -142,16 +152,24 @@ def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
     return samples.select(slice(0, options.samples))
 
 
-def _result(table: dict[str, list[dict[str, Any]]], steps: list[int | None]) -> penchant.Result:
-    arrays: dict[str, Any] = {"steps": np.array([step or 0 for step in steps])}
+def _result(table: dict[str, Rows], steps: list[int | None]) -> penchant.Result:
+    """Arrays along the steps, quantities of the last one."""
+    numbers = [step or 0 for step in steps]
+    arrays: dict[str, Any] = {"steps": np.array(numbers)}
     quantities: dict[str, penchant.Quantity] = {}
     for label, rows in table.items():
         quantities |= _quantities(label, rows[-1])
-        arrays[f"information-{label}"] = np.array([row["value"] for row in rows])
-        arrays[f"information-{label}-stderr"] = np.array([row["stderr"] for row in rows])
+        arrays[f"information-{label}"] = _column(rows, "value")
+        arrays[f"information-{label}-stderr"] = _column(rows, "stderr")
+        # Where no pairs were shuffled there is no null.
         if rows[0]["null"] is not None:
-            arrays[f"null-{label}"] = np.array([row["null"] for row in rows])
+            arrays[f"null-{label}"] = _column(rows, "null")
     return penchant.Result(quantities, arrays)
+
+
+def _column(rows: Rows, key: str) -> np.ndarray:
+    values = [row[key] for row in rows]
+    return np.array(values)
 
 
 def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:

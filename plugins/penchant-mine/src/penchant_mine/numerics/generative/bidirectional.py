@@ -69,7 +69,8 @@ class Model:
 
     def networks(self) -> list[nn.Module]:
         """Those that are there."""
-        return [network for network in vars(self).values() if network is not None]
+        every = vars(self).values()
+        return [network for network in every if network is not None]
 
 
 def normal(
@@ -100,12 +101,18 @@ class Batch:
         """The same numbers, through which nothing is learnt by those who made them."""
         again = None if self.again is None else self.again.detach()
         return Batch(
-            self.x.detach(), self.z.detach(), self.inferred.detach(), self.made.detach(), again
+            self.x.detach(),
+            self.z.detach(),
+            self.inferred.detach(),
+            self.made.detach(),
+            again,
         )
 
     def informed(self, side: str) -> tuple[Tensor, Tensor]:
         """The pairs (x, z) of the encoder or the decoder."""
-        return (self.x, self.inferred) if side == "encoder" else (self.made, self.z)
+        if side == "encoder":
+            return self.x, self.inferred
+        return self.made, self.z
 
     def real_pairs(self) -> Tensor:
         """(x, x)."""
@@ -164,6 +171,7 @@ class _Judges:
         self._side = recipe.information_of
         self._bound = DonskerVaradhan(recipe.ema)
         self._optimizers = {}
+        # Variants lack some of the judges.
         for name in ("discriminator", "statistics", "pair_discriminator"):
             network = getattr(model, name)
             if network is not None:
@@ -176,11 +184,14 @@ class _Judges:
         loss = loss + fake_loss(model.discriminator(batch.made, batch.z))
         update(self._optimizers["discriminator"], loss)
         if model.statistics is not None:
-            joint, marginal = scores_of(model.statistics, *batch.informed(self._side))
-            update(self._optimizers["statistics"], self._bound.loss(joint, marginal).sum())
+            informed = batch.informed(self._side)
+            joint, marginal = scores_of(model.statistics, *informed)
+            loss = self._bound.loss(joint, marginal)
+            update(self._optimizers["statistics"], loss.sum())
         if model.pair_discriminator is not None:
-            loss = real_loss(model.pair_discriminator(batch.real_pairs()))
-            loss = loss + fake_loss(model.pair_discriminator(batch.reconstructed_pairs()))
+            of_real = model.pair_discriminator(batch.real_pairs())
+            of_fake = model.pair_discriminator(batch.reconstructed_pairs())
+            loss = real_loss(of_real) + fake_loss(of_fake)
             update(self._optimizers["pair_discriminator"], loss)
 
 
@@ -221,5 +232,7 @@ def _gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]
     found = torch.autograd.grad(loss, parameters, allow_unused=True)
     gradients = []
     for parameter, gradient in zip(parameters, found):
-        gradients.append(torch.zeros_like(parameter) if gradient is None else gradient)
+        if gradient is None:
+            gradient = torch.zeros_like(parameter)
+        gradients.append(gradient)
     return gradients

@@ -63,7 +63,16 @@ class BottleneckRecipe:
 
 def noise_like(values: Tensor, generator: Generator) -> Tensor:
     """Standard normal numbers in the shape of these, where they are."""
-    return noise.normal(values.shape, generator, values.device).to(values.dtype)
+    drawn = noise.normal(values.shape, generator, values.device)
+    return drawn.to(values.dtype)
+
+
+def _linear_layers(sizes: Sequence[int]) -> nn.ModuleList:
+    """From each size to the next."""
+    layers = nn.ModuleList()
+    for before, after in zip(sizes, sizes[1:]):
+        layers.append(nn.Linear(before, after))
+    return layers
 
 
 class Classifier(nn.Module):
@@ -85,8 +94,7 @@ class Classifier(nn.Module):
         self.propagated = propagated if row.encoder == "propagated" else 0
         # A Gaussian encoder gives a mean and a width for each component.
         numbers = 2 * code if row.encoder == "gaussian" else code
-        sizes = [size + self.propagated, *widths, numbers]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.layers = _linear_layers([size + self.propagated, *widths, numbers])
         self.decoder = nn.Linear(code, classes)
 
     def encode(
@@ -138,8 +146,7 @@ class NoisyStatistics(nn.Module):
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
-        sizes = [size, width, width, 1]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.layers = _linear_layers([size, width, width, 1])
         self.deviations = (0.3, 0.5, 0.5)
 
     def forward(
@@ -228,11 +235,14 @@ class _Informant:
 
     def learn(self, x: Tensor, z: Tensor) -> None:
         joint, marginal = self._network.scores(x, z, self._generator)
-        update(self._optimizer, self._bound.loss(joint, marginal).sum())
+        loss = self._bound.loss(joint, marginal)
+        update(self._optimizer, loss.sum())
 
     def information(self, x: Tensor, z: Tensor) -> Tensor:
         joint, marginal = self._network.scores(x, z, self._generator)
-        return DonskerVaradhan(1.0).value(joint, marginal).sum()
+        # A value needs no moving average.
+        bound = DonskerVaradhan(1.0)
+        return bound.value(joint, marginal).sum()
 
 
 def _supervised(
@@ -252,8 +262,11 @@ def _supervised(
 
 def _kl_to_standard(mean: Tensor, sigma: Tensor) -> Tensor:
     """KL of N(mean, sigma^2) to N(0, 1), summed over components."""
-    pointwise = mean.square() + sigma.square() - 1 - 2 * sigma.log()
-    return 0.5 * pointwise.sum(1).mean()
+    squares = mean.square() + sigma.square()
+    logs = 2 * sigma.log()
+    pointwise = squares - 1 - logs
+    of_samples = pointwise.sum(1)
+    return 0.5 * of_samples.mean()
 
 
 @torch.no_grad()
@@ -289,12 +302,19 @@ def information_from_density(
     z, mean, sigma = (each.to(torch.float64) for each in (z, mean, sigma))
     # Densities of all inputs at all draws, from matrix products.
     inverse = 1 / sigma.square()
-    constant = -(sigma.log().sum(1)) - 0.5 * (mean.square() * inverse).sum(1)
+    weighted = mean * inverse
+    squares = mean.square() * inverse
+    constant = -(sigma.log().sum(1)) - 0.5 * squares.sum(1)
     # Without what cancels, (draws, inputs).
-    log_p = constant + z @ (mean * inverse).T - 0.5 * z.square() @ inverse.T
-    pointwise = log_p.diagonal() - torch.logsumexp(log_p, 1) + math.log(len(z))
-    stderr = float(pointwise.std()) / math.sqrt(len(z))
-    return float(pointwise.mean()), max(stderr, math.log(2) / len(z))
+    halves = 0.5 * z.square()
+    log_p = constant + z @ weighted.T - halves @ inverse.T
+    of_all = torch.logsumexp(log_p, 1)
+    count = len(z)
+    pointwise = log_p.diagonal() - of_all + math.log(count)
+    stderr = float(pointwise.std()) / math.sqrt(count)
+    # The error never falls below that of one shared draw.
+    least = math.log(2) / count
+    return float(pointwise.mean()), max(stderr, least)
 
 
 @torch.no_grad()
@@ -315,8 +335,13 @@ def information_upper_bound(mean: Tensor, sigma: Tensor) -> tuple[float, float]:
     mean, sigma = mean.to(torch.float64), sigma.to(torch.float64)
     # Moments of all z together.
     centre = mean.mean(0)
-    variance = (mean - centre).square().mean(0) + sigma.square().mean(0)
-    ratio = sigma.square() / variance
-    away = (mean - centre).square() / variance
-    pointwise = 0.5 * (ratio + away - 1 - ratio.log()).sum(1)
-    return float(pointwise.mean()), float(pointwise.std()) / math.sqrt(len(mean))
+    squares = (mean - centre).square()
+    widths = sigma.square()
+    variance = squares.mean(0) + widths.mean(0)
+    # KL of every sample's density, component by component.
+    ratio = widths / variance
+    away = squares / variance
+    components = ratio + away - 1 - ratio.log()
+    pointwise = 0.5 * components.sum(1)
+    stderr = float(pointwise.std()) / math.sqrt(len(mean))
+    return float(pointwise.mean()), stderr

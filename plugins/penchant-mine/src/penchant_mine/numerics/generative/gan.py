@@ -87,8 +87,9 @@ def scores_of(
 
     The batch was drawn at random, so one shift is a derangement.
     """
+    moved = code.roll(1, 0)
     joint = statistics(samples, code).reshape(1, -1)
-    marginal = statistics(samples, code.roll(1, 0)).reshape(1, 1, -1)
+    marginal = statistics(samples, moved).reshape(1, 1, -1)
     return joint, marginal
 
 
@@ -171,12 +172,17 @@ class _Informant:
         seen: bool,
     ) -> None:
         joint, marginal = scores_of(self._network, samples, code)
-        update(self._optimizer, self._bound.loss(joint, marginal).sum())
+        loss = self._bound.loss(joint, marginal)
+        update(self._optimizer, loss.sum())
         if seen:
-            self._seen.append(self._bound.value(joint.detach(), marginal.detach()))
+            value = self._bound.value(joint.detach(), marginal.detach())
+            self._seen.append(value)
 
     def mean(self) -> float:
-        return float(torch.cat(self._seen).mean()) if self._seen else 0.0
+        if not self._seen:
+            return 0.0
+        values = torch.cat(self._seen)
+        return float(values.mean())
 
 
 def _update_generator(

@@ -55,12 +55,15 @@ def normal_judge(
     log_det = torch.stack(log_dets)
 
     def judge(samples: Tensor) -> Tensor:
-        away = samples.flatten(1).to(torch.float64)[:, None] - mean  # (samples, modes, size)
+        points = samples.flatten(1).to(torch.float64)
+        away = points[:, None] - mean  # (samples, modes, size)
         squared = torch.einsum("mij,smj->smi", root, away).square().sum(2)
         # The likeliest mode is not always the nearest one.
-        nearest = (squared / 2 + log_det).argmin(1)
-        inside = squared.gather(1, nearest[:, None])[:, 0] <= FARTHEST**2
-        return torch.where(inside, nearest, -1)
+        unlikely = squared / 2 + log_det
+        likeliest = unlikely.argmin(1)
+        distance = squared.gather(1, likeliest[:, None])[:, 0]
+        inside = distance <= FARTHEST**2
+        return torch.where(inside, likeliest, -1)
 
     return judge
 
@@ -68,12 +71,14 @@ def normal_judge(
 def _factor(points: Tensor, identity: Tensor) -> Tensor:
     """Cholesky factor of the covariance; nearly flat modes are given a little width."""
     covariance = torch.cov(points.T).reshape(identity.shape)
-    return torch.linalg.cholesky(covariance + 1e-9 * identity)
+    widened = covariance + 1e-9 * identity
+    return torch.linalg.cholesky(widened)
 
 
 def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
     """A small convolutional classifier of single channels, height x width."""
-    return Downwards((1, *size), channels, DIGITS)
+    shape = (1, *size)
+    return Downwards(shape, channels, DIGITS)
 
 
 def train_digit_network(
@@ -137,13 +142,16 @@ def digit_judge(network: nn.Module) -> Judge:
 
     def one_part(samples: Tensor) -> Tensor:
         logits = network(_single_channels(samples))
-        return logits.argmax(1).reshape(-1, samples.shape[1])
+        depth = samples.shape[1]
+        return logits.argmax(1).reshape(-1, depth)
 
     def judge(samples: Tensor) -> Tensor:
         found = outputs(one_part, samples, chunk=CHUNK)
         depth = samples.shape[1]
-        place = DIGITS ** torch.arange(depth - 1, -1, -1, device=found.device)
-        return (found * place).sum(1)
+        # The first channel has the highest place.
+        powers = torch.arange(depth - 1, -1, -1, device=found.device)
+        places = found * DIGITS**powers
+        return places.sum(1)
 
     return judge
 
@@ -167,10 +175,12 @@ def coverage(
         that belong to a mode, and `kl`, KL(samples | data) over these; if there are none, that of
         samples all in the rarest mode.
     """
-    counts = torch.bincount(found[found >= 0], minlength=len(share)).to(torch.float64)
+    inside = found[found >= 0]
+    counts = torch.bincount(inside, minlength=len(share)).to(torch.float64)
     total = float(counts.sum())
     # Modes that the data lack would make the KL infinite.
-    known = share.clamp(min=float(share[share > 0].min()) / 2)
+    smallest = share[share > 0].min()
+    known = share.clamp(min=float(smallest) / 2)
     if not total:
         rarest = -math.log(float(known.min()))
         return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0}

@@ -20,7 +20,11 @@ WINDOW, SIGMA = 11, 1.5
 
 def scales_for(side: int) -> int:
     """How many scales leave at least one full window at the smallest; 0 for smaller images."""
-    return sum(side // 2**scale >= WINDOW for scale in range(len(WEIGHTS)))
+    scales = 0
+    for scale in range(len(WEIGHTS)):
+        if side // 2**scale >= WINDOW:
+            scales += 1
+    return scales
 
 
 def ms_ssim(
@@ -77,10 +81,12 @@ def _ssim_parts(
     c1 = (0.01 * span) ** 2
     c2 = (0.03 * span) ** 2
     mean_a, mean_b = _blurred(a), _blurred(b)
-    var_a = _blurred(a * a) - mean_a**2
-    var_b = _blurred(b * b) - mean_b**2
+    square_a, square_b = mean_a**2, mean_b**2
+    # Moments within every window.
+    var_a = _blurred(a * a) - square_a
+    var_b = _blurred(b * b) - square_b
     covariance = _blurred(a * b) - mean_a * mean_b
-    luminance = (2 * mean_a * mean_b + c1) / (mean_a**2 + mean_b**2 + c1)
+    luminance = (2 * mean_a * mean_b + c1) / (square_a + square_b + c1)
     structure = (2 * covariance + c2) / (var_a + var_b + c2)
     return luminance, structure
 
@@ -88,14 +94,12 @@ def _ssim_parts(
 def _blurred(images: Tensor) -> Tensor:
     """Gaussian windows that lie inside the image, channel by channel."""
     channels = images.shape[1]
-    offsets = (
-        torch.arange(
-            WINDOW,
-            device=images.device,
-            dtype=images.dtype,
-        )
-        - (WINDOW - 1) / 2
+    places = torch.arange(
+        WINDOW,
+        device=images.device,
+        dtype=images.dtype,
     )
+    offsets = places - (WINDOW - 1) / 2
     line = torch.exp(-offsets.square() / (2 * SIGMA**2))
     window = line[:, None] * line / line.sum() ** 2
     kernel = window.expand(channels, 1, -1, -1)

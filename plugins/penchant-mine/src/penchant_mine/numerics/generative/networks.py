@@ -88,7 +88,8 @@ class Upwards(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """Images in [-1, 1]."""
-        return self.layers(self.project(z).reshape(-1, *self.start))
+        smallest = self.project(z).reshape(-1, *self.start)
+        return self.layers(smallest)
 
 
 class Downwards(nn.Module):
@@ -141,7 +142,8 @@ class Downwards(nn.Module):
         if self.maps:
             assert other is not None
             # A vector becomes maps that are constant over the image.
-            constant = other[:, :, None, None].expand(-1, -1, *x.shape[2:])
+            sides = x.shape[2:]
+            constant = other[:, :, None, None].expand(-1, -1, *sides)
             x = torch.cat([x, constant], 1)
         features = self.layers(x).flatten(1)
         if other is not None and not self.maps:

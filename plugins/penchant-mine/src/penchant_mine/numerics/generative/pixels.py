@@ -10,9 +10,13 @@ PICTURES = 64
 
 def scaled(inputs: Tensor) -> Tensor:
     """Pixels from [0, 1] to [-1, 1]; points as they are."""
-    return 2 * inputs - 1 if inputs.ndim == 4 else inputs
+    if inputs.ndim == 4:
+        return 2 * inputs - 1
+    return inputs
 
 
 def shown(samples: Tensor) -> Tensor:
     """The first samples, as many as a figure shows."""
-    return samples[:PICTURES] if samples.ndim == 4 else samples[:POINTS]
+    if samples.ndim == 4:
+        return samples[:PICTURES]
+    return samples[:POINTS]

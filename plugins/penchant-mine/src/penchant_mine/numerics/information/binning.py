@@ -60,6 +60,9 @@ def binned_information(x: Tensor, z: Tensor) -> tuple[Tensor, float, int]:
     in_z = torch.bincount(z).to(torch.float64)
     # Counts that independent variables would have, but for a factor.
     alone = in_x[joint[:, 0]] * in_z[joint[:, 1]]
-    ratio = torch.log(counts.to(torch.float64) * len(x) / alone)
-    correction = (len(joint) - len(in_x) - len(in_z) + 1) / (2 * len(x))
+    together = counts.to(torch.float64) * len(x)
+    ratio = torch.log(together / alone)
+    # Cells in excess of what the variables have by themselves.
+    excess = len(joint) - len(in_x) - len(in_z) + 1
+    correction = excess / (2 * len(x))
     return ratio[inverse], correction, len(joint)

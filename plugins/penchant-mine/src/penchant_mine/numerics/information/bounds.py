@@ -47,7 +47,8 @@ class Bound(Protocol):
 def log_mean_exp(scores: Tensor) -> Tensor:
     """Log of the mean of exp(scores) over all but the first axis."""
     flat = scores.flatten(1)
-    return torch.logsumexp(flat, 1) - math.log(flat.shape[1])
+    count = flat.shape[1]
+    return torch.logsumexp(flat, 1) - math.log(count)
 
 
 def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
@@ -64,7 +65,8 @@ def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
     as_second = []
     for number, shift in enumerate(shifts):
         as_second.append(weights[:, number].roll(shift, 1))
-    return (weights + torch.stack(as_second, 1)).mean(1)
+    sums = weights + torch.stack(as_second, 1)
+    return sums.mean(1)
 
 
 class DonskerVaradhan:
@@ -93,12 +95,15 @@ class DonskerVaradhan:
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """What training minimises (networks,)."""
         log_mean = log_mean_exp(marginal)
-        ratio = torch.exp(log_mean - self.log_denominator(log_mean.detach()))
+        # The average enters the gradient as a number.
+        denominator = self.log_denominator(log_mean.detach())
+        ratio = torch.exp(log_mean - denominator)
         return ratio - joint.mean(1)
 
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The bound (networks,)."""
-        return joint.mean(1) - log_mean_exp(marginal)
+        log_mean = log_mean_exp(marginal)
+        return joint.mean(1) - log_mean
 
     def contributions(
         self,
@@ -122,11 +127,13 @@ class FDivergence:
         exponent = log_mean_exp(marginal) - 1
         # The exponential, continued by its tangent.
         inside = exponent.clamp(max=LARGEST_EXPONENT)
-        return torch.exp(inside) * (1 + exponent - inside) - joint.mean(1)
+        continued = torch.exp(inside) * (1 + exponent - inside)
+        return continued - joint.mean(1)
 
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The bound (networks,)."""
-        return joint.mean(1) - torch.exp(log_mean_exp(marginal) - 1)
+        exponent = log_mean_exp(marginal) - 1
+        return joint.mean(1) - torch.exp(exponent)
 
     def contributions(
         self,
@@ -146,11 +153,12 @@ class InfoNce:
 
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """What training minimises (networks,)."""
-        return -self._pointwise(joint, marginal).mean(1)
+        return -self.value(joint, marginal)
 
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The bound (networks,)."""
-        return self._pointwise(joint, marginal).mean(1)
+        pointwise = self._pointwise(joint, marginal)
+        return pointwise.mean(1)
 
     def contributions(
         self,
@@ -163,7 +171,9 @@ class InfoNce:
 
     def _pointwise(self, joint: Tensor, marginal: Tensor) -> Tensor:
         rows = torch.cat([joint[:, None], marginal], 1)  # (networks, 1 + shifts, samples)
-        return joint - torch.logsumexp(rows, 1) + math.log(rows.shape[1])
+        log_sum = torch.logsumexp(rows, 1)
+        log_count = math.log(rows.shape[1])
+        return joint - log_sum + log_count
 
 
 class Smile:
@@ -178,13 +188,15 @@ class Smile:
 
     def loss(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """What training minimises (networks,)."""
+        # Logistic regression: joint pairs are one class, marginal pairs the other.
         of_joint = functional.softplus(-joint).mean(1)
         of_marginal = functional.softplus(marginal).flatten(1).mean(1)
         return of_joint + of_marginal
 
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The estimate (networks,)."""
-        return joint.mean(1) - log_mean_exp(self._clipped(marginal))
+        log_mean = log_mean_exp(self._clipped(marginal))
+        return joint.mean(1) - log_mean
 
     def contributions(
         self,

@@ -67,7 +67,8 @@ class ConditionedConvolutions(nn.Module):
         flat = pairs.flatten(1)
         values = math.prod(self.image)
         x = flat[:, :values].reshape(-1, *self.image)
-        return self.scores(x, flat[:, values:])
+        z = flat[:, values:]
+        return self.scores(x, z)
 
     def scores(self, x: Tensor, z: Tensor) -> Tensor:
         """Scores (samples, outputs) of images x with z."""

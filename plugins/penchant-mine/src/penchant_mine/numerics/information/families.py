@@ -69,8 +69,10 @@ def correlated(
     noise = normal(samples, setting.z_size, generator)
     # Components that have no partner are independent noise.
     shared = min(setting.x_size, setting.z_size)
+    rest = math.sqrt(1 - rho**2)
+    along = rho * x[:, :shared]
     z = noise.clone()
-    z[:, :shared] = rho * x[:, :shared] + math.sqrt(1 - rho**2) * noise[:, :shared]
+    z[:, :shared] = along + rest * noise[:, :shared]
     return x, z
 
 
@@ -81,16 +83,13 @@ def noisy_map(
     generator: Generator,
 ) -> Pair:
     """Uniform x on [-1, 1]^d, and z = f(x) + sigma e."""
-    x = (
-        2
-        * torch.rand(
-            samples,
-            setting.x_size,
-            generator=generator,
-            device="cpu",
-        )
-        - 1
+    uniform = torch.rand(
+        samples,
+        setting.x_size,
+        generator=generator,
+        device="cpu",
     )
+    x = 2 * uniform - 1
     noise = normal(samples, setting.x_size, generator)
     return x, MAPS[setting.map](x) + sigma * noise
 
@@ -147,16 +146,13 @@ def _signs(
     size: int,
     generator: Generator,
 ) -> Tensor:
-    return (
-        2.0
-        * torch.randint(
-            2,
-            (samples, size),
-            generator=generator,
-            device="cpu",
-        )
-        - 1
+    bits = torch.randint(
+        2,
+        (samples, size),
+        generator=generator,
+        device="cpu",
     )
+    return 2.0 * bits - 1
 
 
 def spiral(
@@ -174,16 +170,22 @@ def spiral(
     # The angle depends on the length, which a turn does not change.
     angle = setting.turns * math.pi * x[:, :2].norm(dim=1)
     cosine, sine = angle.cos(), angle.sin()
-    turned = torch.stack([cosine * first - sine * second, sine * first + cosine * second], 1)
-    return torch.cat([turned, x[:, 2:]], 1), z
+    turned = [
+        cosine * first - sine * second,
+        sine * first + cosine * second,
+    ]
+    others = x[:, 2:]
+    return torch.cat([torch.stack(turned, 1), others], 1), z
 
 
 def _normal_truth(setting: Setting, rho: float) -> float:
-    return known.correlated_gaussians(min(setting.x_size, setting.z_size), rho)
+    shared = min(setting.x_size, setting.z_size)
+    return known.correlated_gaussians(shared, rho)
 
 
 def _noisy_map_truth(setting: Setting, sigma: float) -> float:
-    return setting.x_size * known.noisy_map(MAPS[setting.map], sigma)
+    function = MAPS[setting.map]
+    return setting.x_size * known.noisy_map(function, sigma)
 
 
 def _shared_sign_truth(setting: Setting, sigma: float) -> float:

@@ -15,14 +15,17 @@ def canonical_correlations(x: Tensor, z: Tensor) -> Tensor:
     """Correlations (min of both ranks,) between x (samples, size) and z, descending, float64."""
     left = _basis(x.to(torch.float64))
     right = _basis(z.to(torch.float64))
-    return torch.linalg.svdvals(left.T @ right).clamp(0, 1)
+    products = left.T @ right
+    # Rounding may leave one just above 1.
+    return torch.linalg.svdvals(products).clamp(0, 1)
 
 
 def _basis(values: Tensor) -> Tensor:
     """Orthonormal columns that span the centred columns."""
     centred = values - values.mean(0)
     left, singular, _ = torch.linalg.svd(centred, full_matrices=False)
-    return left[:, singular > NEGLIGIBLE * singular[0]]
+    smallest = NEGLIGIBLE * singular[0]
+    return left[:, singular > smallest]
 
 
 def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
@@ -49,15 +52,21 @@ def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
     # Information depends on canonical correlations only.
     correlations = canonical_correlations(x, z)
     squares = correlations.square().clamp(max=1 - 1e-15)
-    bias = 0.5 * (_digammas(samples, p) + _digammas(samples, q) - _digammas(samples, p + q))
-    value = -0.5 * float(torch.log1p(-squares).sum()) - bias
-    variance = float(squares.sum()) / samples + p * q / (2 * samples**2)
-    return value, math.sqrt(variance), correlations
+    logs = torch.log1p(-squares).sum()
+    apart = _digammas(samples, p) + _digammas(samples, q)
+    together = _digammas(samples, p + q)
+    bias = 0.5 * (apart - together)
+    value = -0.5 * float(logs) - bias
+    # What is left of the variance at correlation 0 is of second order.
+    first_order = float(squares.sum()) / samples
+    second_order = p * q / (2 * samples**2)
+    return value, math.sqrt(first_order + second_order), correlations
 
 
 def _rank(values: Tensor) -> int:
-    centred = (values - values.mean(0)).to(torch.float64)
-    return int(torch.linalg.matrix_rank(centred))
+    centred = values - values.mean(0)
+    rank = torch.linalg.matrix_rank(centred.to(torch.float64))
+    return int(rank)
 
 
 def _digammas(samples: int, dimensions: int) -> float:
@@ -67,7 +76,8 @@ def _digammas(samples: int, dimensions: int) -> float:
         device="cpu",
         dtype=torch.float64,
     )
-    return float(torch.special.digamma((samples - numbers) / 2).sum())
+    halves = (samples - numbers) / 2
+    return float(torch.special.digamma(halves).sum())
 
 
 def far_from_normal(x: Tensor, z: Tensor) -> bool:
@@ -78,9 +88,11 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     that hang together in another way.
     """
     columns = torch.cat([x, z], 1).to(torch.float64)
-    columns = columns[:, columns.std(0) > 0]
+    varies = columns.std(0) > 0
+    columns = columns[:, varies]
     samples, size = columns.shape
-    if not size or samples < max(FEWEST, 2 * size):
+    fewest = max(FEWEST, 2 * size)
+    if not size or samples < fewest:
         return False
     # Moments of each column in units of what normal samples would scatter.
     standard = (columns - columns.mean(0)) / columns.std(0)
@@ -95,7 +107,8 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     )
     limit = -float(torch.special.ndtri(level))
     scores = torch.cat([skewness, kurtosis, together[None]])
-    return bool((scores.abs() > max(limit, 5.0)).any())
+    beyond = scores.abs() > max(limit, 5.0)
+    return bool(beyond.any())
 
 
 def _mardia(columns: Tensor) -> Tensor:
@@ -104,5 +117,7 @@ def _mardia(columns: Tensor) -> Tensor:
     basis = _basis(columns)
     rank = basis.shape[1]
     expected = rank * (rank + 2)
-    found = basis.square().sum(1).square().sum() * samples
+    # Squared distances of samples from their mean, in units of the covariance.
+    distances = basis.square().sum(1)
+    found = distances.square().sum() * samples
     return (found - expected) * math.sqrt(samples / (8 * expected))

@@ -36,17 +36,24 @@ def legendre(
 
 def gaussian_entropy(sigma: float) -> float:
     """Entropy of a normal variable, in nats."""
-    return 0.5 * math.log(2 * math.pi * math.e * sigma**2)
+    variance = sigma**2
+    argument = 2 * math.pi * math.e * variance
+    return 0.5 * math.log(argument)
 
 
 def correlated_gaussians(dimension: int, rho: float) -> float:
     """-d/2 log(1 - rho^2): d pairs of normal variables with correlation rho."""
-    return -dimension / 2 * math.log1p(-(rho**2))
+    # log1p keeps the digits of weak correlations.
+    squared = rho**2
+    return -dimension / 2 * math.log1p(-squared)
 
 
 def correlation_for(information: float, dimension: int) -> float:
     """The correlation of d normal pairs that have this much information."""
-    return math.sqrt(-math.expm1(-2 * max(0.0, information) / dimension))
+    # Estimates below 0 have no correlation.
+    positive = max(0.0, information)
+    exponent = -2 * positive / dimension
+    return math.sqrt(-math.expm1(exponent))
 
 
 def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
@@ -55,22 +62,31 @@ def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
     Entropy of the sum minus that of the noise.
     """
     # Narrow noise needs narrow panels.
-    panels = min(64, max(4, math.ceil(1 / sigma)))
+    wanted = math.ceil(1 / sigma)
+    panels = min(64, max(4, wanted))
     x, x_weights = legendre(-1, 1, panels, 64)
-    y, y_weights = legendre(-1 - 10 * sigma, 1 + 10 * sigma, 4 * panels, 64)
+    reach = 1 + 10 * sigma
+    y, y_weights = legendre(-reach, reach, 4 * panels, 64)
     density = torch.zeros_like(y)
     normaliser = 2 * math.sqrt(2 * math.pi) * sigma
+    centres = function(x)
     # Some rows at a time, to bound the memory.
     for rows in torch.arange(len(y), device="cpu").split(1024):
-        kernel = torch.exp(-((y[rows, None] - function(x)) ** 2) / (2 * sigma**2))
+        kernel = _bump(y[rows, None], centres, sigma)
         density[rows] = kernel @ x_weights / normaliser
-    entropy = -float((y_weights * torch.xlogy(density, density)).sum())
-    return entropy - gaussian_entropy(sigma)
+    return _entropy(density, y_weights) - gaussian_entropy(sigma)
+
+
+def _entropy(density: Tensor, weights: Tensor) -> float:
+    """-integral of p log p, from a density at the nodes of a rule."""
+    logs = torch.xlogy(density, density)
+    integral = (weights * logs).sum()
+    return -float(integral)
 
 
 def _bump(
     y: Tensor,
-    centre: float,
+    centre: float | Tensor,
     sigma: float,
 ) -> Tensor:
     return torch.exp(-((y - centre) ** 2) / (2 * sigma**2))
@@ -78,12 +94,13 @@ def _bump(
 
 def sign_plus_noise(sigma: float) -> float:
     """I(S; S + sigma e) for S = +-1, equally likely. sigma^2 = 0.2 gives 0.6587 nats."""
-    y, weights = legendre(-1 - 12 * sigma, 1 + 12 * sigma, 8)
+    reach = 1 + 12 * sigma
+    y, weights = legendre(-reach, reach, 8)
     # The density of the sum is two bumps, one for each sign.
     bumps = _bump(y, 1, sigma) + _bump(y, -1, sigma)
-    density = bumps / (2 * math.sqrt(2 * math.pi) * sigma)
-    entropy = -float((weights * torch.xlogy(density, density)).sum())
-    return entropy - gaussian_entropy(sigma)
+    normaliser = 2 * math.sqrt(2 * math.pi) * sigma
+    density = bumps / normaliser
+    return _entropy(density, weights) - gaussian_entropy(sigma)
 
 
 def shared_sign(sigma: float) -> float:
@@ -91,15 +108,23 @@ def shared_sign(sigma: float) -> float:
 
     A mixture of two normal pairs.
     """
-    y, weights = legendre(-1 - 10 * sigma, 1 + 10 * sigma, 4, 200)
+    reach = 1 + 10 * sigma
+    y, weights = legendre(-reach, reach, 4, 200)
     normaliser = math.sqrt(2 * math.pi) * sigma
     above = _bump(y, 1, sigma) / normaliser
     below = _bump(y, -1, sigma) / normaliser
     # Both signs are equally likely, and shared by x and z.
-    joint = 0.5 * (above[:, None] * above + below[:, None] * below)
-    alone = torch.log((0.5 * (above + below)).clamp(min=SMALLEST))
-    ratio = torch.log(joint.clamp(min=SMALLEST)) - alone[:, None] - alone
-    return float((weights[:, None] * weights * joint * ratio).sum())
+    both_above = above[:, None] * above
+    both_below = below[:, None] * below
+    joint = 0.5 * (both_above + both_below)
+    single = 0.5 * (above + below)
+    # Logarithms of the joint density and of that of one variable.
+    together = torch.log(joint.clamp(min=SMALLEST))
+    alone = torch.log(single.clamp(min=SMALLEST))
+    ratio = together - alone[:, None] - alone
+    areas = weights[:, None] * weights
+    integral = (areas * joint * ratio).sum()
+    return float(integral)
 
 
 def student(
@@ -127,5 +152,7 @@ def _student_entropy(freedom: float, dimension: int) -> float:
         dtype=torch.float64,
     )
     digamma = torch.special.digamma(arguments)
-    normaliser = dimension / 2 * math.log(freedom * math.pi) + math.lgamma(half) - math.lgamma(more)
-    return normaliser + more * float(digamma[0] - digamma[1])
+    of_scale = dimension / 2 * math.log(freedom * math.pi)
+    normaliser = of_scale + math.lgamma(half) - math.lgamma(more)
+    difference = digamma[0] - digamma[1]
+    return normaliser + more * float(difference)

@@ -68,8 +68,9 @@ def _block(
     rows: int,
     neighbours: int,
 ) -> tuple[Tensor, Tensor]:
-    in_x = torch.cdist(x[start : start + rows], x, p=math.inf)
-    in_z = torch.cdist(z[start : start + rows], z, p=math.inf)
+    block = slice(start, start + rows)
+    in_x = torch.cdist(x[block], x, p=math.inf)
+    in_z = torch.cdist(z[block], z, p=math.inf)
     own = torch.arange(len(in_x), device=x.device)
     joint = torch.maximum(in_x, in_z)
     joint[own, own + start] = math.inf
@@ -77,7 +78,9 @@ def _block(
     radius = joint.topk(neighbours, 1, largest=False).values[:, -1:]
     # A sample is at distance 0 from itself.
     itself = (radius[:, 0] > 0).to(torch.int64)
-    return (in_x < radius).sum(1) - itself, (in_z < radius).sum(1) - itself
+    near_x = (in_x < radius).sum(1)
+    near_z = (in_z < radius).sum(1)
+    return near_x - itself, near_z - itself
 
 
 def counts_by_trees(

@@ -30,7 +30,8 @@ class Pairs:
     @property
     def empty(self) -> bool:
         """Is one of them constant, so that the information is 0?"""
-        return not (self.x.any() and self.z.any())
+        both_vary = self.x.any() and self.z.any()
+        return not both_vary
 
 
 def prepare(
@@ -84,13 +85,17 @@ def prepare(
 
 
 def _flat(values: Tensor) -> Tensor:
-    return values.reshape(len(values), -1) if values.ndim else values.reshape(1, 1)
+    # A number by itself is one sample.
+    if not values.ndim:
+        return values.reshape(1, 1)
+    return values.reshape(len(values), -1)
 
 
 def _scaled(values: Tensor, scaling: str) -> tuple[Tensor, int]:
     exact = values.to(torch.float64)
     # A column that varies by rounding only is constant.
-    varies = exact.std(0) > 1e-12 * exact.abs().amax(0)
+    rounding = 1e-12 * exact.abs().amax(0)
+    varies = exact.std(0) > rounding
     centred = torch.where(varies, exact - exact.mean(0), 0.0)
     if scaling == "rank":
         centred[:, varies] = normal_scores(centred[:, varies])
@@ -100,7 +105,8 @@ def _scaled(values: Tensor, scaling: str) -> tuple[Tensor, int]:
     else:
         scale = torch.where(varies, spread, 1.0)
     scaled = centred / torch.where(scale > 0, scale, 1.0)
-    return scaled.to(values.dtype), int((~varies).sum())
+    constant = (~varies).sum()
+    return scaled.to(values.dtype), int(constant)
 
 
 def normal_scores(values: Tensor) -> Tensor:
@@ -135,7 +141,8 @@ def has_heavy_tails(values: Tensor) -> bool:
 def is_discrete(values: Tensor) -> bool:
     """Do few different rows make up all samples?"""
     some = values[:NEIGHBOURS_OF]
-    return len(torch.unique(some, dim=0)) < 0.5 * len(some)
+    different = torch.unique(some, dim=0)
+    return len(different) < 0.5 * len(some)
 
 
 def looks_deterministic(x: Tensor, z: Tensor) -> bool:
@@ -149,21 +156,27 @@ def looks_deterministic(x: Tensor, z: Tensor) -> bool:
         return False
     x = x[:NEIGHBOURS_OF].to(torch.float64)
     z = z[:NEIGHBOURS_OF].to(torch.float64)
-    if x.shape[1] + 1 < len(x) // 2 and _linear_rest(x, z) < 1e-6:
+    # A linear map with as many parameters as samples would fit anything.
+    columns = x.shape[1] + 1
+    if columns < len(x) // 2 and _linear_rest(x, z) < 1e-6:
         return True
     # With a quarter of the samples neighbours are farther apart.
     dense = _neighbour_difference(x, z)
     sparse = _neighbour_difference(x[::4], z[::4])
-    return dense < 0.1 and dense < 0.6 * sparse
+    falling = dense < 0.6 * sparse
+    return dense < 0.1 and falling
 
 
 def _linear_rest(x: Tensor, z: Tensor) -> float:
     """Share of z that no linear map of x gives."""
-    with_one = torch.cat([x, torch.ones_like(x[:, :1])], 1)
+    ones = torch.ones_like(x[:, :1])
+    with_one = torch.cat([x, ones], 1)
     driver = "gelsd" if z.device.type == "cpu" else None
     found = torch.linalg.lstsq(with_one, z, driver=driver)
     residual = z - with_one @ found.solution
-    return float(residual.square().sum() / z.square().sum())
+    left_over = residual.square().sum()
+    whole = z.square().sum()
+    return float(left_over / whole)
 
 
 def _neighbour_difference(x: Tensor, z: Tensor) -> float:
@@ -174,6 +187,8 @@ def _neighbour_difference(x: Tensor, z: Tensor) -> float:
     distances = torch.cdist(x, x)
     distances.fill_diagonal_(torch.inf)
     nearest = distances.argmin(1)
-    between = (z - z[nearest]).square().sum()
-    any_two = 2 * (z - z.mean(0)).square().sum()
+    differences = z - z[nearest]
+    centred = z - z.mean(0)
+    between = differences.square().sum()
+    any_two = 2 * centred.square().sum()
     return float(between / any_two)

@@ -49,7 +49,8 @@ class Pairing:
 
     def pick(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs (networks, rows, size) with these numbers (networks, rows)."""
-        return self.x[rows], self.z[self.partners.gather(1, rows)]
+        partners = self.partners.gather(1, rows)
+        return self.x[rows], self.z[partners]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Trained:
     def finite(self) -> bool:
         """Are values and errors numbers?"""
         numbers = torch.stack([self.held_out, self.training, self.sampling_error])
-        return bool(torch.isfinite(numbers).all())
+        finite = torch.isfinite(numbers)
+        return bool(finite.all())
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,13 @@ def split(
     stopping = max(2, round(recipe.stopping * samples))
     step = samples // max(1, networks)
     # Network r begins r-th parts further along the same order.
-    rows = torch.stack([order.roll(-number * step) for number in range(networks)])
+    moved = [order.roll(-number * step) for number in range(networks)]
+    rows = torch.stack(moved)
+    end = test + stopping
     return Split(
         test=rows[:, :test],
-        stopping=rows[:, test : test + stopping],
-        training=rows[:, test + stopping :],
+        stopping=rows[:, test:end],
+        training=rows[:, end:],
     )
 
 
@@ -215,7 +219,8 @@ class _Weights:
         """The averages of these networks (networks,) are the best so far."""
         for name, kept in self.best.items():
             # Networks keep their best states one by one; a mask as index would have to be counted.
-            chosen = better.reshape(-1, *(1 for _ in kept.shape[1:]))
+            further = [1] * (kept.ndim - 1)
+            chosen = better.reshape(-1, *further)
             self.best[name] = torch.where(chosen, self.averaged[name], kept)
 
 
@@ -264,10 +269,12 @@ class _Loop:
         x, z = self.pairing.pick(rows)
         state = {**self.weights.buffers, **self.weights.learning}
         scores = self.stack.scores(x, z, shifts, state=state)
-        loss = self.bound.loss(scores[:, 0], scores[:, 1:])
+        joint, marginal = scores[:, 0], scores[:, 1:]
+        loss = self.bound.loss(joint, marginal)
         # A network that diverges must not take the others along.
-        finite = torch.where(torch.isfinite(loss), loss, 0.0)
-        self.weights.update(finite.sum())
+        finite = torch.isfinite(loss)
+        kept = torch.where(finite, loss, 0.0)
+        self.weights.update(kept.sum())
 
     def check(self, step: int) -> Tensor:
         """Judge the averaged weights on the stopping block and keep those that are better."""
@@ -278,13 +285,15 @@ class _Loop:
         value = self.bound.value(*scores)
         self.diverged |= ~torch.isfinite(value)
         # One lucky check is no gain: the mean of the last few is compared.
-        self._recent = [*self._recent, value][-self.recipe.smoothed :]
+        recent = [*self._recent, value]
+        self._recent = recent[-self.recipe.smoothed :]
         smooth = torch.stack(self._recent).mean(0)
         better = smooth > self.best_value  # never true for what is not a number
         self.best_value = torch.where(better, smooth, self.best_value)
         self.best_step = torch.where(better, step, self.best_step)
         self.weights.keep(better)
-        self.since_best = 0 if bool(better.any()) else self.since_best + 1
+        gained = bool(better.any())
+        self.since_best = 0 if gained else self.since_best + 1
         return value
 
     def _scores(
@@ -302,7 +311,8 @@ class _Loop:
         shifts = shifts_for(count, self.recipe.marginals)
         joint, marginal = self._scores(self.weights.best, rows, shifts)
         contributions = self.bound.contributions(joint, marginal, shifts)
-        return self.bound.value(joint, marginal), contributions.std(1) / math.sqrt(count)
+        value = self.bound.value(joint, marginal)
+        return value, contributions.std(1) / math.sqrt(count)
 
     def finish(self, steps: int, curve: Tensor) -> Trained:
         """Values and errors of the kept states, on held-out and as many training samples."""
@@ -325,4 +335,5 @@ class _Loop:
 
 def shifts_for(samples: int, wanted: int) -> list[int]:
     """Shifts 1, 2, ... that pair no sample with its own partner."""
-    return list(range(1, 1 + min(wanted, samples - 1)))
+    count = min(wanted, samples - 1)
+    return list(range(1, 1 + count))

@@ -42,7 +42,8 @@ class StatisticsStack:
         self._layers = plain_layers(ensemble.module)
 
     def __len__(self) -> int:
-        return len(next(iter(self.state.values())))
+        tensors = iter(self.state.values())
+        return len(next(tensors))
 
     def scores(
         self,
@@ -167,6 +168,7 @@ def held_out_scores(
         pieces = []
         for start in range(0, x.shape[1], rows):
             piece = slice(start, start + rows)
-            pieces.append(stack.scores(x[:, piece], moved[:, piece], state=state)[:, 0])
+            scores = stack.scores(x[:, piece], moved[:, piece], state=state)
+            pieces.append(scores[:, 0])
         scored.append(torch.cat(pieces, 1).to(torch.float64))
     return scored[0], torch.stack(scored[1:], 1)
