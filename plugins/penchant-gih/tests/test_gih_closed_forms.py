@@ -134,7 +134,7 @@ NAMES = [
 @pytest.mark.parametrize("name", ["linear-regression", "convolution-3", "relu-3"])
 def test_evolution_equals_its_closed_form(name):
     architecture, exact = exact_case(name)
-    z = z_scores(evolution(architecture, 1500), exact)
+    z = z_scores(evolution(architecture, 600), exact)
     assert np.abs(z).max() < corrected_point(len(z))
 
 
@@ -179,7 +179,7 @@ def test_pooled_convolution_of_three_inputs_has_two_directions():
         shape=(3,),
         executor="serial",
         figures=False,
-        networks=4000,
+        networks=1500,
     )
     exact = 0.49 * np.array([3 / 4, 1 / 4])
     values, stderr = result.arrays["eigenvalues"], result.arrays["eigenvalues-stderr"]
@@ -192,7 +192,7 @@ def test_pooled_convolution_of_three_inputs_has_two_directions():
 
 
 def test_labels_change_nothing_where_the_last_layer_has_mean_zero():
-    result = evolution(lambda: ReluLayer(4, 1.0, 1.0), 1500)
+    result = evolution(lambda: ReluLayer(4, 1.0, 1.0), 600)
     effect = result.quantities["label-effect"]
     assert abs(effect.value) < 4 * effect.stderr
     upper = np.triu_indices(INPUTS)
@@ -209,5 +209,5 @@ class Shifted(ReluLayer):
 
 
 def test_labels_matter_where_the_last_layer_has_another_mean():
-    effect = evolution(lambda: Shifted(), 1000).quantities["label-effect"]
+    effect = evolution(lambda: Shifted(), 600).quantities["label-effect"]
     assert effect.value > 4 * effect.stderr

@@ -18,6 +18,7 @@ from penchant_gih.declarations.preference import (
 
 CIRCLES = {"name": "two-circles", "input_shape": [4], "train": 20, "test": 10}
 FEW = {"steps": 2, "batch": 10, "learning_rate": 0.1}
+ONE = {**FEW, "steps": 1}
 MORE = {**FEW, "steps": 3}
 SMALL = {"shape": [4], "training": FEW, "networks": 12, "train": 20, "test": 10}
 ALONG = {"trainings": 6, "networks": 12, "inputs": 1, "training": FEW}
@@ -26,19 +27,19 @@ WIDE = {"name": "mlp", "widths": [4]}
 PROBES = {
     "average-geometry": {"shape": [4], "networks": 24, "outputs": 1},
     "geometry-evolution": [
-        {"dataset": CIRCLES, "networks": 12, "at_steps": [0, 1], "training": FEW},
-        {"dataset": CIRCLES, "networks": 36, "architecture": WIDE, "widths": [2, 4]},
+        {"dataset": CIRCLES, "networks": 12, "at_steps": [0, 1], "training": ONE},
+        {"dataset": CIRCLES, "networks": 24, "architecture": WIDE, "widths": [2]},
     ],
     "geometry-training": [
-        {**ALONG, "shape": [4], "train": 40, "test": 20, "data": "flipped"},
-        {**ALONG, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2]},
+        {**ALONG, "shape": [4], "train": 20, "test": 10, "data": "flipped", "training": ONE},
+        {**ALONG, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2], "trainings": 3},
     ],
     "input-curvature": {
         "dataset": CIRCLES,
         "trainings": 3,
-        "samples": 3,
-        "training": MORE,
-        "at_steps": [0, 3],
+        "samples": 10,
+        "training": ONE,
+        "at_steps": [0, 1],
     },
     "direction-generalization": {**SMALL, "indices": [0, 1, -1], "trainings": 2},
     "feature-preference": {**SMALL, "indices": [2, 3]},
@@ -86,7 +87,7 @@ CLAIMS = {
         {**FURTHER, "shape": [4], "train": 40, "test": 20, "data": "flipped"},
         {**FURTHER, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 3]},
     ],
-    # Three trainings have no common norm; a dozen have.
+    # The norm that three trainings have in common is uncertain; that of a dozen is not.
     "input-curvature": {
         "dataset": CIRCLES,
         "trainings": 12,

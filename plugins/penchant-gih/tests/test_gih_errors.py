@@ -137,7 +137,7 @@ def test_too_few_networks_give_missing_values_and_a_warning():
         inputs=1,
         train=20,
         test=10,
-        training={"steps": 4, "batch": 10},
+        training={"steps": 1, "batch": 10},
         **FAST,
     )
     assert result.status == "done"
@@ -174,7 +174,7 @@ def to_and_fro(seed, looks=8, networks=14):
 def test_the_error_of_a_path_is_that_of_all_its_velocities_together():
     """Each way back repeats the way there: their errors add up, their squares do not."""
     values, errors, squares = [], [], []
-    for seed in range(60):
+    for seed in range(20):
         found = velocities(to_and_fro(seed))
         assert found.path.value == pytest.approx(sum(found.values), abs=1e-9)
         values.append(found.path.value)

@@ -14,9 +14,9 @@ TRAINED = {"networks": 16, "trainings": 1}
 DRAWN = {**TRAINED, "train": 40, "test": 20}
 SMALL = {
     "average-geometry": {"networks": 12},
-    "geometry-evolution": {"networks": 16, "samples": 4, "widths": [1, 4]},
-    "geometry-training": {**DRAWN, "trainings": 4, "networks": 16, "inputs": 2},
-    "input-curvature": {"trainings": 3, "samples": 4},
+    "geometry-evolution": {"networks": 12, "samples": 4, "widths": [1, 4]},
+    "geometry-training": {**DRAWN, "trainings": 3, "networks": 12, "inputs": 1},
+    "input-curvature": {"trainings": 3, "samples": 2},
     "direction-generalization": {**DRAWN, "indices": [0, 1, -1]},
     "feature-preference": {**DRAWN, "indices": [2, -1]},
     "feature-elimination": {**TRAINED, "removed": [0, 8]},
@@ -53,7 +53,7 @@ def small_network(entry):
 
 
 def reduced(raw):
-    """The same experiment with tiny networks, few samples, two steps, its first and last probe."""
+    """The same experiment with tiny networks, few samples, one step, its first and last probe."""
     raw["probes"] = raw["probes"][:1] + raw["probes"][1:][-1:]
     raw["architectures"] = [small_network(entry) for entry in raw["architectures"]]
     if "shape" in raw:
@@ -66,10 +66,10 @@ def reduced(raw):
         if "architectures" in entry:
             entry["architectures"] = entry["architectures"][:1]
         if entry["name"] == "geometry-training":
-            entry["at_steps"] = [0, 2]
+            entry["at_steps"] = [0, 1]
             entry["look_every"] = None
         if entry["name"] not in ("average-geometry", "geometry-evolution"):
-            training = {**entry.get("training", {}), "steps": 2, "batch": 16}
+            training = {**entry.get("training", {}), "steps": 1, "batch": 16}
             training.pop("epochs", None)
             entry["training"] = training
     # An architecture that no probe takes is refused.

@@ -182,16 +182,16 @@ def blind(outputs):
     return FirstCoordinates(outputs)
 
 
-TRAINING = {"epochs": 10, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
+TRAINING = {"epochs": 6, "batch": 50, "learning_rate": 0.05, "momentum": 0.9}
 
 
 def test_only_visible_directions_are_generalised():
     options = {
         "shape": (4,),
-        "networks": 200,
+        "networks": 48,
         "indices": (0, 1, 2, 3),
-        "train": 500,
-        "test": 2000,
+        "train": 300,
+        "test": 1000,
         "label_noise": 0.0,
     }
     result = penchant.measure(
@@ -205,9 +205,9 @@ def test_only_visible_directions_are_generalised():
 def test_the_ring_is_preferred_where_the_linear_feature_is_invisible():
     options = {
         "shape": (4,),
-        "networks": 200,
+        "networks": 48,
         "indices": (2, 3),
-        "train": 500,
+        "train": 300,
         "test": 1000,
         "noise_std": 0.5,
     }
@@ -221,9 +221,9 @@ def test_the_ring_is_preferred_where_the_linear_feature_is_invisible():
 def test_boundary_is_a_circle_only_in_a_visible_plane():
     options = {
         "shape": (4,),
-        "networks": 200,
+        "networks": 48,
         "seconds": (1, 3),
-        "train": 500,
+        "train": 300,
         "test": 1000,
         "grid_points": 21,
     }
@@ -247,7 +247,7 @@ def visible_samples():
 
 
 def test_eliminating_what_a_network_cannot_see_costs_nothing():
-    options = {"networks": 200, "removed": (0, 2), "trainings": 2, "training": TRAINING}
+    options = {"networks": 48, "removed": (0, 2), "trainings": 1, "training": TRAINING}
     result = penchant.measure(
         "feature-elimination", architecture=blind, dataset=visible_samples, **options, **SERIAL
     )
@@ -276,9 +276,9 @@ def test_evolution_stays_in_the_visible_subspace():
 def test_evolution_along_training_and_widths_has_one_row_each():
     common = {"dataset": visible_samples, "networks": 36, "samples": 12, **SERIAL}
     steps = penchant.measure(
-        "geometry-evolution", architecture=blind, at_steps=(0, 3), training=TRAINING, **common
+        "geometry-evolution", architecture=blind, at_steps=(0, 1), training=TRAINING, **common
     )
-    assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 3]
+    assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 1]
     start = penchant.measure("geometry-evolution", architecture=blind, **common)
     assert steps.arrays["corr-s"][0] == pytest.approx(
         start.arrays["corr-s"][0], rel=1e-5
@@ -317,9 +317,9 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
     }
     options = {
         "dataset": circles,
-        "trainings": 6,
+        "trainings": 4,
         "training": TRAINING,
-        "at_steps": (0, 40),
+        "at_steps": (24,),
         **SERIAL,
     }
     architecture = {"name": "mlp", "widths": [8], "activation": activation}
@@ -330,7 +330,7 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
 
 
 def test_isotropic_network_has_no_eigenvalue_beyond_its_null():
-    options = {"shape": (1, 8, 8), "networks": 1000, "null_draws": 50}
+    options = {"shape": (1, 6, 6), "networks": 600, "null_draws": 50}
     architecture = {"name": "mlp", "widths": [64], "bias": False, "initialization": "gaussian"}
     result = penchant.measure("average-geometry", architecture=architecture, **options, **SERIAL)
     isotropy = result.quantities["corr-isotropic"]

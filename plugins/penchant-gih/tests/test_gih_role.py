@@ -40,7 +40,7 @@ def test_nad_of_the_average_geometry_is_that_of_its_own_estimator():
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("probe", ["average-geometry", "geometry-evolution", "decision-plane"])
 def test_probes_take_other_estimators_of_directions(probe, other):
-    options = {"estimators": {"directions": OTHERS[other]}, "networks": 24, **FAST}
+    options = {"estimators": {"directions": OTHERS[other]}, "networks": 12, **FAST}
     if probe == "geometry-evolution":
         options |= {"dataset": CIRCLES}
     else:
@@ -88,7 +88,7 @@ def test_opposite_inputs_have_less_variance_for_the_same_networks():
             "average-geometry",
             architecture=relu,
             shape=(4,),
-            networks=600,
+            networks=240,
             estimators=estimators,
             **FAST,
         )

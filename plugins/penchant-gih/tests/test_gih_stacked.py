@@ -18,25 +18,25 @@ SMALL = {"shape": [4], "networks": 12, "train": 20, "test": 10}
 ALONG = {"networks": 12, "inputs": 1}
 CASES = {
     "feature-preference": ({**SMALL, "indices": [2, 3], "trainings": 2}, [4]),
-    "direction-generalization": ({**SMALL, "indices": [0, 1, -1], "trainings": 2}, [6]),
-    "decision-plane": ({**SMALL, "grid_points": 7, "trainings": 2}, [4]),
+    "direction-generalization": ({**SMALL, "indices": [0, -1], "trainings": 2}, [4]),
+    "decision-plane": ({**SMALL, "grid_points": 3, "trainings": 2}, [4]),
     "input-curvature": (
         {"dataset": CIRCLES, "trainings": 3, "samples": 3, "at_steps": [0, 2]},
         [3],
     ),
     "feature-elimination": (
-        {"dataset": CIRCLES, "networks": 12, "removed": [0, 2], "trainings": 2},
-        [2, 2, 2, 2],
+        {"dataset": CIRCLES, "networks": 12, "removed": [0, 2], "trainings": 1},
+        [2, 2],
     ),
     "sample-pruning": (
         {"dataset": CIRCLES, "networks": 12, "fractions": [0.2, 0.6], "trainings": 2},
         [2, 2, 2, 2],
     ),
     "geometry-training": (
-        {**ALONG, "trainings": 6, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 1, 2]},
-        [6],
+        {**ALONG, "trainings": 3, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2]},
+        [3],
     ),
-    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "at_steps": [0, 2]}, [12]),
+    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "at_steps": [2]}, [12]),
 }
 
 # Autograd counts devices at its first backward pass: the emulated one must be there before.
@@ -87,8 +87,8 @@ def test_stacks_give_the_numbers_of_single_trainings(name, made, tmp_path):
 
 
 def test_a_training_that_stops_early_stays_where_it_is(made, tmp_path):
-    early = {"steps": 40, "batch": 10, "learning_rate": 0.5, "until_loss": 0.6}
-    options = {"training": early, "at_steps": [0, 10, 20, 40]}
+    early = {"steps": 16, "batch": 10, "learning_rate": 1.0, "until_loss": 0.65}
+    options = {"training": early, "at_steps": [0, 12, 16]}
     alone = run("input-curvature", tmp_path / "cpu", **options)
     together, _ = on_device("input-curvature", tmp_path / "device", **options)
     assert made == [3]

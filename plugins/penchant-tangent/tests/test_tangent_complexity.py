@@ -107,9 +107,9 @@ SMALL = {
     "architecture": "mlp:widths=[4]",
     "widths": [2, 4, 8],
     "trainings": 2,
-    "samples": 10,
+    "samples": 4,
     "look_every": 3,
-    "training": {"steps": 9, "batch": 16, "learning_rate": 0.3},
+    "training": {"steps": 3, "batch": 16, "learning_rate": 0.3},
 }
 
 

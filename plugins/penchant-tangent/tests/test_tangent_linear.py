@@ -78,7 +78,7 @@ def test_the_population_error_is_the_mean_over_new_samples():
 
 def test_gradient_descent_ends_at_the_expected_error_of_least_squares(tmp_path):
     # E |theta|^2 / d = sigma^2 d / (n - d - 1), inverse Wishart
-    options = {"trainings": 100, "inputs": 4, "train": 20, "rate": 1.0, "descent_steps": 200}
+    options = {"trainings": 100, "inputs": 4, "train": 20, "rate": 1.0, "descent_steps": 100}
     context = testing.context("supernat", tmp_path, **options)
     result = run_supernat(context.options, context)
     found = result.quantities["final-error-gradient-descent"]
@@ -102,7 +102,7 @@ def test_features_of_networks_need_both_axes(tmp_path):
 
 def test_a_linear_network_has_the_features_of_its_inputs(tmp_path):
     parts = {"architecture": "logistic", "dataset": "two-blobs", "dtype": "float64"}
-    options = {"trainings": 2, "train": 20, "noise": 0.0, "rate": 1.0, "descent_steps": 4000}
+    options = {"trainings": 2, "train": 20, "noise": 0.0, "rate": 1.0, "descent_steps": 2000}
     context = testing.context("supernat", tmp_path, **parts, **options)
     result = run_supernat(context.options, context)
     # least squares on inputs and a constant leaves this error
@@ -186,10 +186,10 @@ def test_features_are_made_once_for_all_shards(tmp_path, monkeypatch):
         return random_features(points, **options)
 
     monkeypatch.setattr(capacity, "random_features", counted)
-    options = {"features": 40, "grid_points": 40, "training_sets": 60, "signs": 2, "train": 10}
+    options = {"features": 40, "grid_points": 40, "training_sets": 30, "signs": 2, "train": 10}
     context = testing.context("capacity", tmp_path, scalings=[0.0, 0.5], **options)
     result = capacity.run(context.options, context)
-    assert result.arrays["solutions"].shape == (2, 60, 2)
+    assert result.arrays["solutions"].shape == (2, 30, 2)
     assert made == [40]
 
 

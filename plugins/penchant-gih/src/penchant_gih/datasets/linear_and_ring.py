@@ -14,7 +14,11 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
     """Target of the dataset `linear-and-ring`; in the test set one of the features may lie."""
     directions = orthonormal(options.directions, 3, options.input_shape)
 
-    def features(slope: Tensor, circle: Tensor, stream: Generator) -> Tensor:
+    def features(
+        slope: Tensor,
+        circle: Tensor,
+        stream: Generator,
+    ) -> Tensor:
         first = linear(slope, options.epsilon)
         rest = ring(circle, options.radii, stream)
         return torch.cat([first, rest], 1)

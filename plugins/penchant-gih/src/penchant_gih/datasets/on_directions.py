@@ -75,7 +75,11 @@ def _draw(
     return Samples(inputs, labels)
 
 
-def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Tensor:
+def ring(
+    labels: Tensor,
+    radii: tuple[float, float],
+    generator: Generator,
+) -> Tensor:
     """Points (samples, 2) at a uniform angle, at the radius of their class."""
     turns = torch.rand(
         len(labels),
@@ -90,7 +94,11 @@ def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Te
     return torch.stack([first, second], 1)
 
 
-def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Tensor:
+def orthonormal(
+    directions: Any,
+    count: int,
+    input_shape: tuple[int, ...],
+) -> Tensor:
     """Unit rows (count, D) of the given directions; by default the first coordinates."""
     size = math.prod(input_shape)
     if directions is None:

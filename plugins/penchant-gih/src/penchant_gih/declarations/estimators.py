@@ -56,4 +56,6 @@ class AverageGeometry(penchant.Estimator):
     @property
     def vectors(self) -> int:
         """Gradients a network."""
-        return 2 * self.inputs if self.opposite else self.inputs
+        if self.opposite:
+            return 2 * self.inputs
+        return self.inputs

@@ -9,7 +9,11 @@ from penchant_numerics.pictures import Curve, by_index
 
 
 def accuracy_against_random(
-    result: penchant.Result, places: np.ndarray, *, label: str, xlabel: str
+    result: penchant.Result,
+    places: np.ndarray,
+    *,
+    label: str,
+    xlabel: str,
 ) -> Figure:
     """Both accuracies by how much was taken out.
 

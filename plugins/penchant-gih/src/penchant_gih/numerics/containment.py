@@ -49,7 +49,12 @@ def inner_products(matrices: Sequence[Tensor]) -> Tensor:
     )
 
 
-def containment_null(trace: float, squared_norm: float, size: int, rank: int) -> float:
+def containment_null(
+    trace: float,
+    squared_norm: float,
+    size: int,
+    rank: int,
+) -> float:
     """|P A P| / |A| for a random subspace of this dimension, the root of the mean square.
 
     Args:

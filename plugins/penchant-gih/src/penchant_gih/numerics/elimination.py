@@ -8,7 +8,12 @@ from threadpoolctl import threadpool_limits
 from torch import Generator, Tensor
 
 
-def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
+def least_aligned(
+    G: Tensor,
+    S: Tensor,
+    *,
+    ridge: float,
+) -> Tensor:
     """Solutions of G v = l S v with the smallest l first, orthonormalised in their order.
 
     S of real data is singular: constant pixels, fewer samples than inputs.

@@ -33,7 +33,8 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """dl/df of the logistic loss for targets +-1."""
     classes = (targets + 1) / 2
-    return torch.sigmoid(outputs) - classes
+    probabilities = torch.sigmoid(outputs)
+    return probabilities - classes
 
 
 RESIDUALS: dict[str, Residual] = {"squared-error": squared_error, "cross-entropy": cross_entropy}
@@ -92,14 +93,23 @@ class Flow:
 
 
 def _sum(first: State, second: State) -> State:
-    return {name: tensor + second[name] for name, tensor in first.items()}
+    total = {}
+    for name, tensor in first.items():
+        total[name] = tensor + second[name]
+    return total
 
 
 def _weights(ensemble: Ensemble, state: State) -> State:
-    return {name: state[name] for name, _ in ensemble.module.named_parameters()}
+    # Buffers are no part of the gradient.
+    named = ensemble.module.named_parameters()
+    return {name: state[name] for name, _ in named}
 
 
-def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
+def _outputs(
+    ensemble: Ensemble,
+    state: State,
+    inputs: Tensor,
+) -> Tensor:
     outputs = functional_call(ensemble.module, state, (inputs,))
     return first_output(outputs)
 
@@ -186,7 +196,14 @@ class Evolution:
             for q in range(inputs):
                 self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], weight)
 
-    def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
+    def _add_products(
+        self,
+        v: Tensor,
+        g: Tensor,
+        w: Tensor,
+        h: Tensor,
+        weight: float,
+    ) -> None:
         """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
         # Four products of entries, two of which are transposes of the others.
         total = (v * w).T @ (g * h)
@@ -195,17 +212,21 @@ class Evolution:
 
     def part(self, number: int) -> Tensor:
         """Delta from one part of the networks."""
-        mean = self.sums[number] / self.counts[number]
+        count = self.counts[number]
+        mean = self.sums[number] / count
         return -(mean + mean.T)
 
     def parts(self) -> list[Tensor]:
         """Delta from every part of the networks."""
-        return [self.part(number) for number in range(len(self.sums))]
+        numbers = range(len(self.sums))
+        return [self.part(number) for number in numbers]
 
     def matrix(self) -> Tensor:
         """Delta from all networks."""
-        total = sum(self.sums[1:], self.sums[0]) / self.count
-        return -(total + total.T)
+        # Parts are summed in their order: another order would round otherwise.
+        first, *others = self.sums
+        mean = sum(others, first) / self.count
+        return -(mean + mean.T)
 
     def stderr(self) -> Tensor:
         """Standard error (D, D) over networks."""
@@ -219,7 +240,11 @@ class Evolution:
         return inner_products(self.parts())
 
 
-def batch_size(networks: int, size: int, samples: int) -> int:
+def batch_size(
+    networks: int,
+    size: int,
+    samples: int,
+) -> int:
     """Samples a backward pass: some 16 MiB of images for all networks together."""
     a_sample = networks * size
     fitting = math.ceil(_NUMBERS_A_PASS / a_sample)

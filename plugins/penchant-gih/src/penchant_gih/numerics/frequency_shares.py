@@ -44,7 +44,11 @@ def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
     return total.reshape(grid)
 
 
-def energies_of_rows(rows: Tensor, weights: Tensor, shape: Sequence[int]) -> Tensor:
+def energies_of_rows(
+    rows: Tensor,
+    weights: Tensor,
+    shape: Sequence[int],
+) -> Tensor:
     """The same of the moment sum_t w_t g_t g_t^T, which is never formed.
 
     Args:
@@ -88,8 +92,9 @@ def low_share(moment: Tensor, shape: Sequence[int]) -> float:
 
 def low_part(found: Tensor, shape: Sequence[int]) -> float:
     """The same share, of energies of the grid."""
-    low = frequencies(shape, device=found.device) <= LOW
-    share = found[low].sum() / found.sum()
+    lengths = frequencies(shape, device=found.device)
+    slow = found[lengths <= LOW]
+    share = slow.sum() / found.sum()
     return float(share)
 
 

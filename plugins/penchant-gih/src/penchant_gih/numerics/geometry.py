@@ -23,7 +23,13 @@ LARGEST_JACKKNIFE = 2048  # inputs up to which spectra with one part left out ar
 class Parts:
     """Second moments of independent parts: network i belongs to part i mod count."""
 
-    def __init__(self, size: int, count: int, *, device: torch.device | str) -> None:
+    def __init__(
+        self,
+        size: int,
+        count: int,
+        *,
+        device: torch.device | str,
+    ) -> None:
         self.moments = [SecondMoment(size, device=device) for _ in range(count)]
         self.networks = 0
 
@@ -50,19 +56,27 @@ class Parts:
 
     def squared_norms(self) -> Tensor:
         """|g|^2 of every gradient, part by part."""
-        return torch.cat([moment.norms() for moment in self.moments])
+        norms = [moment.norms() for moment in self.moments]
+        return torch.cat(norms)
 
     def matrices(self) -> Tensor | None:
         """The moments (parts, D, D); None where a part has no network."""
         if self.networks < len(self.moments):
             return None
-        return torch.stack([moment.matrix() for moment in self.moments])
+        matrices = [moment.matrix() for moment in self.moments]
+        return torch.stack(matrices)
 
 
 class Geometry:
     """G of networks 0, 1, ..., each at so many probing inputs."""
 
-    def __init__(self, size: int, *, device: torch.device | str, inputs: int = 1) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        device: torch.device | str,
+        inputs: int = 1,
+    ) -> None:
         self.inputs = inputs
         self.halves = Parts(size, HALVES, device=device)
         self.parts = Parts(size, PARTS, device=device)

@@ -16,7 +16,11 @@ from torch.func import grad, jvp
 Network = Callable[[Tensor], Tensor]
 
 
-def loss_derivatives(outputs: Tensor, targets: Tensor, loss: str) -> tuple[Tensor, Tensor]:
+def loss_derivatives(
+    outputs: Tensor,
+    targets: Tensor,
+    loss: str,
+) -> tuple[Tensor, Tensor]:
     """L' and l'' at outputs f for targets +-1: the logistic loss, or half the squared error."""
     if loss == "squared-error":
         error = outputs - targets

@@ -102,7 +102,11 @@ class Labeller:
 
 
 def isotropic_inputs(
-    count: int, direction: Tensor, epsilon: float, shape: tuple[int, ...], generator: Generator
+    count: int,
+    direction: Tensor,
+    epsilon: float,
+    shape: tuple[int, ...],
+    generator: Generator,
 ) -> Tensor:
     """X = epsilon a u + w, a ~ N(0, 1), w ~ N(0, I - u u^T), on the CPU.
 

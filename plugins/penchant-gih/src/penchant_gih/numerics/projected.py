@@ -54,9 +54,10 @@ class Projected:
         # Four different parts: no noise is met twice.
         disjoint = []
         for a, b in combinations(self._chosen(keep), 2):
-            shared = set(self.pairs[a]) & set(self.pairs[b])
-            if not shared:
-                disjoint.append(float(self.table[a, b]))
+            first, second = self.pairs[a], self.pairs[b]
+            if not set(first) & set(second):
+                product = self.table[a, b]
+                disjoint.append(float(product))
         return sum(disjoint) / len(disjoint)
 
     def against(self, matrices: Sequence[Tensor]) -> Tensor:
@@ -75,7 +76,10 @@ class Projected:
 
         The networks must be others than those of G.
         """
-        columns = [quadratic_forms(vectors, product).cpu() for product in self.products]
+        columns = []
+        for product in self.products:
+            column = quadratic_forms(vectors, product)
+            columns.append(column.cpu())
         return torch.stack(columns, 1)
 
     def corr_of_same(self, against: Tensor, table: Tensor) -> Corr:
@@ -118,7 +122,8 @@ class Projected:
 
         def statistic(networks: list[int], parts: list[int]) -> float:
             pairs = self._chosen(parts)
-            product = float(forms[networks][:, pairs].mean())
+            chosen = forms[networks][:, pairs]
+            product = float(chosen.mean())
             norm = distinct_mean(table, networks)
             return cosine(product, norm, self.squared_norm(parts))
 
@@ -155,7 +160,8 @@ def corrected_stderr(statistic: Callable[[list[int]], float], parts: int) -> flo
 
     def corrected(others: list[int]) -> float:
         def among(keep: list[int]) -> float:
-            return statistic([others[each] for each in keep])
+            parts = [others[each] for each in keep]
+            return statistic(parts)
 
         # The same correction, of one part fewer.
         return jackknifed(among, parts - 1).value

@@ -18,7 +18,12 @@ from torch import Tensor
 from penchant_gih.numerics.geometry import PARTS
 
 
-def members(networks: int, vectors: int, *, device: torch.device) -> list[Tensor] | None:
+def members(
+    networks: int,
+    vectors: int,
+    *,
+    device: torch.device,
+) -> list[Tensor] | None:
     """Numbers of the gradients of each part; None where a part has no network.
 
     Args:
@@ -103,7 +108,8 @@ def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
         raise ValueError(f"expected at least {PARTS} networks, found {networks}")
     products = gram(rows)
     norms = products.diagonal()
-    traces = torch.stack([norms[own].mean() for own in parts])
+    means = [norms[own].mean() for own in parts]
+    traces = torch.stack(means)
     table = part_products(products, parts)
     return table.cpu(), traces.cpu()
 

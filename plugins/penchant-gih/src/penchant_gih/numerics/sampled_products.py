@@ -25,4 +25,5 @@ def squared_products(first: Tensor, second: Tensor) -> Tensor:
 def quadratic_forms(vectors: Tensor, matrix: Tensor) -> Tensor:
     """<A_i, B> (networks,) of A_i = mean_p a_ip a_ip^T, from gradients a (networks, inputs, D)."""
     products = vectors @ matrix * vectors
-    return products.sum(2).mean(1)
+    by_input = products.sum(2)  # (networks, inputs)
+    return by_input.mean(1)

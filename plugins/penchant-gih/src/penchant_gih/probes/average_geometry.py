@@ -61,7 +61,10 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
 
 
 def _arrays(
-    found: Directions, spectra: Tensor, null: Tensor | None, keep: int | None
+    found: Directions,
+    spectra: Tensor,
+    null: Tensor | None,
+    keep: int | None,
 ) -> dict[str, Tensor]:
     """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
     arrays = {}
@@ -124,7 +127,8 @@ def left_out(found: Directions) -> Tensor:
 
 def _entry_stderr(parts: Tensor) -> Tensor:
     """Standard error (D, D) of every entry of G, from its spread over parts."""
-    return parts.std(0) / math.sqrt(len(parts))
+    spread = parts.std(0)
+    return spread / math.sqrt(len(parts))
 
 
 def numerical_rank(eigenvalues: Tensor) -> int:
@@ -173,7 +177,11 @@ def _of_spectrum(
     )
 
 
-def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> penchant.Quantity:
+def _condition(
+    found: Directions,
+    spectra: Tensor,
+    null: Tensor | None,
+) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
     size = found.vectors.shape[1]
     rank = numerical_rank(found.eigenvalues)
@@ -184,7 +192,9 @@ def _condition(found: Directions, spectra: Tensor, null: Tensor | None) -> pench
 
 
 def _ratio_of_ends(spectrum: Tensor) -> float:
-    return float(spectrum[0] / spectrum[-1])
+    largest = spectrum[0]
+    smallest = spectrum[-1]
+    return float(largest / smallest)
 
 
 def condition_stderr(found: Directions) -> float:
@@ -259,7 +269,11 @@ def _low_frequencies(
     )
 
 
-def _beyond(found: Directions, spectra: Tensor, null: Tensor) -> penchant.Quantity:
+def _beyond(
+    found: Directions,
+    spectra: Tensor,
+    null: Tensor,
+) -> penchant.Quantity:
     """Eigenvalues outside those of isotropic architectures; for each of these, outside the rest."""
     replicates = [_outside(spectrum, null) for spectrum in spectra]
     # Each isotropic draw against the others: what the count is without an effect.

@@ -70,7 +70,11 @@ def _axis(options: DecisionPlane) -> np.ndarray:
     return np.linspace(-half, half, options.grid_points)
 
 
-def _by_plane(rows: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
+def _by_plane(
+    rows: list[dict[str, Any]],
+    name: str,
+    options: DecisionPlane,
+) -> np.ndarray:
     """What trainings found, (planes, trainings, ...)."""
     values = np.array([row[name] for row in rows])
     # They come plane by plane.
@@ -87,8 +91,10 @@ def learnt_boundary(context: penchant.Context, item: Any) -> dict[str, Any]:
 
 def _directions(context: penchant.Context, item: dict[str, int]) -> Tensor:
     """The two directions (2, D) of a plane."""
-    first = context.shared["first"]
-    second = context.shared["seconds"][item["place"]]
+    shared = context.shared
+    first = shared["first"]
+    seconds = shared["seconds"]
+    second = seconds[item["place"]]
     return torch.stack([first, second])
 
 
@@ -102,7 +108,11 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, data.train, keys, data.test)
 
 
-def _boundary(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Any]:
+def _boundary(
+    context: penchant.Context,
+    item: dict[str, int],
+    learner: Learner,
+) -> dict[str, Any]:
     directions = _directions(context, item).to(context.device, context.dtype)
     network = learner.network
     # Some test samples, for the picture.
@@ -129,7 +139,11 @@ def _data(context: penchant.Context, rows: Tensor) -> Data:
     )
 
 
-def _outputs_on_grid(context: penchant.Context, network: nn.Module, directions: Tensor) -> Tensor:
+def _outputs_on_grid(
+    context: penchant.Context,
+    network: nn.Module,
+    directions: Tensor,
+) -> Tensor:
     """Outputs (grid, grid), the first direction outermost."""
     # Points of the plane, all other directions at zero.
     place = {"device": context.device, "dtype": context.dtype}

@@ -74,7 +74,8 @@ def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network, and the labels it is trained on."""
-    direction = context.shared["directions"][item["place"]]
+    directions = context.shared["directions"]
+    direction = directions[item["place"]]
     training = item["training"]
     train, test = labelled_samples(context, direction, training)
     network = context.network(training, outputs=OUTPUTS)
@@ -82,7 +83,11 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, train, keys, test)
 
 
-def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
+def _tested(
+    context: penchant.Context,
+    item: dict[str, int],
+    learner: Learner,
+) -> dict[str, float]:
     """What was learnt, and what was generalised."""
     network = learner.network
     train = learner.samples
@@ -232,7 +237,8 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 
 def _of_mean(values: np.ndarray, errors: np.ndarray) -> float:
     """Standard error of a mean over directions: their spread, at least what their errors make."""
-    together = np.sqrt((errors**2).sum())
+    squares = errors**2
+    together = np.sqrt(squares.sum())
     own = float(together) / len(values)
     _, spread = statistics.mean_and_stderr(values)
     return max(own, spread or 0.0)

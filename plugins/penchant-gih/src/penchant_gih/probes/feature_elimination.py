@@ -107,7 +107,10 @@ def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
 
 
 def _random_counts(
-    context: penchant.Context, training: int, S: Tensor, shares: list[float]
+    context: penchant.Context,
+    training: int,
+    S: Tensor,
+    shares: list[float],
 ) -> list[int]:
     """How many random directions explain as much."""
     rows = _random_basis(context, training, len(S))
@@ -115,7 +118,11 @@ def _random_counts(
     return [equal_count(found, share) for share in shares]
 
 
-def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor:
+def _random_basis(
+    context: penchant.Context,
+    training: int,
+    size: int,
+) -> Tensor:
     stream = context.generator("random directions", training)
     return random_rows(size, stream)
 
@@ -146,7 +153,8 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
 def _right(count: int, learner: Learner) -> Tensor:
     """On which test samples a network is right."""
     test = learner.test
-    found = predictions(outputs(learner.network, test.inputs))
+    logits = outputs(learner.network, test.inputs)
+    found = predictions(logits)
     return found == test.labels
 
 
@@ -160,9 +168,12 @@ def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
-    # (counts, trainings, samples)
-    mean, stderr = statistics.crossed_accuracy(right.swapaxes(0, 1))
-    return {name: mean, f"{name}-stderr": stderr}
+    by_count = right.swapaxes(0, 1)  # (counts, trainings, samples)
+    mean, stderr = statistics.crossed_accuracy(by_count)
+    return {
+        name: mean,
+        f"{name}-stderr": stderr,
+    }
 
 
 def _conventions(options: FeatureElimination) -> dict[str, str]:
@@ -177,7 +188,9 @@ def _conventions(options: FeatureElimination) -> dict[str, str]:
 
 def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
     """Mean advantage over random directions, where something is taken out."""
-    if ours.shape[1] > 1:
+    counts = ours.shape[1]
+    # The first count is none at all, where there are others.
+    if counts > 1:
         ours = ours[:, 1:]
         others = others[:, 1:]
     return advantage_quantity(ours, others)

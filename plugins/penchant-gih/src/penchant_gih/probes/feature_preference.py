@@ -93,7 +93,11 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, data.train, keys, data.test)
 
 
-def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
+def _tested(
+    context: penchant.Context,
+    item: dict[str, int],
+    learner: Learner,
+) -> dict[str, float]:
     network = learner.network
     found = {
         "train": evaluate(network, learner.samples)[1],

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 import penchant
 import torch
-from penchant_numerics import statistics
-from penchant_numerics.correlation import (
-    Corr,
-    RotatedCorr,
-    corr_with_fixed,
-    distinct_mean,
-    jackknifed,
-    rotated,
-)
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State
 from penchant_numerics.many_trainings import Learner, looks
-from penchant_numerics.moments import descending_eigh
 from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
 from penchant_gih.declarations.geometry import GeometryEvolution
-from penchant_gih.numerics.containment import containment, containment_null
 from penchant_gih.numerics.evolution import (
     RESIDUALS,
     Evolution,
@@ -38,6 +27,7 @@ from penchant_gih.numerics.evolution import (
 from penchant_gih.numerics.geometry import PARTS, uncentred
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.numerics.projected import Projected
+from penchant_gih.probes.evolution_rows import Row, arrays_of, quantities_of, row_of
 from penchant_gih.probes.missing import missing_names
 from penchant_gih.probes.preferred_directions import independent_parts
 from penchant_gih.probes.probing import (
@@ -52,33 +42,7 @@ from penchant_gih.probes.probing import (
     with_statistics,
 )
 
-OVER = "networks (jackknife over parts)"
-HOST = {"device": "cpu", "dtype": torch.float64}
 SIZES = ("widths", "channels", "width", "hidden")  # options that are the width of an architecture
-ROUNDING = 1 / math.sqrt(12)  # standard deviation of what is lost in a whole number
-CONTAINED = 0.9  # share of the trace of G S G that the subspace of conjecture 2 has by default
-
-
-class Contained(NamedTuple):
-    """|P Delta P| / |Delta| by the dimension of P, and the dimension that was asked for."""
-
-    dimensions: list[int]
-    shares: list[Corr]
-    nulls: list[float]
-    chosen: int
-    chosen_stderr: float | None
-
-
-class Row(NamedTuple):
-    """Everything about one Delta."""
-
-    corr_s: Corr
-    corr_s_null: RotatedCorr
-    corr_gsg: Corr
-    corr_gsg_null: RotatedCorr
-    label_effect: Corr
-    contained: Contained
-    arrays: dict[str, Tensor]
 
 
 def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Result:
@@ -90,12 +54,12 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
     rows = []
     for width in options.widths or (None,):
         rows += _measured(options, sized(context, width), S)
-    arrays = _arrays(rows)
+    arrays = arrays_of(rows)
     if options.widths is not None:
         arrays["widths"] = torch.tensor(options.widths, device="cpu")
     if options.at_steps is not None:
         arrays["steps"] = torch.tensor(options.at_steps, device="cpu")
-    quantities = _quantities(rows[-1], options)
+    quantities = quantities_of(rows[-1], options)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
         quantities,
@@ -195,7 +159,19 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
 
     # All looks are compared with the same G S G.
     projected = _projected(context, S)
-    return [_row(*each, projected, S, context) for each in found]
+    same_networks = _same_networks(context)
+    rows = []
+    for evolution, difference in found:
+        row = row_of(
+            evolution,
+            difference,
+            projected,
+            S,
+            same_networks=same_networks,
+            leading=options.leading,
+        )
+        rows.append(row)
+    return rows
 
 
 def _projected(context: penchant.Context, S: Tensor) -> Projected:
@@ -324,159 +300,14 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     return found
 
 
-def _vectors(ensemble: Ensemble, flow: Flow, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _vectors(
+    ensemble: Ensemble,
+    flow: Flow,
+    points: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
     """v, what permuting labels takes from it, and g."""
     right, taken = flow.parameter_gradients(ensemble)
     mixed = mixed_products(ensemble, right, points)
     difference = mixed_products(ensemble, taken, points)
     gradients = probed_gradients(ensemble, points)
     return mixed, difference, gradients
-
-
-def _row(
-    evolution: Evolution,
-    difference: Evolution,
-    projected: Projected,
-    S: Tensor,
-    context: penchant.Context,
-) -> Row:
-    """Everything about one Delta."""
-    # Products of parts are all that the correlations need.
-    S = S.to(evolution.squares.device, evolution.squares.dtype)
-    parts = evolution.parts()
-    table = evolution.table()
-    delta = evolution.matrix()
-    trace = float(delta.trace())
-    norm = distinct_mean(table, range(PARTS))
-    squared = float(S.square().sum())
-    products = torch.tensor([float((part * S).sum()) for part in parts], **HOST)
-    changes = difference.table()
-    corr_gsg = projected.corr_of_same if _same_networks(context) else projected.corr
-
-    def label_effect(keep: list[int]) -> float:
-        changed = distinct_mean(changes, keep)
-        return changed / distinct_mean(table, keep)
-
-    return Row(
-        corr_s=corr_with_fixed(products, table, squared),
-        corr_s_null=rotated(trace, float(S.trace()), norm, squared, len(delta)),
-        corr_gsg=corr_gsg(projected.against(parts), table),
-        corr_gsg_null=rotated(trace, projected.trace, norm, projected.squared_norm(), len(delta)),
-        label_effect=jackknifed(label_effect, PARTS),
-        contained=_containment(parts, table, projected, trace, context.options.leading),
-        arrays={
-            "evolution": delta,
-            "evolution-stderr": evolution.stderr(),
-            "label-difference": difference.matrix(),
-            "label-difference-stderr": difference.stderr(),
-        },
-    )
-
-
-def _containment(
-    parts: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
-) -> Contained:
-    """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the k asked for."""
-    # In the basis of G S G a leading subspace is a corner.
-    eigenvalues, vectors = descending_eigh(projected.matrix())
-    size = len(eigenvalues)
-    # A dimension that was asked for has no error.
-    chosen_stderr = None
-    if leading is None:
-        chosen = _leading(eigenvalues)
-        chosen_stderr = _leading_stderr(projected)
-    else:
-        chosen = min(size, leading)
-    turned = [vectors @ part @ vectors.T for part in parts]
-    doublings = int(math.log2(size))
-    powers = {2**power for power in range(doublings + 1)}
-    ranks = sorted(powers | {chosen, size})
-    norm = distinct_mean(table, range(PARTS))
-    shares = [containment(turned, table, rank) for rank in ranks]
-    nulls = [containment_null(trace, norm, size, rank) for rank in ranks]
-    return Contained(
-        dimensions=ranks,
-        shares=shares,
-        nulls=nulls,
-        chosen=chosen,
-        chosen_stderr=chosen_stderr,
-    )
-
-
-def _leading(eigenvalues: Tensor) -> int:
-    """How many leading eigenvalues, descending, have the share CONTAINED of their sum."""
-    shares = eigenvalues.clamp(min=0).cumsum(0)
-    enough = CONTAINED * shares[-1]
-    below = (shares < enough).sum()
-    return int(below) + 1
-
-
-def _leading_stderr(projected: Projected) -> float:
-    """The standard error of that number, by the jackknife over parts of G, and its rounding."""
-    # Leaving out a part of G may move the dimension.
-    everything = range(projected.count)
-    found = []
-    for part in everything:
-        others = [number for number in everything if number != part]
-        eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
-        found.append(_leading(eigenvalues.flip(0)))
-    # A whole number is known up to its rounding.
-    stderr = statistics.jackknife(found)
-    return math.hypot(stderr, ROUNDING)
-
-
-def _arrays(rows: list[Row]) -> dict[str, Any]:
-    """What is drawn: matrices and containment of the last row, correlations of all."""
-    # Matrices are large: only those of the last look are kept.
-    last = rows[-1]
-    shares = last.contained.shares
-    arrays: dict[str, Any] = {
-        **last.arrays,
-        **_values("containment", shares),
-        "containment-null": last.contained.nulls,
-        "dimensions": last.contained.dimensions,
-    }
-    for name, corr, null in (
-        ("corr-s", "corr_s", "corr_s_null"),
-        ("corr-gsg", "corr_gsg", "corr_gsg_null"),
-    ):
-        corrs = [getattr(row, corr) for row in rows]
-        nulls = [getattr(row, null) for row in rows]
-        arrays |= _values(name, corrs)
-        arrays[f"{name}-null"] = [null.null for null in nulls]
-        arrays[f"{name}-null-spread"] = [null.null_spread for null in nulls]
-    return arrays
-
-
-def _values(name: str, corrs: list[Corr]) -> dict[str, list[float]]:
-    """Values and their standard errors as arrays."""
-    values = [corr.value for corr in corrs]
-    errors = [corr.stderr for corr in corrs]
-    return {name: values, f"{name}-stderr": errors}
-
-
-def _quantities(row: Row, options: GeometryEvolution) -> dict[str, penchant.Quantity]:
-    def quantity(corr: Corr, **null: Any) -> penchant.Quantity:
-        return penchant.Quantity(
-            corr.value,
-            stderr=corr.stderr,
-            over=OVER,
-            count=options.networks,
-            **null,
-        )
-
-    # The dimension that was asked for, among all that were measured.
-    contained = row.contained
-    place = contained.dimensions.index(contained.chosen)
-    return {
-        "corr-s": quantity(row.corr_s, **row.corr_s_null._asdict()),
-        "corr-gsg": quantity(row.corr_gsg, **row.corr_gsg_null._asdict()),
-        "containment": quantity(contained.shares[place], null=contained.nulls[place]),
-        "leading": penchant.Quantity(
-            contained.chosen,
-            stderr=contained.chosen_stderr,
-            over="" if contained.chosen_stderr is None else OVER,
-            exact=options.leading is not None,
-        ),
-        "label-effect": quantity(row.label_effect, null=0.0),
-    }

@@ -111,8 +111,11 @@ def _steps(context: penchant.Context, data: Data) -> list[int]:
 
 def _covariance(geometry: Tensor, data: str) -> Tensor:
     """G, or G with its eigenvalues in reverse order, with spectral norm 1."""
-    matrix = geometry if data == "geometry" else flipped(geometry)
-    largest = torch.linalg.eigvalsh(matrix)[-1]
+    matrix = geometry
+    if data == "flipped":
+        matrix = flipped(geometry)
+    eigenvalues = torch.linalg.eigvalsh(matrix)  # ascending
+    largest = eigenvalues[-1]
     return matrix / largest
 
 
@@ -147,7 +150,8 @@ def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Ten
     """Gradients of all networks, in double precision."""
     columns = []
     for shard in shards:
-        columns.append(torch.as_tensor(shard["gradients"], device=device))
+        gradients = torch.as_tensor(shard["gradients"], device=device)
+        columns.append(gradients)
     return torch.cat(columns, 1).to(torch.float64)
 
 
@@ -198,7 +202,12 @@ def _right(network: nn.Module, samples: Samples) -> Tensor:
     return right
 
 
-def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
+def _gradients(
+    context: penchant.Context,
+    network: nn.Module,
+    data: Data,
+    points: Tensor,
+) -> Tensor:
     """Gradients (inputs, D) of one network."""
     # A copy that can be differentiated, as a stack of one.
     policy = context.options.batch_norm
@@ -222,7 +231,11 @@ def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     return found
 
 
-def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
+def _correlations(
+    gradients: Tensor,
+    S: Tensor,
+    projected: Projected,
+) -> dict[str, np.ndarray]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
     # What does not change along training.
     squares = {

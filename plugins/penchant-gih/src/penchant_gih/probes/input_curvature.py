@@ -64,7 +64,11 @@ def _steps(context: penchant.Context) -> list[int]:
     return chosen_steps(context.options.at_steps, total)
 
 
-def _check_size(options: InputCurvature, context: penchant.Context, steps: int) -> None:
+def _check_size(
+    options: InputCurvature,
+    context: penchant.Context,
+    steps: int,
+) -> None:
     """Refuse what would not fit."""
     size = math.prod(context.data.shape)
     matrices = len(PARTS) * options.trainings * steps
@@ -104,7 +108,11 @@ def _learner(context: penchant.Context, index: int) -> Learner:
     return Learner(network, data.train, (index,), data.test)
 
 
-def _curvature(context: penchant.Context, index: int, learner: Learner) -> dict[str, Tensor]:
+def _curvature(
+    context: penchant.Context,
+    index: int,
+    learner: Learner,
+) -> dict[str, Tensor]:
     """Parts of the Hessian of one network as it is now."""
     some = _samples(context, index, learner.samples)
     # Classes 0 and 1 as -1 and 1.

@@ -106,7 +106,10 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
 
 
 def chosen_indices(
-    indices: Sequence[int] | None, directions: Tensor, *, every: int = 1
+    indices: Sequence[int] | None,
+    directions: Tensor,
+    *,
+    every: int = 1,
 ) -> list[int]:
     """The indices asked for, or every so many; what has no meaning is refused.
 

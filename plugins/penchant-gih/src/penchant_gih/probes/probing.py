@@ -69,12 +69,18 @@ def _as_prepared(networks: Ensemble) -> Ensemble:
     module = networks.module
     named = [*module.named_parameters(), *module.named_buffers()]
     known = {name for name, _ in named}
-    state = {name: tensor for name, tensor in networks.state.items() if name in known}
+    state = {}
+    for name, tensor in networks.state.items():
+        if name in known:
+            state[name] = tensor
     return Ensemble(module, state, networks.drawer)
 
 
 def stacks(
-    context: penchant.Context, indices: range, *, largest: int = NO_LIMIT
+    context: penchant.Context,
+    indices: range,
+    *,
+    largest: int = NO_LIMIT,
 ) -> Iterator[range]:
     """Numbers of networks, as many together as their parameters allow to stack."""
     parameters = parameter_count(context.architecture, indices[0])
@@ -101,7 +107,12 @@ def _calibrated(
 
 
 def probing_points(
-    context: penchant.Context, indices: range, *, inputs: int, probing: str, scale: float
+    context: penchant.Context,
+    indices: range,
+    *,
+    inputs: int,
+    probing: str,
+    scale: float,
 ) -> Tensor:
     """Probing inputs (networks, inputs, *shape); each network's come from a stream of its own.
 
@@ -173,7 +184,11 @@ def probing_scale(context: penchant.Context) -> float:
     return getattr(context.estimator("directions").options, "scale", 1.0)
 
 
-def with_statistics(network: nn.Module, batch_norm: str, inputs: Tensor) -> nn.Module:
+def with_statistics(
+    network: nn.Module,
+    batch_norm: str,
+    inputs: Tensor,
+) -> nn.Module:
     """A trained network that can be differentiated twice, with these batch-norm statistics.
 
     Args:

@@ -137,12 +137,16 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
     test = learner.test
-    found = predictions(outputs(learner.network, test.inputs))
+    logits = outputs(learner.network, test.inputs)
+    found = predictions(logits)
     return {"right": found == test.labels}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
-    # (fractions, trainings, samples)
-    mean, stderr = statistics.crossed_accuracy(right.swapaxes(0, 1))
-    return {name: mean, f"{name}-stderr": stderr}
+    by_fraction = right.swapaxes(0, 1)  # (fractions, trainings, samples)
+    mean, stderr = statistics.crossed_accuracy(by_fraction)
+    return {
+        name: mean,
+        f"{name}-stderr": stderr,
+    }

@@ -6,7 +6,10 @@ import penchant
 
 
 def chosen_steps(
-    at_steps: tuple[int, ...] | None, total: int, *, look_every: int | None = None
+    at_steps: tuple[int, ...] | None,
+    total: int,
+    *,
+    look_every: int | None = None,
 ) -> list[int]:
     """The steps asked for, every so many, or 0, 1, 2, 4, ...; and the last where none are named.
 

@@ -21,7 +21,10 @@ NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Bounds beside the test error, and where the solutions lie."""
-    return {"bounds": _bounds(result), "solutions": _solutions(result)}
+    return {
+        "bounds": _bounds(result),
+        "solutions": _solutions(result),
+    }
 
 
 def _bounds(result: penchant.Result) -> Figure:

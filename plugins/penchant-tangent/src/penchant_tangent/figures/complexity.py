@@ -55,7 +55,11 @@ def _correlation(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Measures of complexity and the generalisation gap")
 
 
-def _along(result: penchant.Result, axis: str, label: str) -> Figure:
+def _along(
+    result: penchant.Result,
+    axis: str,
+    label: str,
+) -> Figure:
     """Measures over their largest value along one axis, the mean over the other (figure 4.6)."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     panel = figure.subplots()

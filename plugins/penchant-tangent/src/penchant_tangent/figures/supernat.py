@@ -13,7 +13,10 @@ METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNa
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Errors along the steps, and what SuperNat makes of the features."""
-    return {"errors": _errors(result), "features": _features(result)}
+    return {
+        "errors": _errors(result),
+        "features": _features(result),
+    }
 
 
 def _errors(result: penchant.Result) -> Figure:
@@ -32,7 +35,14 @@ def _errors(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Gradient descent and SuperNat")
 
 
-def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colour: str) -> None:
+def _curve(
+    panel: Axes,
+    result: penchant.Result,
+    name: str,
+    *,
+    label: str,
+    colour: str,
+) -> None:
     """Mean errors with a band of their standard error."""
     steps = result.arrays["steps"]
     values = result.arrays[name]

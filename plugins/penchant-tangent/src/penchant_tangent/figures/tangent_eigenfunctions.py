@@ -15,9 +15,15 @@ ON_A_LINE = (0, 5, 20)
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Eigenfunctions, their eigenvalues, and how fast they are learnt."""
-    one = result.arrays["grid"].shape[1] == 1
-    pictures = {"line": _line(result)} if one else {"plane": _plane(result)}
-    return {**pictures, "eigenvalues": _eigenvalues(result), "speeds": _speeds(result)}
+    # functions of one input are curves, of two pictures
+    inputs = result.arrays["grid"].shape[1]
+    if inputs == 1:
+        figures = {"line": _line(result)}
+    else:
+        figures = {"plane": _plane(result)}
+    figures["eigenvalues"] = _eigenvalues(result)
+    figures["speeds"] = _speeds(result)
+    return figures
 
 
 def _plane(result: penchant.Result) -> Figure:
@@ -26,16 +32,23 @@ def _plane(result: penchant.Result) -> Figure:
     places = [place for place in SHOWN if place < functions.shape[1]]
     side = round(functions.shape[2] ** 0.5)
     steps = result.arrays["steps"]
-    figure = Figure(
-        figsize=(1.3 * len(places) + 0.6, 1.35 * len(steps) + 0.8), layout="constrained"
-    )
+    width = 1.3 * len(places) + 0.6
+    height = 1.35 * len(steps) + 0.8
+    figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(len(steps), len(places), squeeze=False)
     for row, step in enumerate(steps):
         for column, place in enumerate(places):
             panel = grid[row, column]
             picture = functions[row, place].reshape(side, side)
+            # zero is white in every panel
             limit = np.abs(picture).max()
-            panel.imshow(picture, cmap="RdBu", vmin=-limit, vmax=limit, origin="lower")
+            panel.imshow(
+                picture,
+                cmap="RdBu",
+                vmin=-limit,
+                vmax=limit,
+                origin="lower",
+            )
             panel.set(xticks=[], yticks=[])
             if row == 0:
                 panel.set_title(f"j = {place}", fontsize=8)
@@ -95,8 +108,12 @@ def _speeds(result: penchant.Result) -> Figure:
     panel = figure.subplots()
     expected = result.arrays["expected-speeds"]
     measured = result.arrays["measured-speeds"]
-    limit = max(np.abs(expected).max(), np.abs(measured).max()) or 1.0
-    panel.plot([-limit, limit], [-limit, limit], color=FAINT, linewidth=0.8)
+
+    # a diagonal as long as the points need
+    both = np.concatenate([expected, measured])
+    limit = np.abs(both).max() or 1.0
+    ends = [-limit, limit]
+    panel.plot(ends, ends, color=FAINT, linewidth=0.8)
     panel.plot(expected, measured, "o", color=BLUE, markersize=3)
     panel.set_xlabel("expected change / rate")
     panel.set_ylabel("measured change / rate")

@@ -25,8 +25,17 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     """A column of panels for each share of random labels."""
     shares = result.options["noise_shares"]
-    figure = Figure(figsize=(3.4 * len(shares) + 2.2, 2.1 * rows + 0.6), layout="constrained")
-    grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
+    # room for legends on the right, and for the caption below
+    width = 3.4 * len(shares) + 2.2
+    height = 2.1 * rows + 0.6
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(
+        rows,
+        len(shares),
+        squeeze=False,
+        sharex=True,
+        sharey="row",
+    )
     for share, panel in zip(shares, grid[0]):
         panel.set_title(f"{100 * share:g} % random labels", fontsize=9)
     for panel in grid[-1]:
@@ -171,8 +180,19 @@ def _difficult(result: penchant.Result) -> Figure:
             how = {"color": colour, "label": label, "marker": "o", "markersize": 3}
             _line(cka, result, f"{part}-cka", place, **how)
             _line(accuracy, result, f"{part}-accuracy", place, **how)
+
+            # labels in random order
             null = result.arrays[f"{part}-cka-null"][place]
-            cka.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{label}, null")
+            cka.plot(
+                steps,
+                null,
+                ":",
+                color=colour,
+                alpha=0.7,
+                label=f"{label}, null",
+            )
+
+    # what is shown
     grid[0, 0].set_ylabel("CKA")
     grid[1, 0].set_ylabel("accuracy on training labels")
     legend_beside(grid[0, -1], fontsize=7)

@@ -124,7 +124,12 @@ def fisher_rao(network: nn.Module, samples: Samples) -> float:
     return math.sqrt(float(mean))
 
 
-def margin(outputs: Tensor, labels: Tensor, *, share: float = 0.1) -> float:
+def margin(
+    outputs: Tensor,
+    labels: Tensor,
+    *,
+    share: float = 0.1,
+) -> float:
     """The margin that this share of samples does not reach: f_y minus the largest other output.
 
     >>> outputs = torch.tensor([[3.0, 1.0], [0.0, 1.0]], device="cpu")

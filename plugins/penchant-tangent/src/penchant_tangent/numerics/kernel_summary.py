@@ -27,7 +27,13 @@ class Summary(NamedTuple):
     numbers: dict[str, float]
 
 
-def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int]) -> Summary:
+def summarise(
+    K: Tensor,
+    targets: Tensor,
+    *,
+    centring: str,
+    ratios: Sequence[int],
+) -> Summary:
     """Summarise a kernel.
 
     Args:
@@ -58,7 +64,11 @@ def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int
 
 
 def even_spectrum(
-    samples: int, outputs: int, *, centring: str, ratios: Sequence[int]
+    samples: int,
+    outputs: int,
+    *,
+    centring: str,
+    ratios: Sequence[int],
 ) -> dict[str, float]:
     """What a kernel that prefers no direction gives: equal eigenvalues, but for centring.
 
@@ -90,11 +100,18 @@ def negative_share(eigenvalues: Tensor) -> float:
     0.25
     """
     size = eigenvalues.abs().sum()
+    if not bool(size > 0):
+        return 0.0
     negative = -eigenvalues.clamp(max=0).sum()
-    return float(negative / size) if size > 0 else 0.0
+    return float(negative / size)
 
 
-def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator[Tensor]:
+def without_groups(
+    count: int,
+    groups: int,
+    *,
+    device: torch.device,
+) -> Iterator[Tensor]:
     """The samples that stay where one of `groups` groups is left out, for each of them."""
     places = torch.arange(count, device=device)
     own = places % groups
@@ -103,7 +120,12 @@ def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator
         yield places[others]
 
 
-def among(K: Tensor, kept: Tensor, *, outputs: int) -> Tensor:
+def among(
+    K: Tensor,
+    kept: Tensor,
+    *,
+    outputs: int,
+) -> Tensor:
     """The kernel (m C, m C) among some samples of a kernel (n C, n C)."""
     samples = len(K) // outputs
     four = K.reshape(samples, outputs, samples, outputs)
@@ -116,7 +138,12 @@ def among(K: Tensor, kept: Tensor, *, outputs: int) -> Tensor:
 
 
 def summary_stderr(
-    K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int], groups: int
+    K: Tensor,
+    targets: Tensor,
+    *,
+    centring: str,
+    ratios: Sequence[int],
+    groups: int,
 ) -> dict[str, float]:
     """Standard errors over samples of what `summarise` tells, by the jackknife.
 
@@ -152,7 +179,12 @@ def summary_stderr(
     return {name: jackknife(values) for name, values in replicates.items()}
 
 
-def _within(k: int, kept: int, count: int, outputs: int) -> int:
+def _within(
+    k: int,
+    kept: int,
+    count: int,
+    outputs: int,
+) -> int:
     """Leading eigenvalues of fewer samples that stand for the k leading ones of all.
 
     The same number, but for those that fewer samples do not have: all of these together are 1
@@ -172,7 +204,11 @@ class LayerSummary(NamedTuple):
 
 
 def summarise_layers(
-    kernels: Mapping[str, Tensor], targets: Tensor, *, centring: str, groups: int
+    kernels: Mapping[str, Tensor],
+    targets: Tensor,
+    *,
+    centring: str,
+    groups: int,
 ) -> LayerSummary:
     """Alignment and trace of the kernels of layers.
 
@@ -200,7 +236,11 @@ def summarise_layers(
 
 
 def _layer_numbers(
-    kernels: Mapping[str, Tensor], targets: Tensor, kept: Tensor, *, centring: str
+    kernels: Mapping[str, Tensor],
+    targets: Tensor,
+    kept: Tensor,
+    *,
+    centring: str,
 ) -> np.ndarray:
     """Alignment and trace (2, layers) among some samples; traces are scaled up to all."""
     count, outputs = targets.shape

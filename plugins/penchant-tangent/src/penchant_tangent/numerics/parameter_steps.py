@@ -16,7 +16,10 @@ CHUNK = 10  # directions that are held at once: a network may have many paramete
 
 
 def singular_directions(
-    outputs: Outputs, inputs: Tensor, values: Tensor, vectors: Tensor
+    outputs: Outputs,
+    inputs: Tensor,
+    values: Tensor,
+    vectors: Tensor,
 ) -> Iterator[Tensor]:
     """Right singular vectors (P,), one after another.
 

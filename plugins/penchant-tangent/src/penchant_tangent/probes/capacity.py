@@ -129,7 +129,11 @@ def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict
 
 
 def _at_a_scaling(
-    context: penchant.Context, features: Features, order: Tensor, signs: Tensor, scaling: float
+    context: penchant.Context,
+    features: Features,
+    order: Tensor,
+    signs: Tensor,
+    scaling: float,
 ) -> dict[str, Any]:
     """Numbers of one training set with rescaled features."""
     options = context.options
@@ -163,7 +167,8 @@ def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
     # white features tell nothing of other points: their outputs are nothing but rounding
     rounding = len(outputs) * torch.finfo(outputs.dtype).eps
     told = outputs.abs() > rounding
-    agreement = torch.where(told, torch.sign(outputs), 0.0) * labels
+    signs = torch.where(told, torch.sign(outputs), 0.0)
+    agreement = signs * labels
     wrong = 1 - agreement
     return float(wrong.mean() / 2)
 
@@ -175,7 +180,12 @@ def _shown(solution: Tensor) -> list[float]:
     return solution[places].tolist()
 
 
-def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[str, float]:
+def _balls(
+    values: Tensor,
+    vectors: Tensor,
+    y: Tensor,
+    signs: Tensor,
+) -> dict[str, float]:
     """Two balls that hold the interpolator."""
     best = optimal_rescaling(values, vectors, y)
     rescalings = (None, best)

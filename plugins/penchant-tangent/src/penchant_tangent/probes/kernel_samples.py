@@ -10,7 +10,11 @@ from torch import Generator, Tensor
 from penchant_tangent.numerics.label_alignment import targets_of
 
 
-def drawn(samples: Samples, count: int, generator: Generator) -> Samples:
+def drawn(
+    samples: Samples,
+    count: int,
+    generator: Generator,
+) -> Samples:
     """`count` of the samples in random order; all of them where there are fewer."""
     labels = samples.labels
     order = torch.randperm(len(labels), generator=generator, device="cpu")

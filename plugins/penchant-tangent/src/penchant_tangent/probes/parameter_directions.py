@@ -94,7 +94,12 @@ def _moved_arrays(
     }
 
 
-def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:
+def _changes(
+    name: str,
+    directions: Iterator[Tensor],
+    moved: Moved,
+    epsilon: float,
+) -> Arrays:
     """Changes of outputs on both sets of samples, with errors over samples."""
     rows = []
     for direction in directions:

@@ -116,7 +116,11 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
     }
 
 
-def _look(network: nn.Module, points: Tensor, context: penchant.Context) -> Look:
+def _look(
+    network: nn.Module,
+    points: Tensor,
+    context: penchant.Context,
+) -> Look:
     """Leading eigenfunctions on the grid, and what they hold of the labels."""
     options = context.options
     K = tangent_kernel(network, points).double()
@@ -173,7 +177,9 @@ def _speeds(network: nn.Module, context: penchant.Context) -> Any:
 
 
 def _quantities(
-    shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
+    shards: list[dict[str, Any]],
+    options: TangentEigenfunctions,
+    context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every look, over trainings."""
     values = _stacked(shards, "eigenvalues")
@@ -222,7 +228,10 @@ def _mean_order(orders: list[float], count: int) -> penchant.Quantity:
 
 def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
     """Values of all trainings, (trainings, ...)."""
-    return np.stack([np.asarray(shard[name]) for shard in shards])
+    values = []
+    for shard in shards:
+        values.append(np.asarray(shard[name]))
+    return np.stack(values)
 
 
 def _order(functions: np.ndarray, context: penchant.Context) -> float:

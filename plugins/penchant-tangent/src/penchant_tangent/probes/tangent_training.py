@@ -97,7 +97,10 @@ def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
 
 
 def _batches(
-    samples: Mixture, options: TangentTraining, context: penchant.Context, number: int
+    samples: Mixture,
+    options: TangentTraining,
+    context: penchant.Context,
+    number: int,
 ) -> dict[str, Samples]:
     """The samples of kernels, the same all along a training."""
     parts = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
@@ -110,7 +113,10 @@ def _batches(
 
 
 def look(
-    network: nn.Module, batches: dict[str, Samples], samples: Mixture, context: penchant.Context
+    network: nn.Module,
+    batches: dict[str, Samples],
+    samples: Mixture,
+    context: penchant.Context,
 ) -> Numbers:
     """Everything about a network at one step."""
     found: Numbers = {}
@@ -188,7 +194,9 @@ def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[
 
 
 def _quantities(
-    values: dict[str, np.ndarray], options: TangentTraining, context: penchant.Context
+    values: dict[str, np.ndarray],
+    options: TangentTraining,
+    context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     found = {}
@@ -212,14 +220,19 @@ def _of_a_share(
     """Quantities of the trainings (trainings, looks) with one share of random labels."""
     rank = own["train-effective-rank"]
     first, last = rank[:, 0], rank[:, -1]
+    lowest = rank.min(1)
     even = _even_rank(context)
+
+    # how many samples are right in the end
+    train = own["train-accuracy"][:, -1]
+    test = own["test-accuracy"][:, -1]
     found = {
         "effective-rank-initial": _mean(first, null=even),
-        "effective-rank-lowest": _mean(rank.min(1), null=even),
+        "effective-rank-lowest": _mean(lowest, null=even),
         "effective-rank-final": _mean(last, null=even),
         "effective-rank-change": _mean(last - first, null=0.0),
-        "train-accuracy": _train_accuracy(own["train-accuracy"][:, -1], context),
-        "test-accuracy": _test_accuracy(own["test-accuracy"][:, -1], context),
+        "train-accuracy": _train_accuracy(train, context),
+        "test-accuracy": _test_accuracy(test, context),
     }
 
     # alignment, in the end and since the beginning

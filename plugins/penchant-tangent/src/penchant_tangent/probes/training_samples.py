@@ -50,7 +50,10 @@ def with_random_labels(
 
 
 def mixture(
-    options: TangentTraining, context: penchant.Context, share: float, number: int
+    options: TangentTraining,
+    context: penchant.Context,
+    share: float,
+    number: int,
 ) -> Mixture:
     """The samples of training `number` with this share of random labels."""
     train = context.data.train
@@ -86,7 +89,9 @@ def mixture(
 
 
 def _of_another_dataset(
-    options: TangentTraining, context: penchant.Context, number: int
+    options: TangentTraining,
+    context: penchant.Context,
+    number: int,
 ) -> Samples:
     """Samples of the dataset `difficult_data`; it must have the same inputs and classes."""
     other = context.dataset(options.difficult_data)

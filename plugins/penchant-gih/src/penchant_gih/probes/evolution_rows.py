@@ -1,0 +1,218 @@
+"""What is told of Delta: its correlations, what a subspace contains of it, arrays, quantities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import penchant
+import torch
+from penchant_numerics import statistics
+from penchant_numerics.correlation import (
+    Corr,
+    RotatedCorr,
+    corr_with_fixed,
+    distinct_mean,
+    jackknifed,
+    rotated,
+)
+from penchant_numerics.moments import descending_eigh
+from torch import Tensor
+
+from penchant_gih.declarations.geometry import GeometryEvolution
+from penchant_gih.numerics.containment import containment, containment_null
+from penchant_gih.numerics.evolution import Evolution
+from penchant_gih.numerics.geometry import PARTS
+from penchant_gih.numerics.projected import Projected
+
+OVER = "networks (jackknife over parts)"
+HOST = {"device": "cpu", "dtype": torch.float64}
+ROUNDING = 1 / math.sqrt(12)  # standard deviation of what is lost in a whole number
+CONTAINED = 0.9  # share of the trace of G S G that the subspace of conjecture 2 has by default
+
+
+class Contained(NamedTuple):
+    """|P Delta P| / |Delta| by the dimension of P, and the dimension that was asked for."""
+
+    dimensions: list[int]
+    shares: list[Corr]
+    nulls: list[float]
+    chosen: int
+    chosen_stderr: float | None
+
+
+class Row(NamedTuple):
+    """Everything about one Delta."""
+
+    corr_s: Corr
+    corr_s_null: RotatedCorr
+    corr_gsg: Corr
+    corr_gsg_null: RotatedCorr
+    label_effect: Corr
+    contained: Contained
+    arrays: dict[str, Tensor]
+
+
+def row_of(
+    evolution: Evolution,
+    difference: Evolution,
+    projected: Projected,
+    S: Tensor,
+    *,
+    same_networks: bool,
+    leading: int | None,
+) -> Row:
+    """Everything about one Delta.
+
+    Args:
+        evolution: Delta, in parts.
+        difference: What permuting labels changes in it.
+        projected: G S G.
+        S: The second moment of the samples that drive the evolution.
+        same_networks: Whether the parts of G are of the networks of those of Delta.
+        leading: The dimension of conjecture 2; None: chosen by its share of the trace.
+    """
+    # Products of parts are all that the correlations need.
+    S = S.to(evolution.squares.device, evolution.squares.dtype)
+    parts = evolution.parts()
+    table = evolution.table()
+    delta = evolution.matrix()
+    trace = float(delta.trace())
+    norm = distinct_mean(table, range(PARTS))
+    squared = float(S.square().sum())
+    products = torch.tensor([float((part * S).sum()) for part in parts], **HOST)
+    changes = difference.table()
+    corr_gsg = projected.corr_of_same if same_networks else projected.corr
+
+    def label_effect(keep: list[int]) -> float:
+        changed = distinct_mean(changes, keep)
+        return changed / distinct_mean(table, keep)
+
+    return Row(
+        corr_s=corr_with_fixed(products, table, squared),
+        corr_s_null=rotated(trace, float(S.trace()), norm, squared, len(delta)),
+        corr_gsg=corr_gsg(projected.against(parts), table),
+        corr_gsg_null=rotated(trace, projected.trace, norm, projected.squared_norm(), len(delta)),
+        label_effect=jackknifed(label_effect, PARTS),
+        contained=_containment(parts, table, projected, trace, leading),
+        arrays={
+            "evolution": delta,
+            "evolution-stderr": evolution.stderr(),
+            "label-difference": difference.matrix(),
+            "label-difference-stderr": difference.stderr(),
+        },
+    )
+
+
+def _containment(
+    parts: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
+) -> Contained:
+    """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the k asked for."""
+    # In the basis of G S G a leading subspace is a corner.
+    eigenvalues, vectors = descending_eigh(projected.matrix())
+    size = len(eigenvalues)
+    # A dimension that was asked for has no error.
+    chosen_stderr = None
+    if leading is None:
+        chosen = _leading(eigenvalues)
+        chosen_stderr = _leading_stderr(projected)
+    else:
+        chosen = min(size, leading)
+    turned = [vectors @ part @ vectors.T for part in parts]
+    doublings = int(math.log2(size))
+    powers = {2**power for power in range(doublings + 1)}
+    ranks = sorted(powers | {chosen, size})
+    norm = distinct_mean(table, range(PARTS))
+    shares = [containment(turned, table, rank) for rank in ranks]
+    nulls = [containment_null(trace, norm, size, rank) for rank in ranks]
+    return Contained(
+        dimensions=ranks,
+        shares=shares,
+        nulls=nulls,
+        chosen=chosen,
+        chosen_stderr=chosen_stderr,
+    )
+
+
+def _leading(eigenvalues: Tensor) -> int:
+    """How many leading eigenvalues, descending, have the share CONTAINED of their sum."""
+    shares = eigenvalues.clamp(min=0).cumsum(0)
+    enough = CONTAINED * shares[-1]
+    below = (shares < enough).sum()
+    return int(below) + 1
+
+
+def _leading_stderr(projected: Projected) -> float:
+    """The standard error of that number, by the jackknife over parts of G, and its rounding."""
+    # Leaving out a part of G may move the dimension.
+    everything = range(projected.count)
+    found = []
+    for part in everything:
+        others = [number for number in everything if number != part]
+        eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
+        found.append(_leading(eigenvalues.flip(0)))
+    # A whole number is known up to its rounding.
+    stderr = statistics.jackknife(found)
+    return math.hypot(stderr, ROUNDING)
+
+
+def arrays_of(rows: list[Row]) -> dict[str, Any]:
+    """What is drawn: matrices and containment of the last row, correlations of all."""
+    # Matrices are large: only those of the last look are kept.
+    last = rows[-1]
+    shares = last.contained.shares
+    arrays: dict[str, Any] = {
+        **last.arrays,
+        **_values("containment", shares),
+        "containment-null": last.contained.nulls,
+        "dimensions": last.contained.dimensions,
+    }
+    for name, corr, null in (
+        ("corr-s", "corr_s", "corr_s_null"),
+        ("corr-gsg", "corr_gsg", "corr_gsg_null"),
+    ):
+        corrs = [getattr(row, corr) for row in rows]
+        nulls = [getattr(row, null) for row in rows]
+        arrays |= _values(name, corrs)
+        arrays[f"{name}-null"] = [null.null for null in nulls]
+        arrays[f"{name}-null-spread"] = [null.null_spread for null in nulls]
+    return arrays
+
+
+def _values(name: str, corrs: list[Corr]) -> dict[str, list[float]]:
+    """Values and their standard errors as arrays."""
+    values = [corr.value for corr in corrs]
+    errors = [corr.stderr for corr in corrs]
+    return {
+        name: values,
+        f"{name}-stderr": errors,
+    }
+
+
+def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Quantity]:
+    """Numbers of one Delta, each with its null."""
+
+    def quantity(corr: Corr, **null: Any) -> penchant.Quantity:
+        return penchant.Quantity(
+            corr.value,
+            stderr=corr.stderr,
+            over=OVER,
+            count=options.networks,
+            **null,
+        )
+
+    # The dimension that was asked for, among all that were measured.
+    contained = row.contained
+    place = contained.dimensions.index(contained.chosen)
+    return {
+        "corr-s": quantity(row.corr_s, **row.corr_s_null._asdict()),
+        "corr-gsg": quantity(row.corr_gsg, **row.corr_gsg_null._asdict()),
+        "containment": quantity(contained.shares[place], null=contained.nulls[place]),
+        "leading": penchant.Quantity(
+            contained.chosen,
+            stderr=contained.chosen_stderr,
+            over="" if contained.chosen_stderr is None else OVER,
+            exact=options.leading is not None,
+        ),
+        "label-effect": quantity(row.label_effect, null=0.0),
+    }
