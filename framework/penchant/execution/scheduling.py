@@ -137,19 +137,22 @@ class WorkerPool:
         """Give waiting items to idle workers, and start workers while there are too few."""
         wanted = len(mapped.waiting)
         wanted += sum(len(lent.waiting) for lent in self._lent())
+        # Whoever is there comes first: one that is starting may never come, as where the machine
+        # that it was meant for has gone.
+        for _, seat in sorted(self._seats.items()):
+            if seat.mapped is not None:
+                continue
+            # Idle or starting: one who takes one item off the queue.
+            wanted -= 1
+            if seat.ready:
+                self._employ(seat, mapped)
         for index in range(self.workers):
             if wanted <= 0:
                 return
-            seat = self._seats.get(index)
-            if seat is None:
+            if index not in self._seats:
                 worker = self._staff.hire(index, Bench)
                 self._seats[index] = _Seat(index, worker)
-            elif seat.mapped is not None:
-                continue
-            elif seat.ready:
-                self._employ(seat, mapped)
-            # Idle, starting or employed: one who takes one item off the queue.
-            wanted -= 1
+                wanted -= 1
 
     def _employ(self, seat: _Seat, mapped: _Map) -> None:
         """Give an idle worker the next item: of the map, else one that a job lends."""

@@ -165,7 +165,7 @@ def dense_means(network, data, layer):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_cosines_ofclass_means_are_those_of_dense_gradients(bias):
+def test_cosines_of_class_means_are_those_of_dense_gradients(bias):
     network, data = network_and_data(bias=bias)
     data = (data[0], torch.tensor([0, 1, 2, 1, 1, 0, 2, 1, 0, 1, 1, 2, 1, 1]))
     found, dense = [], []
@@ -190,7 +190,7 @@ def test_cosines_ofclass_means_are_those_of_dense_gradients(bias):
                 )
 
 
-def testclass_means_are_products_with_one_sample_a_class():
+def test_class_means_are_products_with_one_sample_a_class():
     network, data = network_and_data(3)
     data = (data[0], torch.arange(3))
     for layer in ("3", "5"):

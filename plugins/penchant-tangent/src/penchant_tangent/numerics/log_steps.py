@@ -15,10 +15,12 @@ def log_steps(total: int, looks: int) -> list[int]:
 
     >>> log_steps(1000, 5)
     [0, 1, 10, 100, 1000]
+    >>> log_steps(1000, 2)
+    [0, 1000]
     """
     if total == 0:
         return [0]
-    between = max(1, looks - 2)
+    between = looks - 2
     found = {0, total}
     for number in range(between):
         exponent = number / between
