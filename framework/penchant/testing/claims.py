@@ -13,8 +13,8 @@ from penchant.testing.checks import small_run
 
 LEAST, MOST = 0.5, 2.0  # ratios of claimed error to spread that are honest
 SEEDS = range(12)
-# A spread over a dozen seeds is uncertain by a fifth: what they refuse is looked at again.
-MORE_SEEDS = range(48)
+# A spread over a dozen seeds is uncertain by a fifth: what they refuse is looked at with these too.
+MORE_SEEDS = range(12, 48)
 
 
 @attrs.frozen
@@ -67,13 +67,31 @@ def claims(
     Returns:
         One claim for each quantity that has a standard error in at least half of the runs.
     """
-    runs = list(seeds)
+    found = _measured(name, folder, parts, seeds)
+    return _compared(found)
+
+
+def _measured(
+    name: str,
+    folder: Path,
+    parts: Mapping[str, Any],
+    seeds: Iterable[int],
+) -> list[Mapping[str, Any]]:
+    """Quantities of a small run for each seed."""
+    found = []
+    for seed in seeds:
+        options = {**parts, "seed": seed, "figures": False}
+        result = small_run(name, folder / str(seed), options)
+        found.append(result.quantities)
+    return found
+
+
+def _compared(runs: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """A claim for each quantity that has a standard error in at least half of the runs."""
     values: dict[str, list[float]] = collections.defaultdict(list)
     errors: dict[str, list[float]] = collections.defaultdict(list)
-    for seed in runs:
-        options = {**parts, "seed": seed, "figures": False}
-        found = small_run(name, folder / str(seed), options)
-        for key, quantity in found.quantities.items():
+    for quantities in runs:
+        for key, quantity in quantities.items():
             if quantity.stderr is not None and not quantity.missing:
                 values[key].append(quantity.value)
                 errors[key].append(quantity.stderr)
@@ -112,11 +130,11 @@ def check_claims(
     found: dict[str, Claim] = {}
     for number, parts in enumerate(runs):
         place = folder / str(number)
-        few = claims(name, place / "few", parts)
-        new = _others(few, found)
+        measured = _measured(name, place, parts, SEEDS)
+        new = _others(_compared(measured), found)
         if _wrong(new.values(), reasons):
-            more = claims(name, place / "more", parts, MORE_SEEDS)
-            new = _others(more, found)
+            measured += _measured(name, place, parts, MORE_SEEDS)
+            new = _others(_compared(measured), found)
         found |= new
     # A reason for what is not there would hide a misspelt name.
     known = found.keys() | set(expected)

@@ -291,7 +291,11 @@ def test_normal_scores_keep_order_and_ties():
 @pytest.mark.parametrize(("rho", "tolerance"), [(0.5, 0.03), (0.8, 0.0511), (0.95, 0.1164)])
 def test_mine_on_one_pair_is_within_a_tenth_on_average(rho, tolerance):
     truth = correlated_gaussians(1, rho)
-    found = [estimate("mine", *gaussians(10000, 1, rho, seed), seed=seed) for seed in range(5)]
+    found = []
+    for seed in range(5):
+        x, z = gaussians(10000, 1, rho, seed)
+        # only the value is looked at: nothing is trained on shuffled pairs
+        found.append(estimate("mine", x, z, seed=seed, null_trainings=0))
     assert (
         abs(sum(each.value for each in found) / 5 - truth)
         < max(0.1 * truth, 0.03)
