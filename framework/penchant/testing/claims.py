@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.results.quantities import Quantity
 from penchant.testing.checks import small_run
 
 LEAST, MOST = 0.5, 2.0  # ratios of claimed error to spread that are honest
@@ -76,7 +77,7 @@ def _measured(
     folder: Path,
     parts: Mapping[str, Any],
     seeds: Iterable[int],
-) -> list[Mapping[str, Any]]:
+) -> list[dict[str, Quantity]]:
     """Quantities of a small run for each seed."""
     found = []
     for seed in seeds:
@@ -86,7 +87,7 @@ def _measured(
     return found
 
 
-def _compared(runs: Sequence[Mapping[str, Any]]) -> list[Claim]:
+def _compared(runs: Sequence[Mapping[str, Quantity]]) -> list[Claim]:
     """A claim for each quantity that has a standard error in at least half of the runs."""
     values: dict[str, list[float]] = collections.defaultdict(list)
     errors: dict[str, list[float]] = collections.defaultdict(list)
