@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import importlib.metadata
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from penchant.components import builtin, hookspecs
 from penchant.components.component import RESERVED, Component, Probe
 from penchant.components.roles import role_of
 from penchant.errors import Error, suggestion
+from penchant.plugins import installed
 from penchant.plugins.requirements import (
     base_version,
     metadata_headers,
@@ -229,7 +229,7 @@ def _place(offer: Offer) -> tuple[str, str, str]:
 @functools.cache
 def kernel_version() -> str:
     """The kernel's version, from its metadata."""
-    headers = metadata_headers(importlib.metadata.distribution(KERNEL))
+    headers = metadata_headers(installed.distribution(KERNEL))
     return headers["version"][0]
 
 
@@ -237,14 +237,14 @@ def kernel_version() -> str:
 class _Source:
     """An entry point and what its distribution's metadata say, read once."""
 
-    point: importlib.metadata.EntryPoint
+    point: Any
     distribution: str
     version: str
     requires: tuple[str, ...] = ()
     problem: str = ""
 
     @classmethod
-    def of(cls, point: importlib.metadata.EntryPoint) -> _Source:
+    def of(cls, point: Any) -> _Source:
         # Entry points made by hand, as tests do, belong to no distribution.
         if point.dist is None:
             return cls(point, point.name, "0")
@@ -268,7 +268,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     only = {name.strip() for name in listed if name.strip()}
     # Metadata only: nothing is imported before it is clear what is wanted.
     sources: dict[tuple[str, str], _Source] = {}
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in installed.entry_points(GROUP):
         source = _Source.of(point)
         key = (source.distribution, point.name)
         # The first on the path counts, as for import.
