@@ -303,7 +303,9 @@ def test_distances_are_those_of_the_matrices(name, blocks):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gauss_newton_is_that_of_the_numerics_layer_by_layer(name):
     network, data = build(name)
-    for layer, operator in gauss_newton(network, data).items():
+    found = gauss_newton(network, data)
+    assert found
+    for layer, operator in found.items():
         other = GaussNewton(network, data, parameters=layer, batch=4)
         close(operator.dense(), other.dense())
         V = operator.factor()
@@ -317,6 +319,7 @@ def test_biases_can_be_left_out():
     network, data = build("cnn")
     for make in (gauss_newton, kfac, cfac, fisher):
         with_biases, without = make(network, data), make(network, data, bias=False)
+        assert without.keys() == with_biases.keys() and without
         for layer, operator in without.items():
             weights = network.get_submodule(layer).weight.numel()
             close(operator.dense(), with_biases[layer].dense()[:weights, :weights])
