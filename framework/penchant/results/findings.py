@@ -202,11 +202,11 @@ def _nothing_found(answer: Answer) -> str:
     nulls = _has_null(answer)
     several = len(answer.groups) > 1
     if nulls and several:
-        return "Nothing differs from its null, or between groups, by more than its error."
+        return "Nothing differs from its null, or between groups, by more than its error explains."
     if nulls:
-        return "Nothing differs from its null by more than its error."
+        return "Nothing differs from its null by more than its error explains."
     if several:
-        return "Nothing differs between groups by more than its error."
+        return "Nothing differs between groups by more than its error explains."
     return "There is neither a null nor another group to compare these numbers with."
 
 
