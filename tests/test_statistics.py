@@ -190,13 +190,13 @@ def test_the_p_value_is_that_of_a_permutation_test():
         n_resamples=2000,
         rng=np.random.default_rng(0),
     ).pvalue
-    assert found.p_value == pytest.approx(expected, abs=4 * math.sqrt(0.25 / 2000))
+    assert found.p == pytest.approx(expected, abs=4 * math.sqrt(0.25 / 2000))
 
 
 def test_p_values_of_pairs_without_correlation_are_uniform():
     x, y = pairs(8, 0.0, 300)
     found = [
-        statistics.rank_correlation(a, b, generator=generator(number), permutations=199).p_value
+        statistics.rank_correlation(a, b, generator=generator(number), permutations=199).p
         for number, (a, b) in enumerate(zip(x, y))
     ]
     assert stats.kstest(found, "uniform").pvalue > 0.01

@@ -13,6 +13,8 @@ on any device are taken; floats, or numpy arrays in double precision, are given 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -25,6 +27,11 @@ from torch import Generator, Tensor
 Array: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | float
 Value: TypeAlias = float | Array
+
+# Below so many draws of a null no p-value could be small enough; the spread of the draws decides.
+FEWEST_DRAWS = 199
+# Up to so many pairs a rank correlation is compared with all n! orders.
+_ALL_ORDERS = 9
 
 
 # ---- means and their errors
@@ -259,7 +266,11 @@ class RankCorrelation(NamedTuple):
     null: float
     null_spread: float | None
     null_stderr: float | None
-    p_value: float
+    p: float
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a quantity: `Quantity(**correlation.fields(), over="layers")`."""
+        return self._asdict()
 
 
 def rank_correlation(
@@ -281,11 +292,12 @@ def rank_correlation(
         x: Numbers (n,); equal ones share their mean rank.
         y: Numbers (n,).
         generator: A generator on the CPU, for the permutations of y.
-        permutations: Draws of the null.
+        permutations: Draws of the null, where there are too many orders to take each once.
 
     Returns:
-        The correlation; `p_value` is two-sided and at least 1 / (permutations + 1). The standard
-        error is None with fewer than three pairs.
+        The correlation; `p` is two-sided. Up to nine pairs all orders are counted, so that p is
+        exact (2 / n! at a correlation of 1); beyond, it is at least 1 / (permutations + 1). The
+        standard error is None with fewer than three pairs.
 
     Raises:
         ValueError: Where one side is constant, so that it has no ranks (ask `varies` first).
@@ -310,24 +322,27 @@ def rank_correlation(
         if not varies(side):
             raise ValueError(f"{name} is constant, so it has no rank correlation with anything")
 
-    # the null is drawn, its spread is known to be 1 / sqrt(n - 1) where there are no ties
+    count = len(first)
     value = float(stats.spearmanr(first, second).statistic)
-    null = _permuted_rank_correlations(first, second, generator, permutations)
-    spread = null_stderr = None
-    if permutations > 1:
-        spread = float(null.std())
-        null_stderr = spread / math.sqrt(permutations)
+    exact = count <= _ALL_ORDERS
+    orders = _all_orders(count) if exact else _random_orders(count, generator, permutations)
+    null = _permuted_rank_correlations(first, second, orders)
     # orders as far from none as the one that was seen, to rounding
     least = abs(value) - 1e-12
     as_far = int((null.abs() >= least).sum())
+    # the mean over all orders is 0, and their spread 1 / sqrt(n - 1) where there are no ties
+    spread = float(null.std(correction=0 if exact else 1)) if len(orders) > 1 else None
+    null_stderr = 0.0 if exact else None
+    if spread is not None and not exact:
+        null_stderr = spread / math.sqrt(len(orders))
     return RankCorrelation(
         value=value,
-        stderr=_rank_correlation_stderr(value, len(first)),
-        count=len(first),
-        null=float(null.mean()),
+        stderr=_rank_correlation_stderr(value, count),
+        count=count,
+        null=0.0 if exact else float(null.mean()),
         null_spread=spread,
         null_stderr=null_stderr,
-        p_value=(1 + as_far) / (1 + permutations),
+        p=as_far / len(orders) if exact else (1 + as_far) / (1 + permutations),
     )
 
 
@@ -343,17 +358,25 @@ def _rank_correlation_stderr(value: float, count: int) -> float | None:
     return (1 - square) * math.sqrt(variance)
 
 
-def _permuted_rank_correlations(x: Array, y: Array, generator: Generator, draws: int) -> Tensor:
-    """Rank correlations (draws,) of x with permutations of y, which are drawn all at once."""
+@functools.cache
+def _all_orders(count: int) -> Tensor:
+    """Every order of `count` things, (count!, count)."""
+    return torch.tensor(list(itertools.permutations(range(count))), device="cpu")
+
+
+def _random_orders(count: int, generator: Generator, draws: int) -> Tensor:
+    """Random orders, (draws, count): each is that of as many random keys."""
+    return torch.rand(draws, count, generator=generator, device="cpu").argsort(1)
+
+
+def _permuted_rank_correlations(x: Array, y: Array, orders: Tensor) -> Tensor:
+    """Rank correlations (orders,) of x with y in each of the orders."""
     # a permutation leaves their lengths
     a = _centred_ranks(x)
     b = _centred_ranks(y)
     scale = a.norm() * b.norm()
 
-    # an order is that of as many random keys
-    keys = torch.rand(draws, len(b), generator=generator, device="cpu")
-    order = keys.argsort(1)
-    products = b[order] @ a
+    products = b[orders] @ a
     return products / scale
 
 
@@ -369,14 +392,16 @@ def _centred_ranks(values: Array) -> Tensor:
 # ---- nulls
 
 
-def null_of(values: Numbers) -> dict[str, float | None]:
+def null_of(values: Numbers, *, value: float | None = None) -> dict[str, float | None]:
     """The fields of a quantity that say what no effect looks like: `null`, its spread and error.
 
     Args:
         values: The statistic in independent draws without the effect, (draws,).
+        value: The statistic itself, for its p-value among the draws.
 
     Returns:
         `null`, `null_spread` and `null_stderr`; the last two are None with fewer than two draws.
+        With `value` also `p`: None with fewer than `FEWEST_DRAWS`, where the spread decides.
 
     >>> null_of([1.0, 2.0, 3.0])
     {'null': 2.0, 'null_spread': 1.0, 'null_stderr': 0.5773502691896258}
@@ -388,11 +413,33 @@ def null_of(values: Numbers) -> dict[str, float | None]:
     if count > 1:
         spread = float(numbers.std(ddof=1))
         stderr = spread / math.sqrt(count)
-    return {
+    fields = {
         "null": float(numbers.mean()),
         "null_spread": spread,
         "null_stderr": stderr,
     }
+    if value is not None:
+        fields["p"] = draws_p_value(value, numbers) if count >= FEWEST_DRAWS else None
+    return fields
+
+
+def draws_p_value(value: float, draws: Numbers) -> float:
+    """The two-sided p-value of a statistic among draws without the effect.
+
+    (1 + b) / (1 + m) of m draws, b of them at least as far from the draws' mean as `value`.
+
+    Reference: Phipson and Smyth, Permutation p-values should never be zero, 2010.
+
+    >>> draws_p_value(5.0, [1.0, 2.0, 3.0])
+    0.25
+    """
+    numbers = _numbers(draws).ravel()
+    count = _count(numbers, 0)
+    away = np.abs(numbers - numbers.mean())
+    distance = abs(value - numbers.mean())
+    # equal to rounding counts as equally far
+    as_far = int((away >= distance * (1 - 1e-12)).sum())
+    return (1 + as_far) / (1 + count)
 
 
 def permutation_null(

@@ -50,10 +50,13 @@ class Quantity:
         stderr: The standard error of `value`; None where it is unknown.
         over: What the error is taken over: "networks", "test samples".
         count: How many of these there were.
+        df: Degrees of freedom of `stderr`: `count` - 1 where it is the spread over repetitions,
+            None where it is as good as known.
         null: The value where there is no effect.
         null_spread: Standard deviation of the statistic under the null: what `value - null` is
             compared with.
         null_stderr: Standard error of the null's mean.
+        p: Two-sided p-value, where the null is a distribution that was drawn or is known exactly.
         unit: Unit of all these numbers.
         exact: There is nothing random about the value, so it has no error.
     """
@@ -62,9 +65,11 @@ class Quantity:
     stderr: float | None = attrs.field(default=None, converter=_number)
     over: str = ""
     count: int | None = attrs.field(default=None, converter=_count)
+    df: float | None = attrs.field(default=None, converter=_number)
     null: float | None = attrs.field(default=None, converter=_number)
     null_spread: float | None = attrs.field(default=None, converter=_number)
     null_stderr: float | None = attrs.field(default=None, converter=_number)
+    p: float | None = attrs.field(default=None, converter=_number)
     unit: str = ""
     exact: bool = False
 
@@ -75,6 +80,7 @@ class Quantity:
         *,
         over: str,
         null: float | Mapping[str, Any] | None = None,
+        null_draws: Any = None,
         unit: str = "",
     ) -> Quantity:
         """The mean of independent values, with its standard error where there are two or more.
@@ -83,6 +89,8 @@ class Quantity:
             values: Numbers, an array or a tensor; all of them are averaged.
             over: What they are: "networks", "trainings".
             null: The value without an effect, or what `statistics.null_of` returned.
+            null_draws: The same statistic in independent draws without the effect. They give the
+                null with its spread and, where there are enough of them, a p-value.
             unit: Their unit.
 
         Returns:
@@ -91,19 +99,23 @@ class Quantity:
         >>> print(Quantity.of([1.0, 3.0], over="networks", null=0.0))
         2.0 ± 1.0 (null 0)
         """
-        from penchant_numerics.statistics import mean_and_stderr
+        from penchant_numerics.statistics import mean_and_stderr, null_of
 
         array = _flat(values)
+        count = len(array)
         mean, stderr = mean_and_stderr(array)
+        if null_draws is not None:
+            null = null_of(_flat(null_draws), value=mean)
         # A null that was measured brings its spread and error along.
-        nothing = dict(null) if isinstance(null, Mapping) else {"null": null}
+        null_fields = dict(null) if isinstance(null, Mapping) else {"null": null}
         return cls(
             mean,
             stderr=stderr,
             over=over,
-            count=len(array),
+            count=count,
+            df=count - 1 if count > 1 else None,
             unit=unit,
-            **nothing,
+            **null_fields,
         )
 
     @property

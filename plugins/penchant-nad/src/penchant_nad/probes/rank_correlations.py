@@ -26,13 +26,4 @@ def rank_correlation_of(
     # The null permutes one side.
     generator = context.generator("permutations")
     found = rank_correlation(x, y, generator=generator)
-    quantity = penchant.Quantity(
-        found.value,
-        stderr=found.stderr,
-        over=over,
-        count=found.count,
-        null=found.null,
-        null_spread=found.null_spread,
-        null_stderr=found.null_stderr,
-    )
-    return {"rank-correlation": quantity}
+    return {"rank-correlation": penchant.Quantity(**found.fields(), over=over)}

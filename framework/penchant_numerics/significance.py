@@ -1,0 +1,99 @@
+"""Significance: one rule for every number that is compared with a null or with another number.
+
+A difference is significant when its two-sided p-value is at most 1 %, after Holm's correction for
+the number of comparisons in one table. The p-value comes from the null's own distribution where
+that is known (permutations, draws), and from Student's t with the error's degrees of freedom
+elsewhere. A z-score is the same p-value on the scale of a normal distribution: t = 20 with one
+degree of freedom has p = 0.03 and so z = 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+LEVEL = 0.01  # chance of calling anything in a table significant where there is no effect
+
+# An error and its degrees of freedom; None where it is as good as known.
+ErrorTerm = tuple[float, float | None]
+
+
+def combined_error(terms: Sequence[ErrorTerm]) -> ErrorTerm:
+    """Independent errors added in squares, with the degrees of freedom of the sum.
+
+    Reference: Welch, The generalization of Student's problem when several different population
+    variances are involved, 1947.
+
+    >>> combined_error([(3.0, None), (4.0, None)])
+    (5.0, None)
+    >>> error, df = combined_error([(1.0, 4), (1.0, 4)])
+    >>> round(error, 3), round(df, 6)
+    (1.414, 8.0)
+    """
+    error = math.hypot(*(part for part, _ in terms))
+    if not error:
+        return error, None
+    spread = sum((part / error) ** 4 / df for part, df in terms if df is not None)
+    return error, (1 / spread if spread else None)
+
+
+def p_value(difference: float, error: float | None, df: float | None = None) -> float | None:
+    """The two-sided p-value of a difference; None where its error is unknown.
+
+    Args:
+        difference: A number less its null, or less another number.
+        error: Standard error of the difference; 0 where both are exact.
+        df: Degrees of freedom of the error; None where it is as good as known.
+
+    Returns:
+        The share of differences at least as large where there is no effect.
+
+    >>> round(p_value(2.576, 1.0), 4), round(p_value(63.66, 1.0, 1), 4)
+    (0.01, 0.01)
+    """
+    from scipy import special
+
+    if error is None:
+        return None
+    if difference == 0:
+        return 1.0
+    if error == 0:
+        return 0.0
+    size = abs(difference / error)
+    tail = special.ndtr(-size) if df is None else special.stdtr(df, -size)
+    return float(2 * tail)
+
+
+def z_score(p: float, difference: float) -> float:
+    """The p-value as a z-score, with the sign of the difference.
+
+    >>> round(z_score(0.01, -3.0), 3)
+    -2.576
+    """
+    from scipy import special
+
+    size = float(-special.ndtri(p / 2)) if p > 0 else math.inf
+    return math.copysign(size, difference)
+
+
+def significant(p_values: Sequence[float | None]) -> list[bool]:
+    """Which comparisons of one table are significant, by Holm's step-down rule at 1 %.
+
+    Args:
+        p_values: One two-sided p-value per comparison; None where there is none to be had.
+
+    Returns:
+        One answer per comparison; those without a p-value are not significant and do not count.
+
+    Reference: Holm, A simple sequentially rejective multiple test procedure, 1979.
+
+    >>> significant([0.004, 0.03, None, 0.0001])
+    [True, False, False, True]
+    """
+    known = [(p, index) for index, p in enumerate(p_values) if p is not None]
+    answers = [False] * len(p_values)
+    for rank, (p, index) in enumerate(sorted(known)):
+        if p > LEVEL / (len(known) - rank):
+            break
+        answers[index] = True
+    return answers
