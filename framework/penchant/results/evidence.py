@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import attrs
 from penchant.results.quantities import Quantity, rounded, short_error
+from penchant_numerics import significance
 
 LEVEL = 0.01  # chance of calling any of the differences of one table one, where there is none
 
@@ -212,6 +213,34 @@ def against_null(found: Pooled) -> Difference | None:
     uncertain = quantity.null_stderr or 0.0
     yardstick = math.hypot(max(known), uncertain)
     return Difference(value, yardstick, found.degrees)
+
+
+def null_p_value(quantity: Quantity) -> float | None:
+    """The two-sided p-value of a number against its null; None where there is none to be had.
+
+    The null's own distribution decides where it is known. Elsewhere it is Student's t: the
+    yardstick is the larger of the null's spread and the value's error, with its degrees of freedom.
+    """
+    if quantity.null is None or quantity.missing:
+        return None
+    if quantity.p is not None:
+        return quantity.p
+    terms = [(own, quantity.df)] if (own := _own_error(quantity)) is not None else []
+    if quantity.null_spread is not None:
+        terms.append((quantity.null_spread, _null_df(quantity)))
+    if not terms:
+        return None
+    mean_error = (quantity.null_stderr or 0.0, None)
+    error, df = significance.combined_error([max(terms, key=lambda term: term[0]), mean_error])
+    return significance.p_value(quantity.value - quantity.null, error, df)
+
+
+def _null_df(quantity: Quantity) -> float | None:
+    """Degrees of freedom of the null's spread: its draws less one; None where it is known."""
+    if not quantity.null_spread or not quantity.null_stderr:
+        return None
+    draws = (quantity.null_spread / quantity.null_stderr) ** 2
+    return max(draws - 1, 1.0)
 
 
 def _own_error(quantity: Quantity) -> float | None:

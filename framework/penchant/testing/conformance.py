@@ -19,6 +19,7 @@ from penchant.results.result import Result, read_result
 from penchant.testing import checks
 from penchant.testing.claims import check_claims
 from penchant.testing.executors import check_executor
+from penchant.testing.no_effect import check_no_effect
 from penchant.testing.on_cuda import check_on_cuda
 from penchant.testing.parts import only_job
 
@@ -77,6 +78,8 @@ def conformance(
     claims: Mapping[str, Any] | None = None,
     unclaimed: Mapping[str, Mapping[str, str]] | None = None,
     without_null: Mapping[str, Mapping[str, str]] | None = None,
+    no_effect: Mapping[str, Mapping[str, Any]] | None = None,
+    effects: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -93,6 +96,10 @@ def conformance(
         unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
         without_null: Probe to quantities, or patterns such as `trace-*`, that have no null, each
             with its reason.
+        no_effect: Probe to the parts of a small run in which the effect is absent: an untrained
+            network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
+            quantity may be significant in more than two.
+        effects: Probe to quantities that differ from their null in that run, each with its reason.
 
     Returns:
         A test function for pytest.
@@ -104,6 +111,8 @@ def conformance(
         claims=dict(claims or {}),
         unclaimed=dict(unclaimed or {}),
         without_null=dict(without_null or {}),
+        no_effect=dict(no_effect or {}),
+        effects=dict(effects or {}),
     )
     properties = _properties(distribution, dict(small or {}), exceptions)
     cases = []
@@ -130,6 +139,8 @@ class _Exceptions:
     claims: dict[str, Any]
     unclaimed: dict[str, Mapping[str, str]]
     without_null: dict[str, Mapping[str, str]]
+    no_effect: dict[str, Mapping[str, Any]]
+    effects: dict[str, Mapping[str, str]]
 
     @property
     def names(self) -> set[str]:
@@ -139,6 +150,8 @@ class _Exceptions:
             *self.claims,
             *self.unclaimed,
             *self.without_null,
+            *self.no_effect,
+            *self.effects,
         }
 
 
@@ -220,6 +233,8 @@ def _of_a_probe(
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
+    if offer.component.name in exceptions.no_effect:
+        yield Property(f"{of}-no-effect", small.no_effect, slow=True)
 
 
 def _several(parts: Any) -> list[Mapping[str, Any]]:
@@ -296,6 +311,11 @@ class _SmallProbe:
         for number, (parts, result) in enumerate(pairs):
             place = folder / str(number)
             yield place, parts, result
+
+    def no_effect(self, folder: Path) -> None:
+        name = self.cls.name
+        parts = self.exceptions.no_effect[name]
+        check_no_effect(name, folder, parts, self.exceptions.effects.get(name, {}))
 
     def claims(self, folder: Path) -> None:
         name = self.cls.name
