@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Tests start many processes, which must not compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow test-cuda check bench soak test-plugin wheels template docs pages gallery atlas format clean
+.PHONY: demo test test-slow test-cuda check bench golden soak test-plugin wheels template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ check: $(VENV)/.installed  ## lint, format, types, architecture
 
 bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machine
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+golden: $(VENV)/.installed  ## numbers of every quick preset and the public surface, compared with what is stored
+	$(BIN)/python tests/golden.py
 
 soak: $(VENV)/.installed  ## ten minutes of kills, on Ray and in processes; at the end every number is the serial run's
 	$(BIN)/python tests/soak.py --kills 60 --seconds 600
