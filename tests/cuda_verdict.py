@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from penchant.testing.on_cuda import TABLE
+from penchant_testing.on_cuda import TABLE
 
 HEAD = f"{'probe':32} {'CPU s':>9} {'GPU s':>9} {'CPU/GPU':>8}"
 

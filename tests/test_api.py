@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch import nn
 
 
@@ -42,7 +42,7 @@ def spread(**parts):
         pair(),
         (pair(), pair()),
         torch.utils.data.TensorDataset(*pair()),
-        "penchant.testing:tiny_samples",
+        "penchant_testing:tiny_samples",
         tuple(np.asarray(x) for x in pair()),
     ],
     ids=["factory", "tensors", "train and test", "torch dataset", "path", "arrays"],
@@ -162,7 +162,7 @@ def penchant_probes():
 def trained(folder, **changes):
     raw = {
         "architectures": [{"name": "import", "factory": testing.TINY, **changes.pop("own", {})}],
-        "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
+        "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
         "probes": [{"name": "trained", **changes.pop("probe", {})}],
         "executor": "serial",
         **changes,

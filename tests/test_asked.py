@@ -1,9 +1,9 @@
 """What a user asked for is what is measured, or it is refused with a sentence."""
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch import nn
 
 

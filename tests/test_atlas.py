@@ -6,9 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 
 ROOT = Path(__file__).resolve().parent.parent
 ATLAS = ROOT / "docs/atlas"

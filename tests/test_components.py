@@ -11,7 +11,7 @@ class Everything(penchant.Probe):
     """Has an option of every type."""
 
     name = "everything"
-    target = "penchant.testing:tiny_network"
+    target = "penchant_testing:tiny_network"
 
     count: int = penchant.option(3, "a count", at_least=1, at_most=10)
     rate: float = penchant.option(0.5, "a rate", above=0, below=1)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from penchant.testing import strict_devices
 from penchant_numerics.derivatives import (
     Displaced,
     central_differences,
@@ -13,6 +12,7 @@ from penchant_numerics.derivatives import (
 )
 from penchant_numerics.ensembles import Ensemble, draw
 from penchant_numerics.moments import SecondMoment
+from penchant_testing import strict_devices
 from torch import nn
 
 

@@ -10,8 +10,8 @@ import penchant
 import pytest
 from click.testing import CliRunner
 from penchant.cli import main
-from penchant.execution import bars
-from penchant.execution.display import Display
+from penchant_tools import bars
+from penchant_tools.display import Display
 
 PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
 SMALL = ("--executor", "serial", "--set", "figures=false", "--out", "run")

@@ -1,9 +1,10 @@
 """The doctor: a healthy machine, a broken plugin, a network without second derivatives."""
 
+import penchant_testing as testing
 import pytest
 import torch
 from click.testing import CliRunner
-from penchant import cli, testing
+from penchant import cli
 from torch import nn
 
 

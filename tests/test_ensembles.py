@@ -1,8 +1,8 @@
 """Ensembles: network i is one definite network, however it is drawn."""
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.ensembles import (
     constructed,
     draw,

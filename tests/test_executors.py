@@ -1,7 +1,7 @@
 """All executors of the kernel through one interface; those of plugins are in their own tests."""
 
+import penchant_testing as testing
 import pytest
-from penchant import testing
 
 
 @pytest.mark.parametrize("name", ["serial", "processes"])

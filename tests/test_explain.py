@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from penchant import cli
 from penchant.experiments.experiment import build
 from penchant.experiments.typed_text import apply, parse_component
-from penchant.plugins import completion, discovery
+from penchant.plugins import discovery
 from penchant.plugins.explain import explain, explanation, roles
+from penchant_tools import completion
 
 PLUGINS = discovery.load()
 OFFERS = PLUGINS.offers()
@@ -90,7 +91,7 @@ def test_an_unknown_name_suggests_roles_and_components():
         explain("trainig", PLUGINS)
 
 
-FAST = ("penchant doctor -a import:factory=penchant.testing.tiny:tiny_network",)
+FAST = ("penchant doctor -a import:factory=penchant_testing.tiny:tiny_network",)
 
 
 @pytest.mark.parametrize("command", FAST)

@@ -2,9 +2,9 @@
 
 import math
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import fourier
 
 CPU = {"device": "cpu", "dtype": torch.float64}

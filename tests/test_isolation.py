@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant.execution.pools import RemoteError, SerialPool
 from penchant.execution.processes import ProcessPool
 from penchant.plugins import discovery

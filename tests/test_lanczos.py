@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from penchant.testing.emulated_device import emulated_device
 from penchant_numerics.lanczos import lanczos, random_starts
 from penchant_numerics.operators import Dense
+from penchant_testing.emulated_device import emulated_device
 
 
 def generator(seed=0):

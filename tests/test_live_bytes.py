@@ -1,12 +1,12 @@
 """Live bytes: what a computation holds, and held at most."""
 
 import torch
-from penchant.testing import emulated_device
 from penchant_numerics import memory
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch, pass_bytes
+from penchant_testing import emulated_device
 from torch import nn
 
 

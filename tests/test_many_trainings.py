@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import many_trainings, memory
 from penchant_numerics.data import Samples
 from penchant_numerics.many_trainings import Learner, looks, map_trainings, shard_of, stacks

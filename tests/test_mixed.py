@@ -3,9 +3,9 @@
 import functools
 import math
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.mixed import MixedDerivative, find_layers
 from penchant_numerics.safety import safe

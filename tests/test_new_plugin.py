@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from penchant.cli import main
-from penchant.plugins.template import packed
+from penchant_tools.template import packed
 
 
 def make(tmp_path, name="sharp-minima"):

@@ -1,8 +1,8 @@
 """Noise where it is used: on the CPU and on the emulated device the numbers of the generator."""
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import noise
 
 CPU = torch.device("cpu")

@@ -74,7 +74,7 @@ def test_html_is_escaped():
 def test_a_measurement_draws_nothing_until_asked(monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "penchant.results.figures.resolve", lambda target, what: drawn.append(target)
+        "penchant_report.figures.resolve", lambda target, what: drawn.append(target)
     )
     result = penchant.measure(
         "output-spread",
@@ -86,7 +86,7 @@ def test_a_measurement_draws_nothing_until_asked(monkeypatch):
     assert drawn == []
     with pytest.raises(penchant.Error, match="must be a dict|not callable|figures"):
         monkeypatch.setattr(
-            "penchant.results.figures.resolve", lambda target, what: lambda result: []
+            "penchant_report.figures.resolve", lambda target, what: lambda result: []
         )
         result.figures()
 

@@ -135,7 +135,7 @@ def test_what_a_kill_left_behind_is_swept_away(tmp_path):
 
 
 def test_a_half_written_checkpoint_is_swept_away(tmp_path):
-    from penchant import testing
+    import penchant_testing as testing
 
     data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
     training = penchant.Training(steps=2, batch=30)
@@ -291,7 +291,7 @@ def make(shape=(4,), outputs=3):
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "empty"])
 def test_a_damaged_checkpoint_is_set_aside_and_trained_again(tmp_path, damage):
-    from penchant import testing
+    import penchant_testing as testing
 
     data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
     training = penchant.Training(steps=6, batch=30)
@@ -321,7 +321,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_trained_again(tmp_path, damage):
 
 
 def test_looking_along_a_training_reads_no_earlier_checkpoint_twice(tmp_path, monkeypatch):
-    from penchant import testing
+    import penchant_testing as testing
 
     data = testing.dataset({"name": "import", "factory": testing.SAMPLES})
     training = penchant.Training(steps=12, batch=30)
@@ -334,7 +334,7 @@ def test_looking_along_a_training_reads_no_earlier_checkpoint_twice(tmp_path, mo
 
 
 def test_random_damages_are_told_in_one_way(tmp_path):
-    from penchant.results.report import write_report
+    from penchant_report.report import write_report
 
     run = penchant.run({**DRAWN, "seeds": [0, 1]}, out=tmp_path / "run")
     whole = {name: (place_of(run) / name).read_bytes() for name in ("result.json", "arrays.npz")}

@@ -2,7 +2,7 @@
 
 import penchant
 import pytest
-from penchant.results.report import write_report
+from penchant_report.report import write_report
 
 
 def test_a_run_of_schema_1_is_read(root):

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant.plugins import discovery
-from penchant.testing import checks, on_cuda
+from penchant_testing import checks, on_cuda
 
 PARTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from penchant.testing import emulated_device
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.over_devices import OverDevices, neighbours, over_devices
+from penchant_testing import emulated_device
 from torch import nn
 
 SAMPLES, BATCH = 15, 4  # one does not count: four batches, the last of two

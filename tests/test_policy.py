@@ -1,9 +1,9 @@
 """Precision, memory and determinism: the same in every worker, recorded, and part of the key."""
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant.execution import environment
 from penchant.experiments.settings import Settings
 from penchant_numerics import memory, precision

@@ -6,8 +6,8 @@ from pathlib import Path
 import penchant
 import pytest
 from penchant.experiments.experiment import build
-from penchant.experiments.quick import quick_form
 from penchant.plugins import discovery
+from penchant_tools.quick import quick_form
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").rglob("*.toml"))
 EXAMPLE = {

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 import grid_run
 import penchant
 import pytest
-from penchant.results.answers import Entry, answers
-from penchant.results.findings import answer_values
-from penchant.results.report import write_report
+from penchant_report.answers import Entry, answers
+from penchant_report.findings import answer_values
+from penchant_report.report import write_report
 
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
@@ -357,7 +357,7 @@ def test_ten_thousand_jobs_stay_below_twenty_megabytes(tmp_path, monkeypatch):
 
 
 def test_figures_beyond_the_budget_are_linked(tmp_path, monkeypatch):
-    monkeypatch.setattr("penchant.results.job_sections.MOST_EMBEDDED", 5000)
+    monkeypatch.setattr("penchant_report.job_sections.MOST_EMBEDDED", 5000)
     run = large_run(tmp_path, 8)
     page = write_report(run).read_text()
     assert page.count("data:image/svg+xml") == 2

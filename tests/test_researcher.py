@@ -6,9 +6,9 @@ import types
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
@@ -145,7 +145,7 @@ def test_one_of_ten_outputs_is_chosen():
 
 def test_a_choice_of_output_leaves_names_of_parameters_alone(tmp_path):
     from penchant.components.builtin import ImportedArchitecture
-    from penchant.components.imported import build
+    from penchant_import.imported import build
 
     network = build(ImportedArchitecture(factory=Keyed, output="logits", unit=1), (4,), 1)
     assert set(network.state_dict()) == set(Net().state_dict())

@@ -1,8 +1,8 @@
 """One probe of each plugin gives the same bytes, whoever runs it and however it is killed."""
 
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 from penchant.plugins import discovery
 
 DRAWN = {"steps": 0}

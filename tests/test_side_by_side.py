@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import precision, rehearsal
 from penchant_numerics import side_by_side as side
 from penchant_numerics.data import Samples

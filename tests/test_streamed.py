@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.data import Data, Samples, as_data
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian

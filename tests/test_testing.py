@@ -3,10 +3,10 @@
 import attrs
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
-from penchant.testing import checks
+from penchant_testing import checks
 from torch import nn
 
 

@@ -3,9 +3,9 @@
 import traceback
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.data import Samples
 from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs, seed_device
 from torch import nn

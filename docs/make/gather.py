@@ -14,8 +14,8 @@ import attrs
 import penchant
 from measure import stands
 from penchant import Result
-from penchant.results.figures import one_look
 from penchant.results.result import read_result
+from penchant_report.figures import one_look
 from PIL import Image
 
 LARGEST = 60_000  # bytes of a picture

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import penchant_testing as testing
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant import Error, testing
+from penchant import Error
 from penchant.plugins import discovery
 from penchant_numerics.data import Samples
 

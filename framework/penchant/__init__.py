@@ -12,9 +12,8 @@ from penchant.components.training import Training
 from penchant.errors import Error
 
 if TYPE_CHECKING:
-    from penchant.api import measure, read, run
+    from penchant.api import compare, measure, read, run
     from penchant.execution.context import Context
-    from penchant.results.compare import compare
     from penchant.results.quantities import Quantity
     from penchant.results.result import Result
 
@@ -43,7 +42,7 @@ _LATER = {
     "Context": "penchant.execution.context",
     "Quantity": "penchant.results.quantities",
     "Result": "penchant.results.result",
-    "compare": "penchant.results.compare",
+    "compare": "penchant.api",
     "measure": "penchant.api",
     "read": "penchant.api",
     "run": "penchant.api",

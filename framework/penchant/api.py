@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,20 +11,18 @@ from typing import Any
 import attrs
 from penchant.components.component import Probe
 from penchant.errors import Error, suggestion
-from penchant.execution.display import Display
 from penchant.execution.runner import run_experiment
 from penchant.execution.selection import part_of
 from penchant.experiments.experiment import build, read_toml
-from penchant.experiments.quick import quick_form
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
+from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
-from penchant.results.report import write_report
 from penchant.results.result import Result
 from penchant.results.runs import Run, read
 
-__all__ = ["measure", "read", "run"]
+__all__ = ["compare", "measure", "read", "run"]
 
 _SETTINGS = {field.name for field in attrs.fields(Settings)} - {"seeds", "title", "quick"}
 
@@ -72,22 +69,22 @@ def run(
     raw.update(_plain_settings(given))
     plugins = plugins or discovery.load()
     if progress:
-        plugins = plugins.with_listener("display", Display(lines=False))
+        plugins = _with_bars(plugins)
     if quick:
-        raw = quick_form(raw, plugins, where)
+        raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     built = build(raw, plugins, where)
     part = None if jobs is None else part_of(jobs)
-    try:
-        found = run_experiment(built, plugins, folder, fresh=fresh, only=only, part=part)
-    except KeyboardInterrupt:
-        # What is there can be looked at, and what is missing is said.
-        with contextlib.suppress(Error):
-            write_report(read(folder))
-        raise
-    write_report(found)
-    return found
+    return run_experiment(built, plugins, folder, fresh=fresh, only=only, part=part)
+
+
+def _with_bars(plugins: Plugins) -> Plugins:
+    """The plugins, and bars where the package that draws them is installed."""
+    if not is_installed("penchant_tools"):
+        return plugins
+    display = extra("penchant_tools.display:Display")
+    return plugins.with_listener("display", display(lines=False))
 
 
 def measure(
@@ -133,7 +130,7 @@ def measure(
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
     _check_one_seed(options)
-    plugins = discovery.load().with_listener("display", Display(lines=False))
+    plugins = _with_bars(discovery.load())
     given = probe
     # A class of the user's own is offered like those of plugins.
     if not isinstance(probe, str):
@@ -160,6 +157,20 @@ def measure(
     result = _measured(raw, plugins, probe, out, fresh=fresh)
     _keep_drawing(result, given)
     return result
+
+
+def compare(*runs: str | Path | Run) -> Any:
+    """Compare runs with the first of them: the same probe, seed by seed where seeds are the same.
+
+    Args:
+        *runs: Two or more runs, or their folders.
+
+    Returns:
+        Differences with standard errors: `.table()`, `.to_pandas()`, `.write("compare.html")`.
+
+    >>> penchant.compare("runs/before", "runs/after")              # doctest: +SKIP
+    """
+    return extra("penchant_report.compare:compare")(*runs)
 
 
 def _separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -198,9 +209,8 @@ def _measured(
     """Run an experiment of one job and return its result with everything that was kept."""
     with tempfile.TemporaryDirectory() as temporary:
         experiment = build(raw, plugins, "measure")
-        found = run_experiment(experiment, plugins, Path(out or temporary), fresh=fresh)
-        if out:
-            write_report(found)
+        folder = Path(out or temporary)
+        found = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
         # Read before the temporary folder is gone.
         (job,) = found.jobs
         result = found.result(job["id"])

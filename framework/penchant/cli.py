@@ -1,7 +1,6 @@
-"""Commands. What they do is in the other modules, imported only by the command that needs it.
+"""Commands of the kernel. What they do is in other modules, imported by the command that needs it.
 
-One file, though a long one: each command would pay for importing a second, and most of its lines
-are the options that `--help` lists.
+Plugins add commands of their own through the hook `penchant_commands`.
 """
 
 from __future__ import annotations
@@ -14,41 +13,56 @@ from pathlib import Path
 from typing import Any
 
 import click
-from penchant.errors import Error, printable
+from penchant.errors import Error
+from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
+from penchant.terminal import complain, say
 
 LONGEST_FOLDER = 60  # signs of a run folder's name that say what was measured
 
 
 class _Commands(click.Group):
-    """Turns what users can mend into one line on stderr, and Ctrl-C into a clean exit."""
+    """The kernel's commands and those of plugins; an `Error` is one line on stderr."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._add_commands_of_plugins(ctx)
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        known = super().get_command(ctx, cmd_name)
+        if known is not None:
+            return known
+        self._add_commands_of_plugins(ctx)
+        return super().get_command(ctx, cmd_name)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        # A plugin cannot take a command away from the kernel, nor from another plugin.
+        if (name or cmd.name) in self.commands:
+            raise Error(f"there is a command {name or cmd.name!r} already")
+        super().add_command(cmd, name)
+
+    def _add_commands_of_plugins(self, ctx: click.Context) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        plugins = discovery.load(ctx.params.get("without") or ())
+        for problem in plugins.notify("penchant_commands", cli=self):
+            complain(problem)
+
+    _complete = False  # whether plugins have added their commands
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except Error as error:
-            _complain(f"penchant: {error}")
+            complain(f"penchant: {error}")
             sys.exit(2)
         except KeyboardInterrupt as stopped:
             kept = "finished work is kept, run the same command to go on"
             what = str(stopped) or "interrupted"
-            _complain(f"\npenchant: {what}; {kept}")
+            complain(f"\npenchant: {what}; {kept}")
             # The exit codes that shells use for Ctrl-C and SIGTERM.
             sys.exit(getattr(stopped, "exit_code", 130))
-
-
-def _complain(text: str) -> None:
-    """One line on stderr, if there is one."""
-    if sys.stderr is not None:
-        shown = printable(text)
-        click.echo(shown, err=True)
-
-
-def _say(text: str) -> None:
-    """A line on stdout; what a plugin or a stranger wrote cannot move the cursor."""
-    # Bytes, so that a terminal of another encoding shows what it can instead of failing.
-    data = printable(text).encode(errors="backslashreplace")
-    click.echo(data)
 
 
 def _completed(complete: Any) -> Any:
@@ -71,9 +85,8 @@ def _names_of(kind: str | None) -> Any:
     """Completes names of components of a kind, and behind a colon their options."""
 
     def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-        from penchant.plugins.completion import names
-
-        return names(plugins, kind, begun)
+        found: list[str] = extra("penchant_tools.completion:names")(plugins, kind, begun)
+        return found
 
     return _completed(complete)
 
@@ -82,9 +95,7 @@ def _of_the_probe(what: str) -> Any:
     """Completes what depends on the probe that is typed before: option_names or presets."""
 
     def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-        from penchant.plugins import completion
-
-        names = getattr(completion, what)
+        names = extra(f"penchant_tools.completion:{what}")
         found: list[str] = names(_typed_probe(plugins, ctx), begun)
         return found
 
@@ -92,9 +103,9 @@ def _of_the_probe(what: str) -> Any:
 
 
 def _estimators_of(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-    from penchant.plugins.completion import estimators
-
-    return estimators(plugins, _typed_probe(plugins, ctx), begun)
+    names = extra("penchant_tools.completion:estimators")
+    found: list[str] = names(plugins, _typed_probe(plugins, ctx), begun)
+    return found
 
 
 def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
@@ -107,11 +118,10 @@ def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
 
 
 def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-    from penchant.plugins.completion import beginning
     from penchant.plugins.listing import KINDS
 
     plurals = [f"{kind}s" for kind in (*KINDS, "role")]
-    return beginning(plurals, begun)
+    return sorted(name for name in plurals if name.startswith(begun))
 
 
 @click.group(cls=_Commands)
@@ -195,8 +205,7 @@ def run(
     raw = read_toml(file)
     name = file.stem
     if quick:
-        from penchant.experiments.quick import quick_form
-
+        quick_form = extra("penchant_tools.quick:quick_form")
         # Before `--set`: what is typed beside --quick is meant.
         plugins = discovery.load(without)
         raw = quick_form(raw, plugins, file.name)
@@ -384,9 +393,9 @@ def _execute(
     raw = {**raw, **given}
     plugins = discovery.load(without)
     if dry_run:
-        place = Path(out) if out else folder
-        _foretell(raw, where, place, plugins, only, jobs)
-        return
+        print_forecast = extra("penchant_tools.dry_run:print_forecast")
+        runs = print_forecast(raw, where, Path(out or folder), plugins, only, jobs)
+        sys.exit(0 if runs else 1)
     found = run_experiment(
         raw,
         out=out or folder,
@@ -398,35 +407,19 @@ def _execute(
         where=where,
     )
     if not json_lines:
-        report = found.folder / "report.html"
-        _say(str(report))
+        _say_where(found.folder)
     sys.exit(0 if found.done else 1)
 
 
-def _foretell(
-    raw: dict[str, Any],
-    where: str,
-    folder: Path,
-    plugins: discovery.Plugins,
-    only: tuple[str, ...],
-    jobs: str | None,
-) -> None:
-    """Print what a run would cost and what of it is refused; writes nothing."""
-    from penchant.execution.forecast import forecast
-    from penchant.execution.planning import plan
-    from penchant.execution.selection import part_of, selected
-
-    planned = plan(raw, plugins, where)
-    part = None if jobs is None else part_of(jobs)
-    chosen = selected(planned.jobs, only, part)
-    found = forecast(planned.experiment, folder, chosen, planned.refused)
-    counts = f"{found.jobs} jobs, {found.done} already done"
-    title = planned.experiment.settings.title or where
-    _say(f"{title}: {counts} -> {folder} (dry run)")
-    for line in found.lines():
-        _say(line)
-    # A run that is done, or that can do anything, is no failure.
-    sys.exit(0 if found.planned or found.done else 1)
+def _say_where(folder: Path) -> None:
+    """The report, or the folder and which package would write one."""
+    report = folder / "report.html"
+    if report.is_file():
+        say(str(report))
+        return
+    say(str(folder))
+    if not is_installed("penchant_report"):
+        complain("pip install penchant-report writes report.html with figures")
 
 
 def _with_display(
@@ -434,16 +427,17 @@ def _with_display(
     quiet: bool,
     json_lines: bool,
 ) -> discovery.Plugins:
-    """The plugins, and whoever shows what happens: to people, to machines or to nobody."""
+    """The plugins, and a listener that shows what happens."""
     if json_lines:
-        from penchant.execution.json_lines import JsonLines
-
-        return plugins.with_listener("json-lines", JsonLines())
+        listener = extra("penchant_tools.json_lines:JsonLines")
+        return plugins.with_listener("json-lines", listener())
     if quiet:
         return plugins
-    from penchant.execution.display import Display
+    if is_installed("penchant_tools"):
+        return plugins.with_listener("display", extra("penchant_tools.display:Display")())
+    from penchant.execution.lines import PlainLines
 
-    return plugins.with_listener("display", Display())
+    return plugins.with_listener("display", PlainLines())
 
 
 @main.command(name="list")
@@ -467,7 +461,7 @@ def list_(
     terminal = shutil.get_terminal_size((0, 0))
     width = terminal.columns or sys.maxsize
     lines = listing.lines(rows, width)
-    _say("\n".join(lines))
+    say("\n".join(lines))
     _mention_set_aside(plugins)
 
 
@@ -475,7 +469,7 @@ def _mention_set_aside(plugins: discovery.Plugins) -> None:
     aside = [plugin.name for plugin in plugins.plugins if plugin.reason]
     if aside:
         listed = ", ".join(aside)
-        _complain(f"set aside: {listed}; `penchant plugins` says why")
+        complain(f"set aside: {listed}; `penchant plugins` says why")
 
 
 @main.command()
@@ -490,28 +484,7 @@ def explain(without: tuple[str, ...], name: str) -> None:
 
     plugins = discovery.load(without)
     text = explained(name, plugins)
-    _say(text)
-
-
-@main.group()
-def new() -> None:
-    """Make something new."""
-
-
-@new.command(name="plugin")
-@click.argument("name")
-@click.option("--in", "parent", type=click.Path(path_type=Path), default=Path(), help="Where.")
-def new_plugin(name: str, parent: Path) -> None:
-    """A plugin NAME that installs, passes its tests and measures something."""
-    from penchant.plugins.template import new_plugin as make
-
-    folder = make(name, parent)
-    short = folder.name.removeprefix("penchant-")
-    _say(f"{folder}: a plugin with one component of each kind; its README says what to change")
-    # What to type next.
-    _say(f"  pip install --no-build-isolation -e {folder}")
-    _say(f"  pytest {folder}")
-    _say(f"  penchant probe {short} -a {short}-perceptron -d {short}-blobs")
+    say(text)
 
 
 @main.command()
@@ -533,14 +506,14 @@ def _show_plugin(row: dict[str, Any]) -> None:
     version = row["version"]
     distribution = row["distribution"]
     status = row["status"]
-    _say(f"{name} {version} ({distribution}): {status}")
+    say(f"{name} {version} ({distribution}): {status}")
 
     # Why it is set aside, else what it offers.
     listed = ", ".join(row["components"])
     what = row["reason"] or listed or "listens only"
-    _say(f"  {what}")
+    say(f"  {what}")
     for clash in row["clashes"]:
-        _say(f"  {clash}")
+        say(f"  {clash}")
 
 
 def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any]:
@@ -562,89 +535,3 @@ def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any
         "components": [f"{each.kind} {each.name}" for each in plugin.components],
         "clashes": clashes,
     }
-
-
-@main.command()
-@click.option(
-    "-a",
-    "--architecture",
-    metavar="ARCH[:k=v,...]",
-    shell_complete=_names_of("architecture"),
-    help="Architecture to look at.",
-)
-@click.option(
-    "-d",
-    "--dataset",
-    metavar="DATASET[:k=v,...]",
-    shell_complete=_names_of("dataset"),
-    help="Dataset to look at.",
-)
-@click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
-@click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")
-@click.option("--outputs", type=int, default=1, help="Outputs where there is no dataset.")
-@click.pass_obj
-def doctor(
-    without: tuple[str, ...],
-    architecture: str | None,
-    dataset: str | None,
-    device: str,
-    shape: str,
-    outputs: int,
-) -> None:
-    """Can this machine and this network do what probes need? Exit 1 where something cannot."""
-    from penchant.execution.doctor import examine
-    from penchant.experiments.settings import Settings
-    from penchant.experiments.typed_text import parse_component, parse_options
-
-    given: dict[str, Any] = {"device": device, "outputs": outputs}
-    given |= parse_options(f"shape=[{shape}]")
-    settings = Settings.bind(given, "doctor")
-    sections = examine(
-        discovery.load(without),
-        architecture=parse_component(architecture) if architecture else None,
-        dataset=parse_component(dataset) if dataset else None,
-        settings=settings,
-    )
-    well = True
-    for section in sections:
-        _show_section(section)
-        well = well and section.well
-    sys.exit(0 if well else 1)
-
-
-def _show_section(section: Any) -> None:
-    """Names in a column, and a sign before what is not well."""
-    _say(section.title)
-    widths = [len(finding.what) for finding in section.findings]
-    width = max(widths)
-    for finding in section.findings:
-        sign = " " if finding.well else "!"
-        _say(f"{sign} {finding.what:{width}}  {finding.found}")
-
-
-@main.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-def report(folder: Path) -> None:
-    """Write report.html of a run folder again, and figures that are missing."""
-    from penchant.execution.drawing import draw_missing
-    from penchant.results.report import write_report
-    from penchant.results.runs import read
-
-    found = read(folder)
-    for job in found.jobs:
-        draw_missing(found.place(job["id"]))
-    _say(str(write_report(found)))
-
-
-@main.command()
-@click.argument("folders", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path())
-@click.option("--out", default="compare.html", metavar="FILE", help="The page that is written.")
-def compare(folders: tuple[str, ...], out: str) -> None:
-    """The same probe across runs: differences with their errors, as lines and as a page."""
-    from penchant.results.compare import compare as compared
-
-    found = compared(*folders)
-    for line in found.lines():
-        _say(line)
-    page = found.write(out)
-    _say(str(page))

@@ -6,8 +6,8 @@ import tempfile
 import time
 
 import penchant
+import penchant_testing as testing
 import torch
-from penchant import testing
 from penchant_gih.numerics.evolution import RESIDUALS, Flow, mixed_products
 from penchant_gih.numerics.geometry import Geometry
 from penchant_gih.numerics.gradients import probed_gradients

@@ -11,8 +11,8 @@ import math
 import time
 from collections.abc import Callable
 
+import penchant_testing as testing
 import torch
-from penchant import testing
 from penchant_mine.numerics.information import kraskov as neighbours_of
 from penchant_mine.numerics.information.bounds import DonskerVaradhan
 from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import penchant
+import penchant_testing as testing
 import torch
-from penchant import testing
 from penchant_numerics.data import Samples
 from penchant_numerics.derivatives import finite_differences, input_gradients
 from penchant_numerics.ensembles import draw, drawing

@@ -20,8 +20,8 @@ from penchant.execution.scheduling import start_pool
 from penchant.execution.serving import pool_here
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
-from penchant.results.report import write_report
 from penchant.results.result import Result
+from penchant_report.report import write_report
 
 SHARDS = 64
 A_SHARD = 32  # networks

@@ -5,10 +5,14 @@ It is found through the entry-point group `penchant`.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
+
+if TYPE_CHECKING:
+    import click
 
 hookspec = pluggy.HookspecMarker("penchant")
 hookimpl = pluggy.HookimplMarker("penchant")
@@ -83,6 +87,20 @@ def penchant_executors() -> list[type[Executor]]:
 
 
 @hookspec
+def penchant_commands(cli: click.Group) -> None:
+    """Commands this plugin adds, such as `penchant doctor`. Import what a command needs inside it.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_commands(cli):
+            from penchant_report import commands
+
+            cli.add_command(commands.compare)
+    """
+
+
+@hookspec
 def penchant_run_started(run: Any) -> None:
     """A run begins; `run.folder`, `run.title` and `run.jobs` (id, status, labels) describe it.
 
@@ -136,6 +154,18 @@ def penchant_job_finished(
         @penchant.hookimpl
         def penchant_job_finished(run, job, result):
             tracker.log(job.id, {name: q.value for name, q in result.quantities.items()})
+    """
+
+
+@hookspec
+def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
+    """A job that is done has its result in `folder`; called in the process that computed it.
+
+    Example::
+
+        @penchant.hookimpl
+        def penchant_result_stored(job, folder, result):
+            draw(folder, type(job.probe.component).figures, result)
     """
 
 

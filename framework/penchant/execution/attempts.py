@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,17 +20,17 @@ from penchant.components.output import ONE_OF_MANY
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
-from penchant.execution.drawing import draw, is_drawn, keep_warning
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.pools import RemoteError
 from penchant.experiments.jobs import Job
-from penchant.experiments.quick import CONVENTION
+from penchant.plugins import discovery
 from penchant.results.files import read_json
 from penchant.results.result import Result, write_result
 
 Notify = Callable[..., None]
 
+REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
 
 
@@ -75,13 +77,13 @@ def _finish(
     place_of_job: Path,
     result: Result,
 ) -> None:
-    """What comes after a result is safe: figures, and shards that are not needed any more."""
-    target = type(job.probe.component).figures
-    wanted = target and job.settings.figures
-    if wanted and not is_drawn(place_of_job):
-        problem = draw(place_of_job, target, result)
-        if problem:
-            keep_warning(place_of_job, result, problem)
+    """What comes after a result is safe: listeners hear of it, and its shards go."""
+    listeners = discovery.load()
+    for problem in listeners.notify(
+        "penchant_result_stored", job=job, folder=place_of_job, result=result
+    ):
+        with contextlib.suppress(Warning):
+            warnings.warn(problem, stacklevel=2)
     shards = place_of_job / "shards"
     shutil.rmtree(shards, ignore_errors=True)
 
@@ -119,7 +121,7 @@ class _Attempt:
             ):
                 context = Context(job, folder, pool=pool, notify=notify, worker=worker)
                 if job.settings.quick:
-                    context.conventions["form"] = CONVENTION
+                    context.conventions["form"] = REDUCED
                 self.found = _measure(job, context)
                 # Read while the policy is in force: outside it the flags are the caller's.
                 self.extra = {**_inputs(context), "policy": flags(job.settings, device)}

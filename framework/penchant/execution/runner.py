@@ -17,7 +17,6 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 from penchant.execution.attempts import Notify, keep_result, run_job
-from penchant.execution.drawing import draw_missing
 from penchant.execution.environment import default_workers, environment, gpu, place
 from penchant.execution.fetching import fetch
 from penchant.execution.folders import (
@@ -48,6 +47,7 @@ def run_experiment(
     fresh: bool = False,
     only: Sequence[str] = (),
     part: Part | None = None,
+    temporary: bool = False,
 ) -> Run:
     """Run or resume an experiment in a folder; events tell what happens.
 
@@ -58,6 +58,7 @@ def run_experiment(
         fresh: Move an old run in this folder aside.
         only: Patterns of the jobs to run; none: all of them.
         part: Which part of these, where several processes share a folder.
+        temporary: The folder is deleted when the run ends, so that nothing need be drawn there.
 
     Returns:
         The run.
@@ -82,7 +83,7 @@ def run_experiment(
                 # Parts share a folder: what one of them finds there another may be writing.
                 if part is None:
                     sweep(folder)
-                course = _Course(experiment, plugins, folder, jobs, chosen)
+                course = _Course(experiment, plugins, folder, jobs, chosen, temporary)
                 return course.run(pool)
     except OSError as error:
         raise writing_failed(folder, error) from error
@@ -124,12 +125,14 @@ class _Course:
         folder: Path,
         jobs: list[Job],
         chosen: list[Job],
+        temporary: bool,
     ) -> None:
         self.experiment = experiment
         self.settings = experiment.settings
         self.folder = folder
         self.jobs = jobs
         self.chosen = chosen
+        self.temporary = temporary
         self.notify = _notifier(plugins)
 
     def run(self, pool: Any) -> Run:
@@ -161,15 +164,11 @@ class _Course:
         notes: dict[str, str],
         pool: Any,
     ) -> None:
-        """Every job that waits, and figures that are missing."""
+        """Every job that waits."""
         for job, result in _results(waiting, notes, run, pool, self.notify):
             error = result.error or ""
             run.mark(job.id, result.status, error)
             self.notify("penchant_job_finished", run=run, job=job, result=result)
-        # Also of jobs that were done before: a run may have been stopped while it drew.
-        if self.settings.figures:
-            for job in self.chosen:
-                draw_missing(run.place(job.id))
 
     def _begun(self, waiting: list[Job]) -> Run:
         """The run with all its jobs, written before the first of them starts."""
@@ -197,7 +196,9 @@ class _Course:
         }
         if self.settings.quick:
             record["quick"] = True
-        run = Run(self.folder, record, asked=asked)
+        if not self.settings.figures:
+            record["figures"] = False
+        run = Run(self.folder, record, asked=asked, temporary=self.temporary)
         run.write()
         return run
 

@@ -15,7 +15,6 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from penchant.components.pixels import is_picture
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
@@ -132,7 +131,8 @@ class _Hasher:
             return []
         if inspect.ismethod(value):
             return [value.__func__, value.__self__]
-        if is_picture(value):
+        # a picture of the Python imaging library
+        if hasattr(value, "getbands") and hasattr(value, "mode"):
             return [value.mode, value.size, value.tobytes()]
         if hasattr(value, "detach") or hasattr(value, "tobytes"):
             return _array_parts(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import math
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.errors import Error, suggestion
-from penchant.results.figures import figures_of
+from penchant.errors import Error
+from penchant.extras import extra
 from penchant.results.files import (
     SCHEMA,
     check_name,
@@ -22,9 +21,7 @@ from penchant.results.files import (
     write_arrays,
     write_json,
 )
-from penchant.results.labelled import result_dataset
 from penchant.results.lines import quantity_lines
-from penchant.results.notebook import display, figure_svg, figures_html, result_html
 from penchant.results.quantities import Quantity
 
 _KEPT = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
@@ -94,7 +91,7 @@ class Result:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return result_html(self)
+        return str(extra("penchant_report.notebook:result_html")(self))
 
     @property
     def status(self) -> str:
@@ -146,36 +143,19 @@ class Result:
 
     def figures(self) -> dict[str, Any]:
         """Its figures by name, in the order in which they are to be seen; drawn now."""
-        target = self.record.get("figures")
-        if not target:
-            raise Error("this result has no figures: its probe draws none")
-        if not self.arrays:
-            raise Error("this result was read without its arrays, which figures are drawn from")
-        return figures_of(target, self)
+        found: dict[str, Any] = extra("penchant_report.figures:figures_of_result")(self)
+        return found
 
     def figure(self, name: str) -> Any:
         """One figure, as a `matplotlib.figure.Figure`; notebooks show it.
 
         >>> result.figure("spectrum").savefig("spectrum.pdf")             # doctest: +SKIP
         """
-        found = self.figures()
-        if name not in found:
-            raise Error(f"there is no figure {name!r}{suggestion(name, found)}")
-        figure = found[name]
-        # Figures that pyplot does not know show themselves only if they are taught to.
-        figure._repr_svg_ = functools.partial(figure_svg, figure)
-        return figure
+        return extra("penchant_report.notebook:figure_of")(self, name)
 
     def show(self) -> None:
         """Show quantities and figures in a notebook; elsewhere print the quantities."""
-        content = result_html(self)
-        text = repr(self)
-        if self.record.get("figures") and self.arrays:
-            figures = self.figures()
-            names = ", ".join(figures)
-            content += figures_html(figures)
-            text += f"\n  figures: {names}"
-        display(text, content)
+        extra("penchant_report.notebook:show")(self)
 
     def to_xarray(self) -> Any:
         """Its arrays and quantities as an `xarray.Dataset`, where xarray is installed.
@@ -183,7 +163,7 @@ class Result:
         An axis that is as long as one of `labels` has its name and entries, any other one is named
         after its array. Quantities have their errors and nulls as attributes.
         """
-        return result_dataset(self)
+        return extra("penchant_report.labelled:result_dataset")(self)
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""

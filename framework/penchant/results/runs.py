@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.extras import extra
 from penchant.results.files import (
     SCHEMA,
     NewerSchemaError,
@@ -18,8 +19,6 @@ from penchant.results.files import (
     write_json,
     writing_failed,
 )
-from penchant.results.labelled import data_frame, run_dataset
-from penchant.results.notebook import run_html
 from penchant.results.result import Result, read_record, read_result, result_path
 
 SECONDS_BETWEEN_WRITES = 3.0
@@ -30,9 +29,15 @@ class Run:
     """A run folder: `title`, `jobs` (id, status, labels, path), and results of those that ended."""
 
     def __init__(
-        self, folder: Path, record: dict[str, Any], *, asked: set[str] | None = None
+        self,
+        folder: Path,
+        record: dict[str, Any],
+        *,
+        asked: set[str] | None = None,
+        temporary: bool = False,
     ) -> None:
         self.folder = folder
+        self.temporary = temporary  # the folder is deleted when the run ends
         self.record = record
         self._asked = asked  # ids of the jobs that were to be run; None: all
         self._written = 0.0
@@ -145,7 +150,7 @@ class Run:
     def to_pandas(self, *, options: bool = False) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
         rows = self.table(options=options)
-        return data_frame(rows)
+        return extra("penchant_report.labelled:data_frame")(rows)
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -154,10 +159,10 @@ class Run:
         left out where there is only one.
         """
         rows = self.table()
-        return run_dataset(rows, probe)
+        return extra("penchant_report.labelled:run_dataset")(rows, probe)
 
     def _repr_html_(self) -> str:
-        return run_html(self)
+        return str(extra("penchant_report.notebook:run_html")(self))
 
 
 def read(folder: str | Path) -> Run:

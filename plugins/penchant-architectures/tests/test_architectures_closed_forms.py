@@ -6,9 +6,9 @@ import math
 from statistics import NormalDist
 
 import penchant_architectures
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import ensembles
 from torch.func import functional_call, grad, jacfwd, vmap
 

@@ -3,9 +3,9 @@
 import numpy as np
 import penchant
 import penchant_architectures
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import ensembles
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}

@@ -1,7 +1,7 @@
 """Every probe, small, by the kit; all of a probe's runs together show everything it declares."""
 
+import penchant_testing as testing
 import torch
-from penchant import testing
 
 # Networks as they are drawn: trainings are what the other tests are about.
 DRAWN = {"steps": 0, "weight_decay": 1e-3}

@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch.func import functional_call, jacrev
 
 C = 3
@@ -22,7 +22,7 @@ def measured(tmp_path_factory):
             "dtype": "float64",
             "keep_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
-            "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
+            "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
             "probes": [{"name": "cross-class", "training": {"epochs": 2, "batch": 30}}],
         },
         out=folder / "run",

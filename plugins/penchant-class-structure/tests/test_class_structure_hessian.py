@@ -5,9 +5,9 @@ import doctest
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_class_structure.numerics import canonical_model
 from penchant_class_structure.numerics import negative_mass as negative_masses
 from penchant_class_structure.numerics import power_law as power_laws
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 OPTIONS = {
     "architecture": {"name": "import", "factory": testing.TINY},
-    "dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"},
+    "dataset": {"name": "import", "factory": "penchant_testing:tiny_samples"},
     "training": {"steps": 0},
     "executor": "serial",
     "dtype": "float64",
@@ -71,7 +71,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
             "figures": False,
             "keep_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
-            "datasets": [{"name": "import", "factory": "penchant.testing:tiny_samples"}],
+            "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
             "probes": [
                 {
                     "name": "hessian-spectrum",

@@ -2,15 +2,15 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
 from torch import nn
 
 TINY = {
     "architecture": {"name": "import", "factory": testing.TINY},
-    "dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"},
+    "dataset": {"name": "import", "factory": "penchant_testing:tiny_samples"},
 }
 TRAINING = {"epochs": 4, "batch": 30, "learning_rate": 0.1, "weight_decay": 1e-3}
 C = 3

@@ -1,9 +1,9 @@
 """Many classes: some of them are looked at, and what does not fit is refused in a sentence."""
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.probes import hessian_spectrum
 from penchant_class_structure.probes.measured_network import FirstOutputs, chosen

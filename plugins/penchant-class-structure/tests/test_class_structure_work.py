@@ -1,9 +1,9 @@
 """What spectra of the Hessian cost is counted before, and said where it is hours."""
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.probes import work_ahead as works
 from penchant_class_structure.probes.work_ahead import forward_operations, products_asked_for
@@ -27,7 +27,7 @@ def measure(**options):
     return penchant.measure(
         "hessian-spectrum",
         architecture={"name": "import", "factory": testing.TINY},
-        dataset={"name": "import", "factory": "penchant.testing:tiny_samples"},
+        dataset={"name": "import", "factory": "penchant_testing:tiny_samples"},
         training={"steps": 0},
         executor="serial",
         **{**SMALL, **options},

@@ -1,6 +1,6 @@
 """Every component, small, by the kit."""
 
-from penchant import testing
+import penchant_testing as testing
 
 CLAIMS = {
     "per_class": 3,

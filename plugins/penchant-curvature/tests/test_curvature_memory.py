@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_curvature.numerics import kronecker, layer_samples
 from penchant_curvature.numerics.class_means import mean_products
 from penchant_curvature.numerics.column_bytes import ColumnShape, ColumnSizes, TooLargeError
@@ -33,7 +33,7 @@ def measured(**options):
     return penchant.measure(
         "curvature-proxies",
         architecture={"name": "import", "factory": testing.TINY},
-        dataset={"name": "import", "factory": "penchant.testing:tiny_samples"},
+        dataset={"name": "import", "factory": "penchant_testing:tiny_samples"},
         executor="serial",
         **{**small, **options},
     )

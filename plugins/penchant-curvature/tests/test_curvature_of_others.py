@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_curvature.numerics.layer_operators import column_operators
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.probes.curvature_proxies import run

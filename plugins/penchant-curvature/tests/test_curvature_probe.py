@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch import nn
 
 SMALL = {
@@ -33,7 +33,7 @@ def with_batch_norm(shape, outputs):
 def measured(**options):
     """The probe, small."""
     architecture = {"name": "import", "factory": options.pop("factory", testing.TINY)}
-    dataset = {"name": "import", "factory": "penchant.testing:tiny_samples"}
+    dataset = {"name": "import", "factory": "penchant_testing:tiny_samples"}
     return penchant.measure(
         "curvature-proxies",
         architecture=architecture,
@@ -74,7 +74,7 @@ def test_errors_are_those_of_dense_matrices():
     from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
     from penchant_curvature.numerics.linear_layers import coverage
 
-    tiny = {"name": "import", "factory": "penchant.testing:tiny_samples"}
+    tiny = {"name": "import", "factory": "penchant_testing:tiny_samples"}
     inputs, labels = testing.dataset(tiny).train
     factory = {"name": "import", "factory": testing.TINY}
     network = testing.architecture(factory, shape=(4,), outputs=3)(0).double().eval()

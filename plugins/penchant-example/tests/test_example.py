@@ -1,5 +1,5 @@
+import penchant_testing as testing
 import pytest
-from penchant import testing
 
 SMALL = {"architecture": "perceptron", "dataset": "two-blobs", "networks": 70}
 

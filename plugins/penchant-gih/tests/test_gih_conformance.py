@@ -3,9 +3,9 @@
 import sys
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_gih.declarations.datasets import LinearAndRing, TwoCircles
 from penchant_gih.declarations.estimators import AverageGeometry
 from penchant_gih.declarations.geometry import GeometryEvolution, GeometryTraining

@@ -5,8 +5,8 @@ import tomllib
 from pathlib import Path
 
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 
 FOLDER = Path(__file__).parents[3] / "examples" / "gih"
 FILES = sorted(FOLDER.glob("*.toml"))

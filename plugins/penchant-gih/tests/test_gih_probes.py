@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_gih.datasets import linear_and_ring, two_circles
 from penchant_gih.declarations.datasets import LinearAndRing, TwoCircles
 from penchant_gih.probes.direction_generalization import labelled_samples

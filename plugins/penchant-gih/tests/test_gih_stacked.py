@@ -2,8 +2,8 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 from penchant_numerics.stacked_training import Stacked
 
 TINY = {"name": "import", "factory": testing.TINY}

@@ -3,9 +3,9 @@
 import math
 from dataclasses import replace
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_mine.numerics.generative import networks as adversaries
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
 from penchant_mine.numerics.generative.bidirectional import AliRecipe, Batch, Model, train_model

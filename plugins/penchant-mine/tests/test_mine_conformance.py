@@ -1,7 +1,7 @@
 """The conformance kit over everything the plugin offers."""
 
+import penchant_testing as testing
 import torch
-from penchant import testing
 
 
 def small_images(generator):
@@ -62,7 +62,7 @@ def probes(
                 "calibrate": True,
             },
             {
-                "architecture": {"name": "import", "factory": "penchant.testing:tiny_network"},
+                "architecture": {"name": "import", "factory": "penchant_testing:tiny_network"},
                 "estimators": {
                     "mutual-information": ["gaussian", {"name": "gaussian", "shuffles": 2}]
                 },

@@ -4,9 +4,9 @@ import functools
 import math
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_mine.numerics.information.binning import binned_information, cells
 from penchant_mine.numerics.information.families import FAMILIES, Setting
 from penchant_mine.numerics.information.gaussian import gaussian_information
@@ -192,7 +192,7 @@ def test_doubtful_estimates_warn():
 @pytest.mark.parametrize(
     ("network", "steps"),
     [
-        ("import:factory=penchant.testing:tiny_network", 120),
+        ("import:factory=penchant_testing:tiny_network", 120),
         ("statistics-conv:image=[1,4,4],channels=[4],hidden=8", 60),
         ("mlp:widths=[16]", 60),
     ],

@@ -21,7 +21,7 @@ SMALL_GAN = {
     "trainings": 2,
     "samples": 250,
 }
-TINY_NETWORK = {"name": "import", "factory": "penchant.testing:tiny_network"}
+TINY_NETWORK = {"name": "import", "factory": "penchant_testing:tiny_network"}
 
 
 def pairs(count, rho=0.8, seed=0):

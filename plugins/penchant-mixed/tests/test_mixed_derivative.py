@@ -3,9 +3,9 @@
 import math
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from scipy.stats import norm
 
 test_conforms = testing.conformance("penchant-mixed")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 
 HERE = str(Path(__file__).parent)
 TINY = {"name": "import", "factory": testing.TINY}

@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_nad.numerics import participation
 from penchant_nad.numerics.equal_parts import left_out_spectra
 from penchant_numerics.moments import GroupedMoment, descending_eigh, effective_rank

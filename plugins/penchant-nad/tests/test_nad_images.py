@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_nad.numerics.carriers import (
     carriers_needed,
     flip_matrix,
@@ -150,7 +150,7 @@ def test_one_training_has_no_standard_error_and_says_so():
         ),
         (
             "flipped-accuracy",
-            {"dataset": {"name": "import", "factory": "penchant.testing:tiny_samples"}},
+            {"dataset": {"name": "import", "factory": "penchant_testing:tiny_samples"}},
             "needs images",
         ),
     ],

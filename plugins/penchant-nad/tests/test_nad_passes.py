@@ -1,8 +1,8 @@
 """Large inputs: what finite differences in each of them take is said."""
 
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 from penchant_nad.estimators import gradient_covariance
 
 

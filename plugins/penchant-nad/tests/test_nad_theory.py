@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_nad.numerics import deviations, pooling
 from penchant_nad.numerics.lemma_2 import Dipole, lemma_bound, tightness
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads

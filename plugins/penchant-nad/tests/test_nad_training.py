@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 from penchant_nad.numerics.first_passage import steps_to_loss
 
 SMALL = {"shape": (1, 6, 6), "train": 64, "test": 64, "training": {"epochs": 2}}

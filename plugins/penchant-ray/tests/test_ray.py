@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import penchant
+import penchant_testing as testing
 import pytest
 import ray
-from penchant import testing
 from ray.cluster_utils import Cluster
 
 test_conforms = testing.conformance("penchant-ray", small={"ray": {}})

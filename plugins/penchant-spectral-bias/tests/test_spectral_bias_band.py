@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from penchant.testing import no_trace, strict_devices
 from penchant_spectral_bias.numerics import elastic_band as band
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
+from penchant_testing import no_trace, strict_devices
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}

@@ -3,9 +3,9 @@
 import math
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from torch import nn
 
 ADAM = {"optimizer": "adam", "learning_rate": 0.01, "batch": 0, "steps": 4, "loss": "squared-error"}

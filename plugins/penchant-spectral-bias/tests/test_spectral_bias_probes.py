@@ -96,7 +96,7 @@ def test_rising_amplitudes_are_divided_out():
 def test_amplitudes_are_those_of_the_stored_prediction():
     training = {"steps": 30, "learning_rate": 0.01}
     result = penchant.measure(
-        *("frequency-learning",), architecture={"name": "import", "factory": "penchant.testing:tiny_network"}, training=training,
+        *("frequency-learning",), architecture={"name": "import", "factory": "penchant_testing:tiny_network"}, training=training,
         **{**WAVES, "trainings": 1, "amplitudes": (0.5, 1.0, 2.0, 1.0, 0.2, 0.3), "executor": "serial"},
     )  # fmt: skip
     transform = 2 * np.abs(np.fft.rfft(result.arrays["prediction"].astype(float))) / POINTS
@@ -155,7 +155,7 @@ def test_flowers_are_compared_on_the_same_waves():
     training = {"steps": 10, "learning_rate": 0.01}
     result = penchant.measure(
         "frequency-learning",
-        architecture={"name": "import", "factory": "penchant.testing:tiny_network"},
+        architecture={"name": "import", "factory": "penchant_testing:tiny_network"},
         training=training,
         executor="serial",
         **{**WAVES, **options},

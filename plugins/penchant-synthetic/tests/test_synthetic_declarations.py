@@ -1,9 +1,9 @@
 """Declarations of the synthetic datasets: valid, cheap to import, and strict about their options."""
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_synthetic.declarations import BASES, Gaussian, GaussianMixture, LinearlySeparable
 
 test_conforms = testing.conformance(

@@ -3,9 +3,9 @@
 import math
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.data import Samples
 from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_numerics.trainer import Trainer

@@ -3,9 +3,9 @@
 import tempfile
 from pathlib import Path
 
+import penchant_testing as testing
 import torch
-from penchant import testing
-from penchant.testing.tiny import SAMPLES, TINY, tiny_network
+from penchant_testing.tiny import SAMPLES, TINY, tiny_network
 
 # Autograd counts devices at its first backward pass, so the emulated one must be there before; and
 # it has no random numbers of its own, which a training seeds on every device.

@@ -1,9 +1,9 @@
 """The probe `parameter-directions` against dense Jacobians and first-order theory."""
 
 import numpy as np
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_tangent.numerics.parameter_steps import Moved, root_mean, singular_directions

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_numerics.trainer import loss_function

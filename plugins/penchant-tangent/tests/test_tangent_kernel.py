@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics.kernel_alignment import centre, cka
 from penchant_tangent.numerics.kernel_summary import (
     among,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_tangent.numerics.norm_capacity import ball, optimal_rescaling, random_features
 from penchant_tangent.numerics.supernat import (
     descend,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_tangent.numerics.kernel_summary import summarise
 from penchant_tangent.numerics.log_steps import log_steps
 from penchant_tangent.probes.kernel_samples import drawn, targets

@@ -4,9 +4,9 @@ import copy
 import warnings
 
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import ensembles
 from penchant_timm import fitting
 from penchant_timm.architectures.timm import build as build_timm

@@ -1,8 +1,8 @@
 """Declarations of the image datasets: valid, cheap to import, and strict about their options."""
 
 import penchant
+import penchant_testing as testing
 import pytest
-from penchant import testing
 from penchant_vision.declarations import Cifar10, Digits, Mnist
 
 CHOSEN = {"per_class": 10, "random_labels": 0.5, "resize": 16, "standardize": True}

@@ -1,0 +1,34 @@
+"""What other distributions add to the kernel: loaded when it is used, named when it is missing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from penchant.errors import Error
+
+
+def is_installed(target: str) -> bool:
+    """Is the package of `module:name` installed?"""
+    return importlib.util.find_spec(_package(target)) is not None
+
+
+def extra(target: str) -> Any:
+    """The function or class `module:name` of another distribution.
+
+    Raises:
+        Error: The distribution is not installed; the message says how to install it.
+    """
+    module, _, name = target.partition(":")
+    if not is_installed(target):
+        distribution = _package(target).replace("_", "-")
+        raise Error(
+            f"this needs {distribution}, which is not installed: pip install {distribution}"
+        )
+    return getattr(importlib.import_module(module), name)
+
+
+def _package(target: str) -> str:
+    package, _, _ = target.partition(":")[0].partition(".")
+    return package

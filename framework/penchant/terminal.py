@@ -1,0 +1,36 @@
+"""Lines on stdout and stderr: what a plugin or a stranger wrote cannot move the cursor."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+import click
+from penchant.errors import printable
+
+
+def say(text: str) -> None:
+    """A line on stdout, in bytes: a terminal of another encoding shows what it can."""
+    click.echo(printable(text).encode(errors="backslashreplace"))
+
+
+def complain(text: str) -> None:
+    """A line on stderr, if there is one."""
+    if sys.stderr is not None:
+        click.echo(printable(text), err=True)
+
+
+def write(stream: TextIO | None, text: str) -> None:
+    """A line on a stream; what it cannot show is escaped, and a closed one is left alone."""
+    # A program started with its stderr closed has none.
+    if stream is None:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    line = printable(text) + "\n"
+    data = line.encode(encoding, "backslashreplace")
+    try:
+        stream.write(data.decode(encoding))
+        stream.flush()
+    except (OSError, ValueError):
+        # The reader has gone: a run does not end because of that.
+        return

@@ -1,0 +1,59 @@
+"""The components of this plugin, as data: the user's own networks and data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from penchant import Architecture, Dataset, option
+
+
+@attrs.frozen
+class ImportedArchitecture(Architecture):
+    """Your own network: a module class, any callable that returns a `torch.nn.Module`, or a module.
+
+    A class or callable is given `shape` and `outputs` where its signature has them, and draws a
+    fresh network at every call. A module is one definite network, so only probes that measure one
+    network take it; it is measured as it is, and trained further only where `training` is given to
+    that probe itself. Where it returns a dict, a tuple or an object, `output` names the part that
+    is its output. An experiment file can name any importable function here, and running the
+    experiment calls it: run only files you trust.
+    """
+
+    name = "import"
+    target = "penchant_import.imported:build"
+    example = "penchant doctor -a import:factory=penchant_testing.tiny:tiny_network"
+
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or module itself", target=True
+    )
+    output: str | None = option(
+        None, 'the part of what it returns that is its output, such as logits or "0"; none: all'
+    )
+    unit: int | None = option(
+        None, "the only one of its outputs that is looked at, from 0; none: all", at_least=0
+    )
+
+
+@attrs.frozen
+class ImportedDataset(Dataset):
+    """Your own data: (inputs, labels), train and test pairs of these, or torch datasets.
+
+    Also columns or rows with names, such as Hugging Face's: one called image (or x, inputs,
+    pixel_values, ...) and one called label (or y, labels, target, ...). A callable that returns one
+    of these will do as well. Without a test part, a fifth of the samples, of every class where
+    labels are classes, is drawn for testing with the seed. Labels that are whole numbers are
+    classes, which count from 0; one-hot rows and text are numbered. Bytes and pictures are divided
+    by 255. Memory-mapped inputs, a torch `DataLoader` and any other iterable of batches stay where
+    they are: what takes batches reads them, with the same numbers, and what needs all inputs at
+    once loads them. An experiment file can name any importable function here, and running the
+    experiment calls it: run only files you trust.
+    """
+
+    name = "import"
+    target = "penchant_import.imported:load"
+    example = "penchant doctor -d import:factory=penchant_testing.tiny:tiny_samples"
+
+    factory: Any = option(
+        help="package.module:function, or in Python the callable or the data itself", target=True
+    )

@@ -1,0 +1,292 @@
+"""The code behind `import`: networks and data of the user's own."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penchant.components.output import choose
+from penchant.components.targets import resolve
+from penchant.errors import Error
+
+from penchant_import.columns import Batches, Rows, input_and_label, train_and_test
+from penchant_import.declarations import ImportedArchitecture, ImportedDataset
+from penchant_import.labels import numbered, read_labels
+from penchant_import.pixels import is_picture, read_input, scaled
+
+_handed_out: weakref.WeakSet[Any] = weakref.WeakSet()  # networks that factories have made
+
+TEST_SHARE = 5  # one in so many samples is kept for testing where there is no test part
+
+
+def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -> Any:
+    """Target of the architecture `import`."""
+    from torch import nn
+
+    source = options.factory
+    if isinstance(source, nn.Module):
+        # On the host, where networks are checked; the context moves it to its device.
+        network = copy.deepcopy(source).cpu()
+        choose(network, options.output, options.unit)
+        return network
+    factory = resolve(source, "the architecture 'import'")
+    network = _call(factory, shape=shape, outputs=outputs)
+    if not isinstance(network, nn.Module):
+        kind = type(network).__name__
+        raise Error(f"the factory {source!r} must return a torch.nn.Module, found {kind}")
+    # Networks that are drawn must be drawn anew.
+    if network in _handed_out:
+        cure = "make one at every call, or give the module itself to measure that one"
+        raise Error(f"the factory {source!r} returns the same module every time; {cure}")
+    _handed_out.add(network)
+    choose(network, options.output, options.unit)
+    return network
+
+
+def _call(factory: Callable[..., Any], **offered: Any) -> Any:
+    """Call with those of the offered arguments that the signature has."""
+    try:
+        parameters: Mapping[str, Any] = inspect.signature(factory).parameters
+    except ValueError:  # some builtins have no signature
+        parameters = {}
+    wanted = {name: value for name, value in offered.items() if name in parameters}
+    try:
+        return factory(**wanted)
+    except TypeError as error:
+        # Its own mistakes are raised as they are; only what it lacks is told otherwise.
+        needed = _unfilled(parameters, wanted)
+        if not needed:
+            raise
+        name = getattr(factory, "__qualname__", repr(factory))
+        lacking = ", ".join(needed)
+        given = ", ".join(offered)
+        cure = "wrap it in a function that fills in the rest"
+        raise Error(
+            f"{name} needs {lacking}, but is only given {given}; {cure} ({error})"
+        ) from error
+
+
+def _unfilled(parameters: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Parameters without a default that nothing was given for."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = []
+    for name, parameter in parameters.items():
+        # *args and **kwargs need nothing.
+        if parameter.kind in variadic or name in given:
+            continue
+        required = parameter.default is inspect.Parameter.empty
+        if required:
+            names.append(name)
+    return names
+
+
+def load(options: ImportedDataset, generator: Any) -> Any:
+    """Target of the dataset `import`."""
+    from penchant_numerics.data import Data, Samples
+
+    source = options.factory
+    if isinstance(source, str) or _is_factory(source):
+        factory = resolve(source, "the dataset 'import'")
+        source = _call(factory, generator=generator)
+    if isinstance(source, Data):
+        return source
+    # Whatever it is, it becomes pairs of inputs and labels.
+    conventions: dict[str, str] = {}
+    warnings: list[str] = []
+    parts = [_read(part, conventions, warnings) for part in _parts(source)]
+    inputs, read = zip(*parts)
+    # Classes of all parts are numbered together.
+    labels, classes = numbered(read, conventions)
+    pairs = list(zip(inputs, labels))
+    if len(pairs) == 1:
+        pairs = _split(pairs[0], generator, conventions)
+    train, test = pairs
+    return Data(
+        Samples(*train),
+        Samples(*test),
+        classes,
+        conventions=conventions,
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _is_factory(source: Any) -> bool:
+    # A torch dataset may be callable as well; it is data, not a factory.
+    return callable(source) and not hasattr(source, "__getitem__")
+
+
+def _parts(source: Any) -> tuple[Any, ...]:
+    """Train and test parts, or all samples as the only one."""
+    everything = (source,)
+    if isinstance(source, Mapping):
+        return train_and_test(source) or everything
+    pair = isinstance(source, (tuple, list)) and len(source) == 2
+    if not pair:
+        return everything
+    # Arrays, and lists of labels or of inputs, are columns; parts are pairs or datasets.
+    first, second = source
+    arrays = hasattr(first, "dtype") or hasattr(second, "dtype")
+    if arrays or _is_column(second):
+        return everything
+    return first, second
+
+
+def _is_column(value: Any) -> bool:
+    """Is it a list of labels?"""
+    if not isinstance(value, (tuple, list)) or not value:
+        return False
+    return isinstance(value[0], (str, int, float))
+
+
+def _read(
+    value: Any,
+    conventions: dict[str, str],
+    warnings: list[str],
+) -> tuple[Any, Any]:
+    """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
+    if isinstance(value, Mapping):
+        first, second = input_and_label(value)
+        value = (value[first], value[second])
+    if _is_streamed(value):
+        return _streamed(value, conventions)
+    # What is in memory: two columns, or samples one after another.
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        first, second = value
+        inputs = _column(first)
+        labels = read_labels(second)
+    elif hasattr(value, "__getitem__") and hasattr(value, "__len__"):
+        inputs, labels = _stacked(value)
+    else:
+        kind = type(value).__name__
+        raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
+
+    # Text has no axes to count.
+    axes = getattr(labels, "ndim", 1)
+    if inputs.ndim == 0 or axes == 0:
+        raise Error("expected as many inputs and labels as there are samples, found single numbers")
+    if len(inputs) != len(labels):
+        found = f"{len(inputs)} inputs and {len(labels)} labels"
+        raise Error(f"the data have {found}, expected as many")
+    return scaled(inputs, conventions, warnings), labels
+
+
+def _column(values: Any) -> Any:
+    """All inputs as one tensor, from an array or from a list of arrays or pictures."""
+    import torch
+
+    if not isinstance(values, (tuple, list)):
+        return torch.as_tensor(values)
+    # The first stands for all of them.
+    first = values[0] if values else None
+    if not hasattr(first, "shape") and not is_picture(first):
+        kind = type(first).__name__
+        cure = "torch.tensor(inputs) makes one"
+        raise Error(f"inputs are a list of {kind}s, expected a tensor or an array; {cure}")
+    inputs = [read_input(value) for value in values]
+    return _stack(inputs)
+
+
+def _is_streamed(value: Any) -> bool:
+    """Is it what need not be in memory: memory-mapped inputs, a loader, an iterable of batches?"""
+    import numpy as np
+
+    if isinstance(value, (tuple, list)):
+        return len(value) == 2 and isinstance(value[0], np.memmap)
+    if not hasattr(value, "__iter__"):
+        return False
+    # A loader is gone through, even if it has samples that could be asked for.
+    is_loader = hasattr(value, "dataset")
+    has_samples = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    return is_loader or not has_samples
+
+
+def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
+    """Inputs that are read batch by batch, and labels."""
+    import torch
+    from penchant_numerics.streamed import stream
+
+    try:
+        inputs, labels = stream(_with_pairs(value))
+    except (TypeError, ValueError) as error:
+        raise Error(f"the data cannot be streamed: {error}") from error
+    if inputs.stored_dtype() == torch.uint8:
+        conventions["inputs"] = "bytes divided by 255"
+    return inputs, labels
+
+
+def _with_pairs(value: Any) -> Any:
+    """The same with pairs of tensors for samples or batches, which may be dicts and pictures."""
+    from penchant_numerics.streamed import dataset_of
+
+    if isinstance(value, (tuple, list)):
+        return value
+    dataset = dataset_of(value)
+    if dataset is not None:
+        return Rows(dataset)
+    # The first batch shows whether they have names.
+    first = next(iter(value), None)
+    if isinstance(first, Mapping):
+        return Batches(value)
+    return value
+
+
+def _stacked(dataset: Any) -> tuple[Any, Any]:
+    """The samples of a dataset, one after another."""
+    if not len(dataset):
+        raise Error("the dataset has no samples")
+    rows = Rows(dataset)
+    inputs = []
+    labels = []
+    for index in range(len(rows)):
+        given, label = rows[index]
+        inputs.append(given)
+        labels.append(label)
+    return _stack(inputs), read_labels(labels)
+
+
+def _stack(inputs: list[Any]) -> Any:
+    import torch
+
+    try:
+        return torch.stack(inputs)
+    except (TypeError, RuntimeError) as error:
+        raise Error(f"inputs must all have one shape: {error}") from error
+
+
+def _split(
+    pair: tuple[Any, Any],
+    generator: Any,
+    conventions: dict[str, str],
+) -> list[tuple[Any, Any]]:
+    """A fifth of the samples for testing, of every class where labels are classes."""
+    import torch
+
+    inputs, labels = pair
+    size = len(inputs)
+    if size < 2:
+        raise Error(f"expected at least two samples, found {size}")
+    # Drawn on the host: the same samples on every device.
+    order = torch.randperm(size, generator=generator, device="cpu")
+    order = order.to(labels.device)
+    # Numbers are one group, classes one each.
+    whole = labels.ndim == 1 and not labels.is_floating_point()
+    groups = labels[order].unique() if whole else [None]
+    chosen = torch.zeros(size, dtype=torch.bool, device=labels.device)
+    for group in groups:
+        members = order
+        if group is not None:
+            members = order[labels[order] == group]
+        # A class of a single sample stays in the training part.
+        count = len(members) // TEST_SHARE or int(len(members) > 1)
+        chosen[members[:count]] = True
+    # Every class has a single sample: one of them is tested with all the same.
+    if not chosen.any():
+        chosen[order[0]] = True
+    how = "of every class, " if whole else ""
+    conventions["test part"] = f"one in {TEST_SHARE} samples {how}drawn with the seed"
+    train = (inputs[~chosen], labels[~chosen])
+    test = (inputs[chosen], labels[chosen])
+    return [train, test]

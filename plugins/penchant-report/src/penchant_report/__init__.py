@@ -1,0 +1,49 @@
+"""Pages of runs: report.html with its figures, comparisons, notebook views, pandas and xarray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import penchant
+
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["penchant_commands", "penchant_result_stored", "penchant_run_finished"]
+
+
+@penchant.hookimpl
+def penchant_commands(cli: click.Group) -> None:
+    """`penchant report` and `penchant compare`."""
+    from penchant_report import commands
+
+    cli.add_command(commands.report)
+    cli.add_command(commands.compare)
+
+
+@penchant.hookimpl
+def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
+    """Draw the figures of a job where its result was computed."""
+    from penchant_report import drawing
+
+    target = type(job.probe.component).figures
+    if not target or not job.settings.figures or drawing.is_drawn(folder):
+        return
+    problem = drawing.draw(folder, target, result)
+    if problem:
+        drawing.keep_warning(folder, result, problem)
+
+
+@penchant.hookimpl
+def penchant_run_finished(run: Any) -> None:
+    """Write report.html, and figures of jobs that were stopped before they had them."""
+    if run.temporary:
+        return
+    from penchant_report.drawing import draw_missing
+    from penchant_report.report import write_report
+
+    if run.record.get("figures", True):
+        for job in run.jobs:
+            draw_missing(run.place(job["id"]))
+    write_report(run)

@@ -1,0 +1,35 @@
+"""The commands `penchant report` and `penchant compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import penchant
+from penchant.terminal import say
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def report(folder: Path) -> None:
+    """Write report.html of a run folder again, and figures that are missing."""
+    from penchant_report.drawing import draw_missing
+    from penchant_report.report import write_report
+
+    run = penchant.read(folder)
+    for job in run.jobs:
+        draw_missing(run.place(job["id"]))
+    say(str(write_report(run)))
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path())
+@click.option("--out", default="compare.html", metavar="FILE", help="The page that is written.")
+def compare(folders: tuple[str, ...], out: str) -> None:
+    """The same probe across runs: differences with their errors, as lines and as a page."""
+    from penchant_report.compare import compare as compare_runs
+
+    comparison = compare_runs(*folders)
+    for line in comparison.lines():
+        say(line)
+    say(str(comparison.write(out)))

@@ -1,0 +1,110 @@
+"""Figures of a job: drawn from its stored result into its folder, each with a caption.
+
+A figure is `figures/<name>.svg`, or `.png` where that would be large. `figures/figures.json` holds
+captions, titles and file names in the order in which figures are to be seen. It is written last: a
+job that lacks it, because it was stopped while drawing, is drawn again by `run` and `report`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.results.files import SCHEMA, atomic, check_name, write_json
+from penchant.results.result import Result, read_result, to_json
+
+from penchant_report.figures import figures_of, picture, title_of
+from penchant_report.tables import FOLDER as TABLES
+from penchant_report.tables import write_tables
+
+__all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
+
+
+def draw(
+    folder: Path,
+    target: Any,
+    result: Result,
+) -> str:
+    """Draw the figures of a job into its folder.
+
+    Args:
+        folder: The job's folder.
+        target: The function that draws, or its name.
+        result: What is drawn.
+
+    Returns:
+        What went wrong; empty if nothing did.
+    """
+    place = folder / "figures"
+    # What a kill left half drawn.
+    for old in (place, folder / TABLES):
+        shutil.rmtree(old, ignore_errors=True)
+    try:
+        record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
+        for name, figure in figures_of(target, result).items():
+            check_name(name, "figure")
+            ending, content = picture(figure)
+            file_name = f"{name}.{ending}"
+            place.mkdir(exist_ok=True)
+            with atomic(place / file_name, durable=False) as file:
+                file.write(content)
+            # What a reader is told of it.
+            record["captions"][name] = figure.get_label() or ""
+            record["titles"][name] = title_of(figure)
+            record["files"][name] = file_name
+        place.mkdir(exist_ok=True)
+        write_tables(folder, result.arrays)
+        # Written even where there are no figures: it says that drawing ended.
+        write_json(place / "figures.json", {"schema": SCHEMA, **record})
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a figure raises, the numbers are safe
+        shutil.rmtree(place, ignore_errors=True)
+        return f"figures could not be drawn: {type(error).__name__}: {error}"
+    return ""
+
+
+def is_drawn(folder: Path) -> bool:
+    """Are the figures of a job all there?"""
+    place = folder / "figures"
+    record = place / "figures.json"
+    # Runs of before captions have PNG pictures only.
+    return record.is_file() or any(place.glob("*.png"))
+
+
+def draw_missing(folder: Path) -> None:
+    """Draw the figures of a stored job that was stopped before it had them."""
+    if is_drawn(folder):
+        return
+    try:
+        # Without arrays first: most jobs need nothing drawn.
+        result = read_result(folder, arrays=False)
+        if result.status != "done" or not result.record.get("figures"):
+            return
+        result = read_result(folder)
+    except Error:
+        return  # a job without a result, or with a damaged one, is not done
+    problem = draw(folder, result.record["figures"], result)
+    if problem and problem not in result.warnings:
+        keep_warning(folder, result, problem)
+
+
+def keep_warning(
+    folder: Path,
+    result: Result,
+    text: str,
+) -> None:
+    """Add a warning to a stored result; its arrays stay as they were written.
+
+    Args:
+        folder: The job's folder.
+        result: The result as it is stored.
+        text: The warning.
+    """
+    warnings = (*result.warnings, text)
+    warned = attrs.evolve(result, warnings=warnings)
+    record = to_json(warned)
+    write_json(folder / "result.json", record)

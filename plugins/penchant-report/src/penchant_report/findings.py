@@ -1,0 +1,260 @@
+"""What a report says of an answer: sentences, dots and a table, in the words of its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penchant.results.evidence import Pooled, against_null
+from penchant.results.quantities import rounded, short_error
+
+from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
+from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
+from penchant_report.wording import counted, value_text
+
+CSV = "quantities.csv"  # the numbers of a report, beside its page
+MOST_GROUPS = 300  # rows of a table of answers
+WIDE = 5  # groups that stand side by side as columns
+MOST_SENTENCES = 4
+
+
+def answer_values(answer: Answer) -> dict[str, Any]:
+    """What the page shows of an answer: sentences, panels and a table."""
+    groups = answer.groups[:MOST_GROUPS]
+    looks = answer.looks
+    wide = len(groups) <= WIDE
+    rows = []
+    for name, about in answer.meanings.items():
+        contrasts = answer.contrasts(name) if wide else []
+        row = {
+            "name": name,
+            "about": about,
+            "cells": [_cell(answer, group, name) for group in groups],
+            "difference": _contrast_values(contrasts[0], looks) if contrasts else None,
+        }
+        rows.append(row)
+    failed = [entry for entry in answer.entries if entry.status == "failed"]
+    return {
+        "probe": answer.probe,
+        "anchor": f"answer-{answer.probe}",
+        "question": answer.question,
+        "eyebrow": _eyebrow(answer),
+        "failed": len(failed),
+        "found": _sentences(answer),
+        "nothing": _nothing_found(answer),
+        "flags": _flags(answer),
+        "panels": panels(answer),
+        "panel_caption": _panel_caption(answer),
+        "table_caption": _table_caption(answer, len(groups)),
+        "by_quantity": wide,
+        "axes": ", ".join(answer.axes),
+        "columns": [group.label for group in groups],
+        "differs": wide and len(groups) > 1,
+        "rows": rows,
+    }
+
+
+def _eyebrow(answer: Answer) -> str:
+    """What the probe was asked of, in one line."""
+    parts = [f"Probe {answer.probe}"]
+    if answer.shared:
+        parts.append(answer.shared)
+    if answer.axes:
+        axes = " × ".join(f"{axis}s" for axis in answer.axes)
+        parts.append(f"{len(answer.groups)} {axes}")
+    seeds = seeds_of(answer.entries)
+    parts.append(counted(len(seeds), "seed"))
+    # Jobs without a result have no settings.
+    presets = {str(entry.settings.get("preset")) for entry in answer.entries if entry.settings}
+    if presets:
+        listed = ", ".join(sorted(presets))
+        parts.append(f"preset {listed}")
+    return " · ".join(parts)
+
+
+def _cell(answer: Answer, group: Group, name: str) -> dict[str, Any] | None:
+    found = group.quantities.get(name)
+    if found is None:
+        return None
+    quantity = found.quantity
+    return {
+        "text": value_text(quantity),
+        "sort": "" if quantity.missing else repr(quantity.value),
+        "null": quantity.null_text,
+        "mark": answer.from_null(group, name),
+        "restless": found.restless,
+    }
+
+
+def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
+    apart = contrast.difference
+    between = "none"
+    if apart.value:
+        larger, smaller = _by_size(contrast)
+        between = f"{larger} over {smaller}"
+    return {
+        "text": _size_text(contrast),
+        "sort": repr(abs(apart.value)),
+        "exceeds": apart.exceeds(looks),
+        "between": between,
+    }
+
+
+def _by_size(contrast: Contrast) -> tuple[str, str]:
+    """Labels of the group with the larger value and of the other."""
+    first = contrast.first.label
+    second = contrast.second.label
+    if contrast.difference.value < 0:
+        return first, second
+    return second, first
+
+
+def _size_text(contrast: Contrast) -> str:
+    """A difference without its sign, which the order of the names says, and its error."""
+    apart = contrast.difference
+    text = rounded(abs(apart.value), apart.error)
+    if apart.error:
+        error = short_error(apart.error, apart.value)
+        text += f" ± {error}"
+    return text
+
+
+def _sentences(answer: Answer) -> list[str]:
+    """What stands out, in words: from a null first, then between groups."""
+    nulls = _null_sentences(answer)
+    between = _contrast_sentences(answer)
+    rest = len(nulls) + len(between) - MOST_SENTENCES
+    if rest <= 0:
+        return nulls + between
+    # The largest of both kinds are worth more than many of one.
+    half = MOST_SENTENCES // 2
+    room = max(half, MOST_SENTENCES - len(between))
+    found = nulls[:room]
+    found += between[: MOST_SENTENCES - len(found)]
+    found.append(f"{rest} more are marked in the table.")
+    return found
+
+
+def _null_sentences(answer: Answer) -> list[str]:
+    found = []
+    groups = answer.groups[:MOST_GROUPS]
+    for name in answer.meanings:
+        for group in groups:
+            if name in group.quantities and answer.from_null(group, name):
+                found.append(_null_sentence(answer, group, name))
+    return found
+
+
+def _contrast_sentences(answer: Answer) -> list[str]:
+    found = []
+    looks = answer.looks
+    for name in answer.meanings:
+        contrasts = answer.contrasts(name)
+        if not contrasts:
+            continue
+        # The largest speaks for its quantity.
+        largest = contrasts[0]
+        if largest.difference.exceeds(looks):
+            found.append(_contrast_sentence(largest))
+    return found
+
+
+def _null_sentence(
+    answer: Answer,
+    group: Group,
+    name: str,
+) -> str:
+    pooled = group.quantities[name]
+    quantity = pooled.quantity
+    # One group alone needs no name.
+    who = name
+    if len(answer.groups) > 1:
+        who = f"{name} of {group.label}"
+    side = "above" if answer.from_null(group, name) > 0 else "below"
+    value = value_text(quantity)
+    away = _errors_text(pooled)
+    return f"{who} is {value}, {side} its null of {quantity.null_text}{away}."
+
+
+def _errors_text(found: Pooled) -> str:
+    away = against_null(found)
+    if away is None or away.errors is None:
+        return ""
+    many = _many(away.errors)
+    return f" by {many} errors"
+
+
+def _many(errors: float) -> str:
+    size = abs(errors)
+    if size < 99.5:
+        return f"{size:.2g}"
+    return "more than 99"
+
+
+def _contrast_sentence(contrast: Contrast) -> str:
+    larger, smaller = _by_size(contrast)
+    size = _size_text(contrast)
+    errors = contrast.difference.errors
+    if errors is not None:
+        size += f" ({_many(errors)} errors)"
+    return f"{contrast.quantity}: {larger} exceeds {smaller} by {size}."
+
+
+def _nothing_found(answer: Answer) -> str:
+    nulls = _has_null(answer)
+    several = len(answer.groups) > 1
+    if nulls and several:
+        return "Nothing differs from its null, or between groups, by more than its error explains."
+    if nulls:
+        return "Nothing differs from its null by more than its error explains."
+    if several:
+        return "Nothing differs between groups by more than its error explains."
+    return "There is neither a null nor another group to compare these numbers with."
+
+
+def _has_null(answer: Answer) -> bool:
+    for group in answer.groups:
+        for found in group.quantities.values():
+            if found.quantity.null is not None:
+                return True
+    return False
+
+
+def _flags(answer: Answer) -> list[str]:
+    """What keeps groups from being compared."""
+    names: dict[str, None] = {}
+    for first, second in answer.pairs:
+        differing = clashes(first.conventions, second.conventions)
+        names.update(dict.fromkeys(differing))
+    if not names:
+        return []
+    listed = ", ".join(names)
+    return [
+        f"Conventions differ between groups ({listed}), so these groups are shown side by side but "
+        "not compared."
+    ]
+
+
+def _panel_caption(answer: Answer) -> str:
+    text = "Dots with bars: values ± one standard error"
+    if len(seeds_of(answer.entries)) > 1:
+        text += ", pooled over seeds; open circles: single seeds"
+    text += "."
+    if _has_null(answer):
+        text += " Dashed, with a band: the null ± its standard deviation."
+    # What there was no room for.
+    quantities = len(answer.meanings)
+    if quantities > MOST_PANELS:
+        text += f" The first {MOST_PANELS} of {quantities} quantities."
+    groups = len(answer.groups)
+    if groups > MOST_ROWS:
+        text += f" The first {MOST_ROWS} of {groups} groups."
+    return text
+
+
+def _table_caption(answer: Answer, shown: int) -> str:
+    groups = len(answer.groups)
+    if groups > shown:
+        return f"The first {shown} of {groups} groups; all are in {CSV}."
+    if _has_null(answer):
+        return "Value ± standard error, and the null below it."
+    return "Value ± standard error."

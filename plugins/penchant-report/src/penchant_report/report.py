@@ -1,0 +1,178 @@
+"""The report of a run: answers first, then every job, then how to reproduce it.
+
+One page that opens from disk. It reads no arrays. Figures are part of the page while they are
+small; runs of many jobs list them with links to their files.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import datetime
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penchant.results.files import atomic
+from penchant.results.lines import grouped
+from penchant.results.runs import Run
+
+from penchant_report.answers import Entry, answers, entries_of, seeds_of
+from penchant_report.findings import CSV, answer_values
+from penchant_report.job_sections import job_rows, job_sections, link
+from penchant_report.pages import write_page
+from penchant_report.wording import counted, duration, setting_text
+
+MOST_DETAILED = 200  # jobs that have a section of their own
+MOST_WARNINGS = 20
+
+
+def write_report(run: Run) -> Path:
+    """Write `report.html` of a run, and its numbers beside it; returns the page's path."""
+    entries = entries_of(run)
+    _write_csv(run.folder / CSV, entries)
+    values = _page(run, entries)
+    path = run.folder / "report.html"
+    return write_page(path, "report.html.jinja", values)
+
+
+def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
+    many = len(entries) > MOST_DETAILED
+    failed = [entry for entry in entries if entry.status == "failed"]
+    # Of many jobs only those that failed have a section: that is where one has to look.
+    detailed = failed[:MOST_DETAILED] if many else list(entries)
+    waiting = [entry for entry in entries if entry.status not in ("done", "failed")]
+    failures = [{**link(entry), "error": entry.error} for entry in failed]
+    shown = {entry.id for entry in detailed}
+    warnings = _warnings(entries)
+    return {
+        "title": run.title,
+        "lead": _lead(run, entries),
+        "count": len(entries),
+        "answers": [answer_values(answer) for answer in answers(entries)],
+        "legend": _legend(entries),
+        "failures": failures,
+        "waiting": len(waiting),
+        "reduced": run.record.get("reduced", ""),
+        "warnings": warnings[:MOST_WARNINGS],
+        "more_warnings": max(0, len(warnings) - MOST_WARNINGS),
+        "rows": job_rows(run, entries, shown) if many else [],
+        "jobs": job_sections(run, detailed),
+        "csv": CSV,
+        **_reproduction(run),
+        "experiment": _asked(run),
+    }
+
+
+def _lead(run: Run, entries: Sequence[Entry]) -> str:
+    # How many, how they ended, and how long they took.
+    jobs = counted(len(entries), "job")
+    statuses = [entry.status for entry in entries]
+    counts = collections.Counter(statuses)
+    endings = [f"{count} {status}" for status, count in counts.items()]
+    listed = ", ".join(endings)
+    seconds = sum(entry.seconds or 0.0 for entry in entries)
+    work = duration(seconds)
+    parts = [f"{jobs}: {listed}", f"{work} of work"]
+
+    # The day on which a job ended last.
+    record = run.folder / "run.json"
+    if record.is_file():
+        written = record.stat().st_mtime
+        moment = datetime.datetime.fromtimestamp(written)
+        parts.append(f"{moment.day} {moment:%B %Y}")
+    return " · ".join(parts)
+
+
+def _legend(entries: Sequence[Entry]) -> str:
+    text = (
+        "▲ and ▼: above and below the null, ✱: a difference, each by more than its error "
+        "(two-sided 1 % point, corrected for the number of comparisons of its table). "
+    )
+    if len(seeds_of(entries)) > 1:
+        text += (
+            "Values are means over seeds; their error is the larger of what the seeds' own errors "
+            "give and what their spread shows. ≁: seeds differ by more than their errors allow, so "
+            "their spread alone is the error. "
+        )
+    return text + "± is one standard error; of a null, the standard deviation without an effect."
+
+
+def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Every warning once, with the jobs that have it."""
+    links = {}
+    pairs = []
+    for entry in entries:
+        links[entry.id] = link(entry)
+        for text in entry.warnings:
+            pairs.append((entry.id, text))
+
+    found = []
+    for text, names in grouped(pairs).items():
+        jobs = [links[name] for name in names]
+        found.append({"text": text, "jobs": jobs})
+    return found
+
+
+# ---- how to reproduce
+
+
+def _reproduction(run: Run) -> dict[str, Any]:
+    folder = run.folder.name
+    record = run.record
+    seeds = map(str, record.get("seeds", []))
+    threads = str(record.get("threads", 1))
+    facts = [("seeds", ", ".join(seeds)), ("threads a job", threads)]
+    environment = record.get("environment") or {}
+    for name, value in environment.items():
+        facts.append((name, setting_text(value)))
+    return {
+        "objects": _objects(run),
+        "command": f"penchant run {folder}/experiment.toml --out {folder}-again",
+        "python": (
+            "import penchant\n"
+            f'run = penchant.read("{folder}")\n'
+            "run.to_pandas()                  # one row a job and quantity\n"
+            "run.results()[0].arrays          # name to array"
+        ),
+        "facts": [(name, text) for name, text in facts if text],
+    }
+
+
+def _asked(run: Run) -> str:
+    """The experiment as it was written; empty where nobody kept it."""
+    path = run.folder / "experiment.toml"
+    if not path.is_file():
+        return ""
+    return path.read_text(encoding="utf-8")
+
+
+def _objects(run: Run) -> str:
+    """Objects of a script that the experiment names by their content, which no file can hold."""
+    text = _asked(run)
+    found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
+    once = dict.fromkeys(found)
+    return ", ".join(once)
+
+
+def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
+    """All quantities of all jobs: one row a job and quantity."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    labels = ("probe", "architecture", "dataset", "seed")
+    numbers = ("value", "stderr", "null", "null_spread", "null_stderr", "over", "count", "unit")
+    writer.writerow(["job", *labels, "quantity", *numbers, "exact"])
+    for entry in entries:
+        own = [entry.labels.get(label, "") for label in labels]
+        for name, quantity in entry.quantities.items():
+            values = [getattr(quantity, number) for number in numbers]
+            row = [entry.id, *own, name, *values, quantity.exact]
+            writer.writerow(row)
+
+    # A label may hold signs that no file can.
+    content = text.getvalue()
+    data = content.encode(errors="backslashreplace")
+    with atomic(path, durable=False) as file:
+        file.write(data)

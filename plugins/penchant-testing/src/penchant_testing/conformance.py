@@ -1,0 +1,422 @@
+"""One test a property and component, made from what a distribution offers."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.execution.attempts import run_job
+from penchant.execution.processes import ProcessPool
+from penchant.plugins import discovery
+from penchant.plugins.discovery import Offer
+from penchant.results.result import Result, read_result
+
+from penchant_testing import checks
+from penchant_testing.claims import check_claims
+from penchant_testing.executors import check_executor
+from penchant_testing.no_effect import check_no_effect
+from penchant_testing.on_cuda import check_on_cuda
+from penchant_testing.parts import only_job
+
+HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
+
+
+@attrs.frozen(eq=False)
+class Property:
+    """One property of one component, ready to be tested."""
+
+    name: str
+    check: Callable[[Path], Any]
+    slow: bool = False
+    cuda: bool = False
+
+
+def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path], Any]:
+    """A check that needs no folder."""
+
+    def check(folder: Path) -> Any:
+        return function(*arguments)
+
+    return check
+
+
+def offers(distribution: str) -> list[Offer]:
+    """The components of an installed distribution; one set aside is an error with its reason."""
+    plugins = discovery.load()
+    for plugin in plugins.plugins:
+        own = plugin.distribution == distribution
+        if own and plugin.reason:
+            raise AssertionError(f"{distribution} was set aside: {plugin.reason}")
+    found = [offer for offer in plugins.offers() if offer.distribution == distribution]
+    assert found, f"{distribution} offers nothing; is it installed?"
+    return found
+
+
+def has_cuda() -> bool:
+    """Is there a GPU that torch can use?"""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def label(offer: Offer) -> str:
+    """A name for a test of this component."""
+    component = offer.component
+    return f"{component.kind}-{component.name}"
+
+
+def conformance(
+    distribution: str,
+    *,
+    small: Mapping[str, Any] | None = None,
+    conditional: Mapping[str, Sequence[str]] | None = None,
+    claims: Mapping[str, Any] | None = None,
+    unclaimed: Mapping[str, Mapping[str, str]] | None = None,
+    without_null: Mapping[str, Mapping[str, str]] | None = None,
+    no_effect: Mapping[str, Mapping[str, Any]] | None = None,
+    effects: Mapping[str, Mapping[str, str]] | None = None,
+) -> Any:
+    """A parametrised test: every property of every component of a distribution.
+
+    Args:
+        distribution: The plugin's distribution.
+        small: Component to options that make it small: for a probe the parts of an experiment, or
+            a list of several such, which together show everything it declares; for an architecture
+            `shape` and options; for a dataset its options. None: only its declaration is tested.
+        conditional: Probe to declared names that no small run produces, each for a reason.
+        claims: Probe to the parts, or a list of several such, with which its errors are compared
+            with the spread over seeds: what they are over must be drawn again with the seed, and
+            no value may be at a bound. Without them these are its small runs. A quantity is
+            compared in the first that gives its error.
+        unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
+        without_null: Probe to quantities, or patterns such as `trace-*`, that have no null, each
+            with its reason.
+        no_effect: Probe to the parts of a small run in which the effect is absent: an untrained
+            network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
+            quantity may be significant in more than two.
+        effects: Probe to quantities that differ from their null in that run, each with its reason.
+
+    Returns:
+        A test function for pytest.
+    """
+    import pytest
+
+    exceptions = _Exceptions(
+        conditional=dict(conditional or {}),
+        claims=dict(claims or {}),
+        unclaimed=dict(unclaimed or {}),
+        without_null=dict(without_null or {}),
+        no_effect=dict(no_effect or {}),
+        effects=dict(effects or {}),
+    )
+    properties = _properties(distribution, dict(small or {}), exceptions)
+    cases = []
+    for each in properties:
+        marks = [pytest.mark.slow] if each.slow else []
+        if each.cuda:
+            without = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+            marks = [pytest.mark.cuda, without]
+        case = pytest.param(each, id=each.name, marks=marks)
+        cases.append(case)
+
+    @pytest.mark.parametrize("prop", cases)
+    def test_conforms(prop: Property, tmp_path: Path) -> None:
+        prop.check(tmp_path)
+
+    return test_conforms
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _Exceptions:
+    """What a distribution says of its probes where the kit's rules do not fit, by probe."""
+
+    conditional: dict[str, Sequence[str]]
+    claims: dict[str, Any]
+    unclaimed: dict[str, Mapping[str, str]]
+    without_null: dict[str, Mapping[str, str]]
+    no_effect: dict[str, Mapping[str, Any]]
+    effects: dict[str, Mapping[str, str]]
+
+    @property
+    def names(self) -> set[str]:
+        """The probes that any of them is about."""
+        return {
+            *self.conditional,
+            *self.claims,
+            *self.unclaimed,
+            *self.without_null,
+            *self.no_effect,
+            *self.effects,
+        }
+
+
+def _properties(
+    distribution: str,
+    small: dict[str, Any],
+    exceptions: _Exceptions,
+) -> Iterator[Property]:
+    """All properties, those of the whole distribution first."""
+    found = offers(distribution)
+    names = {offer.component.name for offer in found}
+    # A misspelt name would leave its component untested.
+    unknown = (small.keys() | exceptions.names) - names
+    assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
+    package = found[0].package
+    yield Property("light", _anywhere(check_light, package))
+    probes: dict[str, Any] = {}
+    for offer in found:
+        yield from _of_a_declaration(offer)
+        name = offer.component.name
+        # None: too large for a test, so that only its declaration is looked at.
+        parts = small.get(name, {})
+        if parts is None:
+            continue
+        if offer.component.kind == "probe":
+            runs = _several(parts)
+            probes[name] = runs
+            yield from _of_a_probe(offer, runs, exceptions)
+        elif name in small or offer.component.kind == "dataset":
+            yield from _of_an_axis(offer, parts)
+    # One pool for all of them: starting workers takes longer than most probes.
+    if probes:
+        check = functools.partial(check_processes, probes)
+        yield Property("same-in-processes", check)
+
+
+def _of_a_declaration(offer: Offer) -> Iterator[Property]:
+    """The properties that a component shows without running."""
+    of = label(offer)
+    # Complete in itself.
+    declared = _anywhere(checks.check_component, offer)
+    yield Property(f"{of}-declared", declared)
+    # Its code where others look for it.
+    room = _anywhere(check_rooms, offer)
+    yield Property(f"{of}-in-its-room", room)
+
+
+def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
+    """Networks of an architecture are drawn, samples of a dataset loaded; others have neither."""
+    of = label(offer)
+    name = offer.component.name
+    kind = offer.component.kind
+    if kind == "architecture":
+        check = functools.partial(checks.check_architecture, name, **parts)
+        yield Property(f"{of}-drawn", _anywhere(check))
+    elif kind == "dataset":
+        check = functools.partial(checks.check_dataset, name, **parts)
+        yield Property(f"{of}-loaded", _anywhere(check))
+    elif kind == "executor":
+        check = functools.partial(check_executor, name, **parts)
+        yield Property(f"{of}-used-as-all", check)
+
+
+def _of_a_probe(
+    offer: Offer,
+    runs: list[Mapping[str, Any]],
+    exceptions: _Exceptions,
+) -> Iterator[Property]:
+    """The properties that a probe shows when it runs small."""
+    of = label(offer)
+    small = _SmallProbe(offer, runs, exceptions)
+    yield Property(f"{of}-presets", small.presets)
+    yield Property(f"{of}-names", small.names)
+    yield Property(f"{of}-errors", small.errors)
+    yield Property(f"{of}-nulls", small.nulls)
+    yield Property(f"{of}-same-twice", small.same_twice)
+    yield Property(f"{of}-stored", small.stored)
+    yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-device", small.device)
+    yield Property(f"{of}-cuda", small.cuda, cuda=True)
+    yield Property(f"{of}-claims", small.claims, slow=True)
+    if offer.component.name in exceptions.no_effect:
+        yield Property(f"{of}-no-effect", small.no_effect, slow=True)
+
+
+def _several(parts: Any) -> list[Mapping[str, Any]]:
+    """The parts of one run, or of several."""
+    if isinstance(parts, (list, tuple)):
+        return list(parts)
+    return [parts]
+
+
+@attrs.frozen(eq=False)
+class _SmallProbe:
+    """A probe with the runs that make it small: each method checks one property."""
+
+    offer: Offer
+    runs: list[Mapping[str, Any]]
+    exceptions: _Exceptions
+
+    @property
+    def cls(self) -> Any:
+        return self.offer.component
+
+    def results(self) -> list[Result]:
+        found = []
+        for parts in self.runs:
+            key = _frozen(parts)
+            found.append(_kept(self.cls.name, key))
+        return found
+
+    def presets(self, folder: Path) -> None:
+        checks.check_presets(self.offer)
+
+    def names(self, folder: Path) -> None:
+        results = self.results()
+        name = self.cls.name
+        conditional = self.exceptions.conditional.get(name, ())
+        checks.check_declared(self.cls, results, conditional)
+
+    def errors(self, folder: Path) -> None:
+        for result in self.results():
+            checks.check_errors(result)
+
+    def nulls(self, folder: Path) -> None:
+        results = self.results()
+        name = self.cls.name
+        reasons = self.exceptions.without_null.get(name, {})
+        checks.check_nulls(self.cls, results, reasons)
+
+    def same_twice(self, folder: Path) -> None:
+        parts = {**self.runs[0], "figures": False}
+        again = checks.small_run(self.cls.name, folder, parts)
+        first, *_ = self.results()
+        checks.assert_same(first, again, "a second run")
+
+    def stored(self, folder: Path) -> None:
+        result, *_ = self.results()
+        place = Path(result.record["kept_in"])
+        read = read_result(place)
+        checks.assert_same(result, read, "the disk")
+
+    def figures(self, folder: Path) -> None:
+        checks.check_figures(self.cls, self.results())
+
+    def device(self, folder: Path) -> None:
+        for place, parts, result in self._places(folder):
+            checks.check_on_device(self.cls.name, place, parts, result)
+
+    def cuda(self, folder: Path) -> None:
+        for place, parts, result in self._places(folder):
+            check_on_cuda(self.cls.name, place, parts, result)
+
+    def _places(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
+        """A folder for each run elsewhere, its parts, and what it gave here."""
+        pairs = zip(self.runs, self.results())
+        for number, (parts, result) in enumerate(pairs):
+            place = folder / str(number)
+            yield place, parts, result
+
+    def no_effect(self, folder: Path) -> None:
+        name = self.cls.name
+        parts = self.exceptions.no_effect[name]
+        check_no_effect(name, folder, parts, self.exceptions.effects.get(name, {}))
+
+    def claims(self, folder: Path) -> None:
+        name = self.cls.name
+        runs = self.exceptions.claims.get(name, self.runs)
+        # Every error that a small run gives must be compared with a spread.
+        expected = set()
+        for result in self.results():
+            for key, quantity in result.quantities.items():
+                if quantity.stderr is not None and not quantity.missing:
+                    expected.add(key)
+        reasons = self.exceptions.unclaimed.get(name)
+        check_claims(
+            name,
+            folder,
+            _several(runs),
+            expected=expected,
+            unclaimed=reasons,
+        )
+
+
+def _frozen(value: Any) -> Any:
+    """A key for parts of an experiment."""
+    if isinstance(value, Mapping):
+        pairs = [(key, _frozen(part)) for key, part in value.items()]
+        return tuple(pairs)
+    if isinstance(value, (list, tuple)):
+        parts = [_frozen(part) for part in value]
+        return ("list", *parts)
+    return value
+
+
+def _thawed(value: Any) -> Any:
+    # Lists are marked, so that they are not taken for tables.
+    if isinstance(value, tuple) and value[:1] == ("list",):
+        return [_thawed(part) for part in value[1:]]
+    if isinstance(value, tuple):
+        return {key: _thawed(part) for key, part in value}
+    return value
+
+
+@functools.cache
+def _kept(name: str, frozen: Any) -> Result:
+    """The result of a small run, made once a process: every property looks at the same one."""
+    temporary = tempfile.mkdtemp(prefix="penchant-")
+    folder = Path(temporary)
+    parts = {**_thawed(frozen), "figures": False}
+    result = checks.small_run(name, folder, parts)
+    # Where it was written: what is read from there must be the same.
+    place = folder / "jobs" / result.record["id"]
+    # A stored result knows of the arrays that it has, the job of all that are declared.
+    job = only_job(name, parts)
+    record = {
+        **result.record,
+        "kept_in": str(place),
+        "about": job.record["about"],
+    }
+    return attrs.evolve(result, record=record)
+
+
+def check_light(package: str) -> None:
+    """Importing a plugin's declarations imports nothing heavy."""
+    listing = f"[name for name in {HEAVY!r} if name in sys.modules]"
+    code = f"import sys, {package}; print({listing})"
+    command = [sys.executable, "-c", code]
+    # In a process of its own: this one has imported everything long ago.
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.strip()
+    assert found == "[]", f"importing {package} imports {found}"
+
+
+def check_rooms(offer: Offer) -> None:
+    """A component's code stands where its name says: `package.<kind>s.<name>`."""
+    cls: Any = offer.component
+    room = f"{offer.package}.{cls.kind}s"
+    targets = {"target": cls.target}
+    if getattr(cls, "figures", ""):
+        targets["figures"] = cls.figures
+    rooms = {"target": room, "figures": f"{offer.package}.figures"}
+    for kind, target in targets.items():
+        # A class of the user's own has no package to stand in.
+        if not isinstance(target, str):
+            continue
+        expected = rooms[kind]
+        place, _, _ = target.partition(":")
+        assert place.startswith(expected), f"{cls.name}: {target} is not in {expected}"
+
+
+def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:
+    """Shards of every probe give the same in two worker processes."""
+    pool = ProcessPool(None, 2, 1)
+    try:
+        for name, runs in probes.items():
+            first = runs[0]
+            job = only_job(name, {**first, "figures": False})
+            result = run_job(job, folder, pool=pool)
+            assert result.status == "done", f"{name} failed in processes: {result.error}"
+            # Compared with the run in this process.
+            here = _kept(name, _frozen(first))
+            there = read_result(folder / "jobs" / job.id)
+            checks.assert_same(here, there, f"{name}: processes")
+    finally:
+        pool.close()

@@ -1,0 +1,87 @@
+"""A probe on a real GPU: runs, gives the same twice, and what it gives on the CPU.
+
+Every conformance test has these under the mark `cuda`, so that whoever has a GPU runs one command,
+`make test-cuda`. Seconds go to the file that `PENCHANT_CUDA_TABLE` names, one line a run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penchant.api import run
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
+
+from penchant_testing.checks import CLOSE, assert_same, only_result
+from penchant_testing.parts import experiment
+
+TABLE = "PENCHANT_CUDA_TABLE"
+ERRORS = 6.0  # standard errors by which two honest measurements may differ
+
+
+def check_on_cuda(
+    name: str,
+    folder: Path,
+    parts: Mapping[str, Any],
+    expected: Result,
+    *,
+    device: str = "cuda",
+) -> None:
+    """Run a probe twice on a GPU and compare it with itself and with the CPU.
+
+    Trainings that draw their noise on the GPU have other random numbers there, so what is not
+    close must agree within the errors of both.
+
+    Args:
+        name: The probe's name.
+        folder: Where the runs go.
+        parts: What it is given, and its options.
+        expected: Its result on the CPU.
+        device: The device.
+    """
+    found = []
+    for number in range(2):
+        raw = experiment(name, parts)
+        raw.update(executor="serial", device=device, figures=False)
+        place = folder / str(number)
+        found.append(only_result(run(raw, out=place)))
+    first, second = found
+    assert_same(first, second, "a second run on the device")
+    for key, quantity in expected.quantities.items():
+        other = first.quantities[key]
+        if quantity.missing and other.missing:
+            continue
+        far = abs(other.value - quantity.value)
+        allowed = _allowed(quantity, other)
+        assert far <= allowed, f"{name}: {key} is {other} on the device, {quantity} on the CPU"
+    _note(name, expected, second)
+
+
+def _allowed(first: Quantity, second: Quantity) -> float:
+    """How far two measurements of one thing may be apart."""
+    relative = CLOSE * abs(first.value)
+    # An error that nobody knows allows nothing.
+    here = first.stderr or 0.0
+    there = second.stderr or 0.0
+    errors = math.hypot(here, there)
+    return max(relative, ERRORS * errors, 1e-6)
+
+
+def _note(name: str, here: Result, there: Result) -> None:
+    """Add a line to the table: the probe, seconds on the CPU, seconds on the device, their ratio.
+
+    The second run on the device is noted: the first one waits for libraries and kernels to load.
+    """
+    place = os.environ.get(TABLE)
+    if not place:
+        return
+    slow = here.record["cost"]["seconds"]
+    fast = there.record["cost"]["seconds"]
+    ratio = slow / max(fast, 1e-3)
+    line = f"{name:32} {slow:9.2f} {fast:9.2f} {ratio:8.2f}"
+    with Path(place).open("a") as file:
+        file.write(f"{line}\n")

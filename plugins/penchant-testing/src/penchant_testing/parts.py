@@ -1,0 +1,156 @@
+"""Real parts for tests: bound architectures, data and contexts, as the kernel makes them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penchant.api import _component, one_probe
+from penchant.components.component import Probe
+from penchant.execution.context import Context
+from penchant.execution.environment import place
+from penchant.execution.loading import loaded
+from penchant.execution.networks import BoundArchitecture
+from penchant.experiments.arrays import with_arrays
+from penchant.experiments.experiment import build
+from penchant.experiments.jobs import Choice, Job
+from penchant.experiments.settings import Settings
+from penchant.plugins import discovery
+from penchant.seeds import derive
+
+from penchant_testing.tiny import SAMPLES, TINY
+
+_TABLES = {
+    "architecture": {"name": "import", "factory": TINY},
+    "dataset": {"name": "import", "factory": SAMPLES},
+}
+_SETTINGS = set(Settings.__annotations__)
+
+
+def seed(*keys: Any) -> int:
+    """The seed that the kernel derives from these keys."""
+    return derive(*keys)
+
+
+def architecture(
+    given: Any,
+    *,
+    shape: tuple[int, ...],
+    outputs: int = 1,
+    seed: int = 0,
+) -> BoundArchitecture:
+    """A bound architecture: a callable index -> module, as probes have it.
+
+    Args:
+        given: Text such as "lenet:pooling=none", or a dict with a name and options.
+        shape: Shape of one input.
+        outputs: Number of outputs.
+        seed: Seed of its networks.
+
+    Returns:
+        The bound architecture.
+    """
+    table = _component(given)
+    name = table.pop("name")
+    offer = discovery.load().find("architecture", name)
+    bound = offer.component.bind(table, name)
+    component = with_arrays(bound)
+    return BoundArchitecture(component, name, tuple(shape), outputs, seed)
+
+
+def dataset(given: Any, *, seed: int = 0) -> Any:
+    """The samples of a dataset, as probes of this seed have them, on the CPU.
+
+    Args:
+        given: Text such as "gaussian:train=10", or a dict with a name and options.
+        seed: The seed.
+
+    Returns:
+        A `penchant_numerics.data.Data`.
+    """
+    import torch
+
+    table = _component(given)
+    name = table.pop("name")
+    offer = discovery.load().find("dataset", name)
+    component = offer.component.bind(table, name)
+    choice = Choice(component, offer, name)
+    # The keys that a context takes: the same samples as in a run of this seed.
+    key = derive(seed, "dataset", name)
+    generator = torch.Generator(device="cpu").manual_seed(key)
+    cpu = torch.device("cpu")
+    return loaded(choice, generator, seed=seed, device=cpu, dtype=torch.float32)
+
+
+def context(probe: str | type[Probe], folder: Path | None = None, **parts: Any) -> Context:
+    """A real context, as the probe's `run` is given it.
+
+    Args:
+        probe: Its name, or a class.
+        folder: Where shards and checkpoints go; a temporary folder without one.
+        **parts: `architecture`, `dataset`, `estimators`, `training`, settings such as `shape`,
+            `outputs`, `seed`, `device`, and options of the probe. Axes that it needs and that are
+            not given are tiny ones.
+
+    Returns:
+        The context; its options are the probe's.
+    """
+    job = only_job(probe, parts)
+    if not folder:
+        temporary = tempfile.mkdtemp()
+        folder = Path(temporary)
+    return Context(job, folder)
+
+
+def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
+    """The job of an experiment of one probe, given everything small."""
+    plugins = discovery.load()
+    if not isinstance(probe, str):
+        plugins = plugins.with_component(probe, Probe)
+        probe = probe.name
+    raw = experiment(probe, parts, plugins)
+    asked = raw.get("device", "cpu")
+    device = place(asked)
+    kind, _, _ = device.partition(":")
+    built = build(raw, plugins, "test")
+    (job,) = built.jobs(kind)
+    return job
+
+
+def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dict[str, Any]:
+    """An experiment of one probe; what it needs and is not given is tiny.
+
+    Args:
+        probe: Its name.
+        parts: What it is given, settings, and its options.
+        plugins: Where it is found.
+
+    Returns:
+        The experiment as a dict.
+    """
+    plugins = plugins or discovery.load()
+    cls = plugins.find("probe", probe).component
+    left = dict(parts)
+    # A table an axis, tiny where the probe needs it and nobody gave one.
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for axis, tiny in _TABLES.items():
+        default = tiny if axis in cls.needs else None
+        given = left.pop(axis, default)
+        chosen = tables.setdefault(f"{axis}s", [])
+        if given is not None:
+            chosen.append(_component(given))
+    # Settings hold for the whole experiment; what is left belongs to the probe.
+    settings = {}
+    for name in list(left):
+        if name in _SETTINGS:
+            settings[name] = left.pop(name)
+    seed = left.pop("seed", 0)
+    raw = one_probe(probe, left, **tables)
+    return {
+        "device": "cpu",
+        **raw,
+        **settings,
+        "seeds": [seed],
+    }

@@ -1,0 +1,21 @@
+"""Around a run: `penchant doctor`, dry runs, quick forms, new plugins, bars and JSON lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import penchant
+
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["penchant_commands"]
+
+
+@penchant.hookimpl
+def penchant_commands(cli: click.Group) -> None:
+    """`penchant doctor` and `penchant new plugin`."""
+    from penchant_tools import commands
+
+    cli.add_command(commands.doctor)
+    cli.add_command(commands.new)

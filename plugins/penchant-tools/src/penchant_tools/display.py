@@ -1,0 +1,134 @@
+"""Shows a run to whoever watches: what runs, and what was found as soon as a job ends.
+
+A listener like any plugin's, through the event hooks. Bars are drawn on a terminal or in a notebook
+only; lines go to stderr, and what was found to stdout.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Any
+
+from penchant.components.hookspecs import hookimpl
+from penchant.results.lines import quantity_lines
+from penchant.terminal import write
+
+from penchant_tools.bars import Bars, is_watched
+
+
+class Display:
+    """Listens to events; `lines` says whether anything is printed besides bars."""
+
+    def __init__(self, *, lines: bool = True) -> None:
+        self._lines = lines
+        self._bars = Bars() if is_watched() else None
+        self._total = self._ended = 0
+        self._names: dict[str, str] = {}
+        self._warned: set[str] = set()
+
+    @hookimpl
+    def penchant_run_started(self, run: Any) -> None:
+        """Say what is about to be done, and what is known already."""
+        jobs = run.jobs
+        done = []
+        self._names = {}
+        for job in jobs:
+            name = job["id"]
+            self._names[name] = _name(job["labels"])
+            if job["status"] == "done":
+                done.append(name)
+        self._total = len(jobs)
+        self._ended = len(done)
+        counts = f"{self._total} jobs, {self._ended} already done"
+        self._tell(f"{run.title}: {counts} -> {run.folder}")
+
+        # What is known already is shown like what will be found.
+        if self._lines:
+            for name in done:
+                result = run.result(name, arrays=False)
+                self._found(result, name)
+        if self._bars is not None:
+            self._bars.start(self._total, self._ended)
+
+    @hookimpl
+    def penchant_job_started(self, run: Any, job: str) -> None:
+        """Show that a job runs."""
+        if self._bars is not None:
+            name = self._names[job]
+            self._bars.running(job, name)
+
+    @hookimpl
+    def penchant_progress(
+        self,
+        job: str,
+        what: str,
+        done: int,
+        total: int,
+    ) -> None:
+        """Show how far a job is."""
+        if self._bars is not None:
+            name = self._names.get(job, job)
+            self._bars.running(job, name)
+            self._bars.update(job, what, done, total)
+
+    @hookimpl
+    def penchant_job_finished(
+        self,
+        run: Any,
+        job: Any,
+        result: Any,
+    ) -> None:
+        """Say how a job ended, and what it found."""
+        self._ended += 1
+        if self._bars is not None:
+            self._bars.ended(job.id, self._ended, self._total)
+        # How it ended, then what was found.
+        count = f"[{self._ended}/{self._total}]"
+        seconds = result.cost.get("seconds", 0)
+        facts = f"{job.id}  {seconds:.1f} s"
+        self._tell(f"  {result.status:6} {count} {facts}")
+        if result.error:
+            self._tell(f"         {result.error}")
+        self._warn(result.warnings)
+        if result.status == "done" and self._lines:
+            self._found(result, job.id)
+
+    @hookimpl
+    def penchant_run_finished(self, run: Any) -> None:
+        """Leave a clean screen."""
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _warn(self, warnings: Any) -> None:
+        """Every warning once in a run: a grid of a hundred jobs has the same hundred times."""
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self._tell(f"         warning: {warning}")
+
+    def _tell(self, text: str) -> None:
+        if self._lines:
+            self._print(sys.stderr, text)
+
+    def _found(self, result: Any, job: str) -> None:
+        width = shutil.get_terminal_size().columns
+        lines = quantity_lines(result.quantities, width=width)
+        for line in [job, *lines]:
+            self._print(sys.stdout, line)
+
+    def _print(self, stream: Any, text: str) -> None:
+        # On the screen that has the bars, only whoever draws these can make room for a line.
+        if self._bars is not None and stream is not None and stream.isatty():
+            self._bars.say(text)
+        else:
+            write(stream, text)
+
+
+def _name(labels: dict[str, Any]) -> str:
+    """A job as people speak of it: its labels, without the hash that its folder's name ends in."""
+    axes = ("probe", "architecture", "dataset")
+    given = [str(labels[axis]) for axis in axes if axis in labels]
+    name = " ".join(given)
+    seed = labels["seed"]
+    return f"{name} s{seed}"

@@ -1,0 +1,47 @@
+"""`--dry-run`: what a run would cost, and what of it is refused; writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penchant.execution.selection import part_of, selected
+from penchant.plugins.discovery import Plugins
+from penchant.terminal import say
+
+from penchant_tools.forecast import forecast
+from penchant_tools.planning import plan
+
+
+def print_forecast(
+    raw: Mapping[str, Any],
+    where: str,
+    folder: Path,
+    plugins: Plugins,
+    only: Sequence[str],
+    jobs: str | None,
+) -> bool:
+    """Print the forecast of an experiment.
+
+    Args:
+        raw: Its tables.
+        where: What messages call it.
+        folder: Its run folder.
+        plugins: Where its components are found.
+        only: Patterns of the jobs to run; none: all of them.
+        jobs: Which part "K/N" of these.
+
+    Returns:
+        Whether anything of it can run, or is done.
+    """
+    planned = plan(raw, plugins, where)
+    part = None if jobs is None else part_of(jobs)
+    chosen = selected(planned.jobs, only, part)
+    found = forecast(planned.experiment, folder, chosen, planned.refused)
+    counts = f"{found.jobs} jobs, {found.done} already done"
+    title = planned.experiment.settings.title or where
+    say(f"{title}: {counts} -> {folder} (dry run)")
+    for line in found.lines():
+        say(line)
+    return bool(found.planned or found.done)
