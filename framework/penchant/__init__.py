@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
 from penchant.components.hookspecs import hookimpl
 from penchant.components.options import option
+from penchant.components.probe_function import probe
 from penchant.components.roles import Role
 from penchant.components.training import Training
 from penchant.errors import Error
@@ -33,6 +34,7 @@ __all__ = [
     "hookimpl",
     "measure",
     "option",
+    "probe",
     "read",
     "run",
 ]

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
+import importlib.metadata
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import attrs
 import pluggy
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 from penchant.components import builtin, hookspecs
-from penchant.components.component import RESERVED, Component, Probe
-from penchant.components.roles import role_of
+from penchant.components.component import Component
 from penchant.errors import Error, suggestion
-from penchant.plugins import installed
-from penchant.plugins.requirements import (
-    base_version,
-    metadata_headers,
-    normalised,
-    unfit,
-)
+from penchant.plugins.declaration_checks import check_declaration
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
 OWN = "own"  # stands for the distribution of what a user hands over in Python
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @attrs.frozen
@@ -125,7 +120,7 @@ class Plugins:
         key = (kind, short)
         offers = self._offers.get(key, [])
         if distribution:
-            wanted = normalised(distribution)
+            wanted = canonicalize_name(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
         kernel = [offer for offer in offers if offer.distribution == KERNEL]
@@ -229,31 +224,29 @@ def _place(offer: Offer) -> tuple[str, str, str]:
 @functools.cache
 def kernel_version() -> str:
     """The kernel's version, from its metadata."""
-    headers = metadata_headers(installed.distribution(KERNEL))
-    return headers["version"][0]
+    return importlib.metadata.version(KERNEL)
 
 
 @attrs.frozen
 class _Source:
     """An entry point and what its distribution's metadata say, read once."""
 
-    point: Any
+    point: EntryPoint
     distribution: str
     version: str
     requires: tuple[str, ...] = ()
     problem: str = ""
 
     @classmethod
-    def of(cls, point: Any) -> _Source:
+    def of(cls, point: EntryPoint) -> _Source:
         # Entry points made by hand, as tests do, belong to no distribution.
         if point.dist is None:
             return cls(point, point.name, "0")
         try:
-            headers = metadata_headers(point.dist)
-            name = normalised(headers["name"][0])
-            version, *_ = headers.get("version", ["0"])
-            requires = tuple(headers.get("requires-dist", ()))
-            return cls(point, name, version, requires)
+            metadata = point.dist.metadata
+            name = canonicalize_name(metadata["Name"])
+            requires = tuple(metadata.get_all("Requires-Dist") or ())
+            return cls(point, name, metadata["Version"] or "0", requires)
         except Exception:  # a folder without METADATA, or with an empty one
             return cls(point, point.name, "0", problem="its metadata cannot be read")
 
@@ -268,7 +261,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     only = {name.strip() for name in listed if name.strip()}
     # Metadata only: nothing is imported before it is clear what is wanted.
     sources: dict[tuple[str, str], _Source] = {}
-    for point in installed.entry_points(GROUP):
+    for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
         key = (source.distribution, point.name)
         # The first on the path counts, as for import.
@@ -284,26 +277,13 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
     in_order = sorted(sources.values(), key=lambda source: source.point.name)
-    with _uncollected():
-        for source in in_order:
-            name = source.point.name
-            if only and name not in only:
-                continue
-            if name not in without:
-                plugins.append(_try(source))
+    for source in in_order:
+        name = source.point.name
+        if only and name not in only:
+            continue
+        if name not in without:
+            plugins.append(_try(source))
     return Plugins(plugins)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Nothing that plugins declare is garbage, and every command pays for looking for some."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _kernel() -> Plugin:
@@ -318,27 +298,8 @@ def _kernel() -> Plugin:
     )
 
 
-class _Manager(pluggy.PluginManager):
-    """Looks only at names that can be hooks: every command pays for each that is looked at."""
-
-    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        if not _is_hook(name):
-            return None
-        return super().parse_hookspec_opts(module_or_class, name)
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        # Any other name may be a hook that is misspelt.
-        if name.startswith("__"):
-            return None
-        return super().parse_hookimpl_opts(plugin, name)
-
-
-def _is_hook(name: str) -> bool:
-    return name.startswith(f"{GROUP}_")
-
-
 def _manager() -> pluggy.PluginManager:
-    manager = _Manager(GROUP)
+    manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     return manager
 
@@ -371,11 +332,27 @@ def _check_metadata(source: _Source) -> None:
     """Refuse a plugin that cannot be read, or that was made for another kernel."""
     if source.problem:
         raise Error(source.problem)
-    version = base_version(kernel_version())
+    version = Version(kernel_version()).base_version
     for line in source.requires:
-        wanted = unfit(line, KERNEL, version)
-        if wanted:
-            raise Error(f"it wants penchant {wanted}, this is penchant {version}")
+        requirement = _requirement(line)
+        specifier = requirement.specifier
+        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
+            raise Error(f"it wants penchant {specifier}, this is penchant {version}")
+
+
+def _requirement(line: str) -> Requirement:
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+
+
+def _is_about_the_kernel(requirement: Requirement) -> bool:
+    """Is it a version of the kernel that is wanted, here and without an extra?"""
+    if canonicalize_name(requirement.name) != KERNEL:
+        return False
+    marker = requirement.marker
+    return marker is None or marker.evaluate({"extra": ""})
 
 
 def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
@@ -404,86 +381,3 @@ def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
             kind = type(offered).__name__
             raise Error(f"{hook} must return a list of classes, found {kind}")
         yield from offered
-
-
-def check_declaration(component: Any, base: type[Component]) -> None:
-    """Refuse a declaration that users could not read, set or run.
-
-    What takes longer (types of options, values of presets) is checked by the kit and when a
-    component is used: every command pays for what is done here.
-    """
-    derived = isinstance(component, type) and issubclass(component, base)
-    if not derived:
-        raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
-    what = f"{component.__module__}.{component.__qualname__}"
-    name = component.name or ""
-    if not _NAME.fullmatch(name):
-        found = f"found {component.name!r}"
-        raise Error(f"the name of {what} must be lower-case words joined by hyphens, {found}")
-    # Of the class itself: a docstring or fields of its base say nothing about it.
-    own = component.__dict__
-    if not own.get("__doc__"):
-        raise Error(f"{what} needs a docstring: it is the help text")
-    if own.get("__annotations__") and "__attrs_attrs__" not in own:
-        raise Error(f"{what} must be decorated with @attrs.frozen")
-    for field in attrs.fields(component):
-        _check_field(field, what)
-    if not component.target:
-        raise Error(f"{what} has no target")
-    _check_kind(component, base, what)
-
-
-def _check_kind(
-    component: Any,
-    base: type[Component],
-    what: str,
-) -> None:
-    """Refuse what is wrong with that which only some kinds have."""
-    for listing in ("needs", "accepts", "uses"):
-        # Elsewhere the word may be an option.
-        if hasattr(base, listing):
-            names = getattr(component, listing)
-            _check_names(names, f"{what}.{listing}")
-    if base.kind == "estimator" and role_of(component) is None:
-        role = getattr(component, "role", "")
-        raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
-    if issubclass(component, Probe):
-        _check_preset_names(component, what)
-
-
-def _check_field(field: Any, what: str) -> None:
-    place = f"{what}.{field.name}"
-    if "help" not in field.metadata:
-        raise Error(f"{place} must be made with penchant.option()")
-    # The experiment or the command line would take the value for itself.
-    if field.name in RESERVED:
-        raise Error(f"{place} has a reserved name")
-
-
-def _check_names(value: Any, place: str) -> None:
-    """Refuse one name where several are expected: `in` would look for a part of it."""
-    if isinstance(value, (tuple, list)):
-        return
-    found = f"found {value!r}"
-    if isinstance(value, str):
-        found = f"found the text {value!r}: write ({value!r},)"
-    raise Error(f"{place} must be a tuple of names, {found}")
-
-
-def _check_preset_names(probe: type[Probe], what: str) -> None:
-    """A preset that sets what a probe has not is a mistake that no user could mend."""
-    options = {field.name for field in attrs.fields(probe)}
-    known = options | {"estimators", "training"}
-    for name, preset in probe.presets.items():
-        place = f"preset {name!r} of {what}"
-        unknown = preset.keys() - known
-        if unknown:
-            listed = ", ".join(sorted(unknown))
-            raise Error(f"{place} sets unknown options: {listed}")
-
-        # The same for what it chooses estimators for.
-        estimators = preset.get("estimators", {})
-        roles = estimators.keys() - probe.roles.keys()
-        if roles:
-            listed = ", ".join(sorted(roles))
-            raise Error(f"{place} sets estimators of roles it has not: {listed}")

@@ -1,0 +1,119 @@
+"""`penchant.probe`: a probe from a function, for scripts and tutorials.
+
+The function's name is the probe's name, its docstring the help text, and its keyword parameters
+are the options. Plugins declare a class instead, which costs nothing to import.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from penchant.components.component import Probe
+from penchant.components.options import option
+from penchant.errors import Error
+
+if TYPE_CHECKING:
+    from penchant.execution.context import Context
+    from penchant.results.quantities import Quantity
+    from penchant.results.result import Result
+
+    Measurement = Callable[..., Result | Quantity | Mapping[str, Quantity]]
+
+
+def probe(
+    *,
+    quantities: Mapping[str, str],
+    needs: str | tuple[str, ...] = (),
+    arrays: Mapping[str, str] | None = None,
+    figures: Callable[[Result], Mapping[str, Any]] | str = "",
+) -> Callable[[Measurement], type[Probe]]:
+    """Make a probe of a function `f(context, networks: int = 16)`.
+
+    Args:
+        quantities: Name of each number it gives to one line about it.
+        needs: What it cannot do without: "architecture", "dataset", or both.
+        arrays: The same as `quantities` for arrays.
+        figures: Function that draws figures from a result, or its target.
+
+    Returns:
+        A decorator. The function returns a `Result`, a dict of quantities, or the quantity itself
+        where there is one.
+
+    >>> @probe(needs="architecture", quantities={"size": "norm of the output on zeros"})
+    ... def output_size(context, networks: int = 16):
+    ...     ...
+    >>> output_size.name, output_size().networks
+    ('output-size', 16)
+    """
+
+    def decorate(function: Measurement) -> type[Probe]:
+        name = function.__name__.replace("_", "-")
+        text = inspect.getdoc(function) or _summary(name, quantities)
+        types: dict[str, Any] = {}
+        namespace: dict[str, Any] = {
+            "__doc__": text,
+            "__module__": function.__module__,
+            "name": name,
+            "needs": (needs,) if isinstance(needs, str) else tuple(needs),
+            "quantities": dict(quantities),
+            "arrays": dict(arrays or {}),
+            "figures": figures,
+            "target": staticmethod(_target(function, name, tuple(quantities))),
+            "__annotations__": types,
+        }
+        for parameter in _parameters(function, name):
+            namespace[parameter.name] = option(parameter.default, _help(text, parameter.name))
+            types[parameter.name] = parameter.annotation
+        return attrs.frozen(type(function.__name__, (Probe,), namespace))
+
+    return decorate
+
+
+def _summary(name: str, quantities: Mapping[str, str]) -> str:
+    """The help text of a function without a docstring: what it measures."""
+    return "; ".join(quantities.values()) or name
+
+
+def _parameters(function: Measurement, name: str) -> list[inspect.Parameter]:
+    """The options among the parameters: those behind the context, each with type and default."""
+    _, *options = inspect.signature(function, eval_str=True).parameters.values()
+    for parameter in options:
+        if parameter.annotation is inspect.Parameter.empty:
+            expected = f"expected a type such as `{parameter.name}: int = 16`"
+            raise Error(f"option {parameter.name!r} of probe {name!r} has no type, {expected}")
+        if parameter.default is inspect.Parameter.empty:
+            raise Error(f"option {parameter.name!r} of probe {name!r} has no default value")
+    return options
+
+
+def _help(doc: str, name: str) -> str:
+    """What the section `Args:` of a docstring says of a parameter, else its name."""
+    described = re.search(rf"^\s+{name}: (.+)$", doc, re.MULTILINE)
+    return described[1] if described else name.replace("_", " ")
+
+
+def _target(
+    function: Measurement, name: str, quantities: tuple[str, ...]
+) -> Callable[[Probe, Context], Result]:
+    """The function as the kernel calls it."""
+
+    def run(options: Probe, context: Context) -> Result:
+        from penchant.results.quantities import Quantity
+        from penchant.results.result import Result
+
+        measured = function(context, **options.options())
+        if isinstance(measured, Result):
+            return measured
+        if isinstance(measured, Mapping):
+            return Result(dict(measured))
+        if isinstance(measured, Quantity) and len(quantities) == 1:
+            return Result({quantities[0]: measured})
+        expected = "a Result, a dict of quantities, or the only quantity"
+        kind = type(measured).__name__
+        raise Error(f"probe {name!r} must return {expected}, found {kind}")
+
+    return run
