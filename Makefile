@@ -49,7 +49,7 @@ wheels: $(VENV)/.installed  ## install as people do: wheels of everything in a c
 	@bash tests/wheels.sh $(BIN)/python
 
 template:  ## what `penchant new plugin` writes, from plugins/penchant-example
-	$(BIN)/python -c "from pathlib import Path; from penchant_tools.template import packed; Path('framework/penchant/plugins/template.txt').write_text(packed(Path('plugins/penchant-example')))"
+	$(BIN)/python -c "from pathlib import Path; from penchant_tools.template import packed; Path('plugins/penchant-tools/src/penchant_tools/template.txt').write_text(packed(Path('plugins/penchant-example')))"
 
 $(VENV)/.docs: $(VENV)/.installed docs/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r docs/requirements.txt

@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" -m venv "$folder/venv"
 others=$(sed -n 's/^# tested with: *//p' "$plugin/pyproject.toml")
-packages=(. "./$plugin")
+packages=(./framework/penchant_numerics . ./plugins/penchant-import ./plugins/penchant-report ./plugins/penchant-testing "./$plugin")
 for other in $others; do packages+=("./plugins/penchant-$other"); done
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools pytest pytest-timeout
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt "${packages[@]}"

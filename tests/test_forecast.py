@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from penchant.cli import main
 from penchant.execution.shards import Scope, Shard
 from penchant.plugins import discovery
+from penchant_numerics import rehearsal
 from penchant_numerics.data import Samples
 from penchant_numerics.rehearsal import Clock, Pace, rehearsed
 from penchant_numerics.trainer import Trainer
 from penchant_tools import forecast as forecasts
-from penchant_tools import rehearsal
 from penchant_tools.forecast import Cell, Forecast, forecast, spoken
 from penchant_tools.planning import plan
 from penchant_tools.rehearsing import RehearsingPool, spread

@@ -19,7 +19,7 @@ def make(tmp_path, name="sharp-minima"):
 
 
 def test_the_template_is_the_example(root):
-    stored = root / "framework" / "penchant" / "plugins" / "template.txt"
+    stored = root / "plugins/penchant-tools/src/penchant_tools/template.txt"
     example = root / "plugins" / "penchant-example"
     assert stored.read_text() == packed(example), "run `make template`"
 

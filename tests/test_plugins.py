@@ -148,13 +148,13 @@ def test_plugins_can_be_limited_and_left_out(install, monkeypatch):
 
 def test_one_failing_listener_hurts_no_other(install):
     listener = (
-        "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_run_finished(run):\n    {}\n"
+        "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_job_started(run, job):\n    {}\n"
     )
     install("fails", listener.format("raise RuntimeError('tracker is down')"))
     install("listens", listener.format("seen.append(run)"))
-    problems = list(discovery.load().notify("penchant_run_finished", run="the run"))
+    problems = list(discovery.load().notify("penchant_job_started", run="the run", job="a job"))
     assert problems == [
-        "plugin fails 1.0 failed in penchant_run_finished: RuntimeError: tracker is down"
+        "plugin fails 1.0 failed in penchant_job_started: RuntimeError: tracker is down"
     ]
     import penchant_listens
 

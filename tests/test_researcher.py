@@ -144,7 +144,7 @@ def test_one_of_ten_outputs_is_chosen():
 
 
 def test_a_choice_of_output_leaves_names_of_parameters_alone(tmp_path):
-    from penchant.components.builtin import ImportedArchitecture
+    from penchant_import.declarations import ImportedArchitecture
     from penchant_import.imported import build
 
     network = build(ImportedArchitecture(factory=Keyed, output="logits", unit=1), (4,), 1)

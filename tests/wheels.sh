@@ -11,7 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 # Wheels of copies, so that no build folder is left behind, and none of before is packed.
 mkdir "$folder/sources"
 git ls-files -z framework plugins pyproject.toml README.md LICENSE | tar --null -T - -cf - | tar -xf - -C "$folder/sources"
-for source in "$folder/sources" "$folder"/sources/plugins/penchant-*; do
+for source in "$folder/sources" "$folder/sources/framework/penchant_numerics" "$folder"/sources/plugins/penchant-*; do
   "$python" -m build --wheel --no-isolation --outdir "$folder/wheels" "$source" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 done
 echo "$(ls "$folder/wheels" | wc -l) wheels, $(du -sk "$folder/wheels" | cut -f1) kB"
@@ -42,7 +42,8 @@ for name, each in installed.items():
     assert {"LICENSE", "py.typed"} <= files, (name, sorted(files))
 plugins = json.loads(Path(sys.argv[1]).read_text())
 loaded = {each["distribution"] for each in plugins if each["status"] == "loaded"}
-assert set(installed) - {"penchant"} <= loaded, (sorted(installed), plugins)
+libraries = {"penchant", "penchant-numerics", "penchant-testing"}
+assert set(installed) - libraries <= loaded, (sorted(installed), plugins)
 extras = set(importlib.metadata.metadata("penchant").get_all("Provides-Extra"))
 lacking = {name.removeprefix("penchant-") for name in installed} - extras - {"penchant", "example"}
 assert not lacking, f"no extra installs {lacking}"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
 from penchant.components.hookspecs import hookimpl
 from penchant.components.options import option
-from penchant.components.probe_function import probe
 from penchant.components.roles import Role
 from penchant.components.training import Training
 from penchant.errors import Error
+from penchant.probe_function import probe
 
 if TYPE_CHECKING:
     from penchant.api import compare, measure, read, run
