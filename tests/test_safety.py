@@ -8,7 +8,7 @@ import torch
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import constructed, state_of
 from penchant_numerics.mixed import MixedDerivative
-from penchant_numerics.safety import PlainAttention, plain_attention, safe
+from penchant_numerics.safety import PlainKernels, plain_kernels, safe
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jvp, vmap
 from torch.nn import functional
@@ -93,7 +93,7 @@ def dense_mixed(module, x):
     def output(given, y):
         return first_output(functional_call(module, given, (y[None],)))[0]
 
-    with plain_attention():
+    with plain_kernels():
         found = jacfwd(grad(output), argnums=1)(parameters, x)
     return {name: value.reshape(-1, x.numel()) for name, value in found.items()}
 
@@ -128,7 +128,7 @@ def test_a_safe_network_has_second_derivatives_outside_of_any_context(name, dtyp
     directions = torch.eye(24, device="cpu", dtype=dtype)[:5]
     hessian = vmap(lambda v: jvp(first, (x,), (v,))[1])(directions)
     reference = copy.deepcopy(module).double()
-    with plain_attention():
+    with plain_kernels():
         exact = torch.autograd.functional.hessian(lambda y: reference(y[None])[0, 0], x.double())
     torch.testing.assert_close(hessian.double(), exact[:5], rtol=1e-3, atol=1e-5)
 
@@ -144,7 +144,7 @@ def test_a_safe_network_computes_what_the_network_computes(name):
 def test_copies_of_a_safe_network_are_safe_and_have_weights_of_their_own():
     first = safe(attending(fused=True))
     other = copy.deepcopy(first)
-    assert isinstance(other, PlainAttention) and isinstance(other, nn.Sequential)
+    assert isinstance(other, PlainKernels) and isinstance(other, nn.Sequential)
     with torch.no_grad():
         other[-1].weight.zero_()
         other[-1].bias.fill_(3.0)

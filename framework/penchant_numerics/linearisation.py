@@ -3,7 +3,7 @@
 J v and J^T u on one batch. Dual numbers give J v beside the outputs in one forward pass, and when
 the tangent requires gradients, autograd's record of the tangent is J^T. Where forward-mode
 differentiation lacks an operation, J v is the gradient in u of <J^T u, v> (double backward).
-Networks are called by their parameters and stay untouched; attention runs in its plain form, which
+Networks are called by their parameters and stay untouched; kernels run in their plain form, which
 can be differentiated twice.
 """
 
@@ -17,7 +17,7 @@ import torch.autograd.forward_ad as forward_ad
 from penchant_numerics.lean_records import SavedTensors
 from penchant_numerics.parameters import Layout, select
 from penchant_numerics.precision import agreement
-from penchant_numerics.safety import plain_attention
+from penchant_numerics.safety import plain_kernels
 from penchant_numerics.tape import NotRecordableError, Tape
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -53,7 +53,7 @@ class Outputs:
     def __call__(self, values: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Outputs on a batch, with these values of the parameters."""
         named = dict(zip(self.layout.names, values))
-        with plain_attention():
+        with plain_kernels():
             outputs = functional_call(self.network, named, (inputs,))
         right = isinstance(outputs, Tensor) and outputs.dim() == 2
         if not right:

@@ -1,6 +1,7 @@
 """Networks that are safe for second derivatives.
 
-No fused attention, no dropout, no in-place activation, a batch-norm policy.
+No fused attention, normalisations of elementary steps, no dropout, no in-place activation, a
+batch-norm policy.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from penchant_numerics.plain_functions import PlainFunctions
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -48,7 +50,7 @@ def safe(
 
     # what has no second derivative, or a wrong one
     make_twice_differentiable(network)
-    always_use_plain_attention(network)
+    always_use_plain_kernels(network)
 
     # nothing is dropped in training mode either
     for module in network.modules():
@@ -65,60 +67,56 @@ def safe(
 
 
 @contextmanager
-def plain_attention() -> Iterator[None]:
-    """Attention as softmax(q k) v: fused kernels have neither forward-mode nor second derivatives.
+def plain_kernels() -> Iterator[None]:
+    """Kernels whose second derivatives exist and are right in every order.
 
+    Attention is softmax(q k) v: fused kernels have neither forward-mode nor second derivatives.
     Both of torch's switches are put back afterwards: that of `scaled_dot_product_attention`, and
     that of the fast path of `nn.MultiheadAttention` and `nn.TransformerEncoder` in evaluation mode.
+    Other functions are written out by `PlainFunctions`.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), PlainFunctions():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-class PlainAttention:
-    """A network every call of which runs inside `plain_attention`."""
+class PlainKernels:
+    """A network every call of which runs inside `plain_kernels`."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """What the network gives."""
-        with plain_attention():
+        with plain_kernels():
             return super().__call__(*arguments, **keywords)  # type: ignore[misc]
 
 
-def always_use_plain_attention(network: nn.Module) -> None:
-    """Make every call of the network run attention in its plain form; changes its class.
+def always_use_plain_kernels(network: nn.Module) -> None:
+    """Make every call of the network run inside `plain_kernels`; changes its class.
 
     A class is what copies share: a `forward` put on the instance would be copied as it is, and a
     copy would compute with the weights of the original.
     """
     kind = type(network)
-    if isinstance(network, PlainAttention) or _is_layer_of_torch(network):
+    # a linear layer has nothing to write out, and other code asks for its class
+    if isinstance(network, PlainKernels) or kind is nn.Linear:
         return
     # a class of the same name that does all its own does
     names = {
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
     }
-    bases = (PlainAttention, kind)
+    bases = (PlainKernels, kind)
     network.__class__ = type(kind)(kind.__name__, bases, names)
-
-
-def _is_layer_of_torch(network: nn.Module) -> bool:
-    """A single layer such as `nn.Linear` has no attention, and other code asks for its class."""
-    home = type(network).__module__
-    of_torch = home.startswith("torch.nn.")
-    return of_torch and not any(network.children())
 
 
 def make_twice_differentiable(network: nn.Module) -> None:
     """Switch off fused attention and in-place activations; changes the modules.
 
     What PyTorch differentiates wrongly, or not twice, is mended as well. Attention that a module
-    calls without a switch of its own is left to `always_use_plain_attention`.
+    calls without a switch of its own is left to `always_use_plain_kernels`.
     """
     for module in list(network.modules()):
         # what can be turned off is turned off
@@ -142,42 +140,21 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
         return functional.relu6(x + 3) / 6
 
 
-class ContiguousGradient(torch.autograd.Function):
-    """The identity, whose gradient is laid out in memory as usual.
-
-    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
-    whose gradient arrives transposed, as it does where feature maps become tokens (torch 2.13).
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        """A copy of x."""
-        return x.clone()  # not a view: some models add to it in place
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Nothing has to be remembered."""
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The gradient, laid out as usual."""
-        return gradient.contiguous()
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        """A copy of the tangent."""
-        return tangent.clone()
-
-
 def _with_contiguous_gradient(
     module: nn.Module,
     inputs: Any,
     output: Tensor,
 ) -> Tensor:
-    """A forward hook."""
-    return ContiguousGradient.apply(output)
+    """A forward hook: the output as a view whose gradient arrives laid out in memory as usual.
+
+    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
+    whose gradient arrives transposed, as it does where feature maps become tokens (torch 2.13).
+    """
+    if output.device.type != "cpu":
+        return output
+    # the gradient of a row is a row
+    row = output.reshape(-1)
+    return row.reshape(output.shape)
 
 
 def _with_weights(
