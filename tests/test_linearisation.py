@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from penchant import testing
+from penchant_numerics import memory
 from penchant_numerics.ensembles import constructed
 from penchant_numerics.linearisation import (
     NoForwardDerivativeError,
@@ -178,3 +180,26 @@ def test_saved_bytes_are_those_that_autograd_keeps():
     assert saved_bytes(lambda: x.exp().sum(), known=[x]) == 50 * 8  # the exponentials
     assert saved_bytes(lambda: x.square().sum(), known=[x]) == 0
     assert saved_bytes(lambda: x.square().sum(), known=[]) == 50 * 8
+
+
+def test_blocks_elsewhere_than_on_a_cpu_are_products_of_as_many_vectors_as_fit():
+    module = nn.Sequential(nn.Linear(12, 150), nn.Tanh(), nn.Linear(150, 120), nn.Linear(120, 2))
+    inputs = random(3, 12).float()
+    outputs = Outputs(module)
+    assert outputs.layout.size > 2**14
+    rows = random(5, outputs.layout.size).float()
+    line = linearise(outputs, inputs)
+    assert line.together == 1
+    forth = line.jvp(rows)
+    back = line.vjp(forth)
+    with testing.emulated_device():
+        module.to("emulated")
+        there = linearise(Outputs(module), inputs.to("emulated"))
+        assert there.together > 1000
+        with memory.budget(8 * there.bytes):
+            some = linearise(Outputs(module), inputs.to("emulated"))
+        assert some.together == 2
+        for each in (there, some):
+            torch.testing.assert_close(each.jvp(rows.to("emulated")).cpu(), forth)
+            found = each.vjp(forth.to("emulated")).cpu()
+            torch.testing.assert_close(found, back, rtol=1e-4, atol=1e-4)

@@ -118,6 +118,7 @@ def test_on_a_cpu_no_learner_is_made_before_its_turn():
         ({}, Dropping),
     ],
 )
+@pytest.mark.filterwarnings("default::penchant_numerics.vectorisation.NotVectorisedWarning")
 def test_what_cannot_be_stacked_is_trained_alone(recipe, make):
     with testing.emulated_device():
         context = Trains("emulated", make=lambda outputs: make(), **recipe)

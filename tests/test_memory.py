@@ -2,8 +2,18 @@
 
 import pytest
 import torch
-from penchant_numerics import memory
+from penchant_numerics import kernel_blocks, memory
 from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.tangent_kernels import tangent_kernel
+
+# what cuDNN, cuBLAS, cuSOLVER and the driver say where memory is short
+SHORTAGES = [
+    "FIND was unable to find an engine to execute this computation",
+    "GET was unable to find an engine to execute this computation",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+    "CUDA out of memory. Tried to allocate 2.00 GiB",
+]
 
 
 def test_a_budget_holds_inside_and_ends_outside():
@@ -73,3 +83,82 @@ def test_both_ways_of_sample_space_go_on_with_fewer_samples(monkeypatch):
     with pytest.warns(memory.MemoryWarning, match="samples a pass of Gauss-Newton products"):
         found = G.factor().adjoint(rows)
     torch.testing.assert_close(found, V.T)
+
+
+@pytest.mark.parametrize("text", SHORTAGES)
+def test_libraries_that_run_out_of_memory_halve_as_well(text):
+    def work(size):
+        if size > 2:
+            raise RuntimeError(text)
+        return size
+
+    with pytest.warns(memory.MemoryWarning):
+        assert memory.halving(work, 8, what="samples a batch") == 2
+
+
+def test_other_errors_halve_nothing():
+    device_failed = torch.AcceleratorError(
+        "CUDA error: device-side assert triggered, out of memory"
+    )
+    for error in (
+        RuntimeError("shapes cannot be multiplied"),
+        device_failed,
+        ValueError("out of memory"),
+    ):
+        tried = []
+
+        def work(size, error=error, tried=tried):
+            tried.append(size)
+            raise error
+
+        with pytest.raises(type(error)):
+            memory.halving(work, 8, what="samples a batch")
+        assert tried == [8]
+        assert not memory.is_shortage(error)
+
+
+@pytest.mark.parametrize(
+    ("gib", "per_device", "expected"),
+    [(80, 1, 8), (16, 1, 8), (12, 1, 4), (8, 1, 4), (6, 1, 2), (8, 2, 2), (80, 8, 4), (24, 2, 4)],
+)
+def test_the_default_of_a_gpu_leaves_room_on_small_and_shared_cards(
+    monkeypatch, gib, per_device, expected
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(memory, "capacity", lambda device: gib * 2**30 - 2**28)
+    with memory.budget(None, per_device=per_device):
+        assert memory.available("cuda") == expected * 2**30
+    with memory.budget(123, per_device=per_device):
+        assert memory.available("cuda:1") == 123
+    assert memory.available("cpu") == 2**30
+
+
+def test_kernels_follow_the_budget():
+    device = torch.device("cpu")
+    assert kernel_blocks.memory_budget(device) == 2**31
+    with memory.budget(2**20):
+        assert kernel_blocks.memory_budget(device) == 2**20
+
+
+def test_kernels_go_on_with_smaller_blocks(monkeypatch):
+    network = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)
+    ).double()
+    inputs = torch.arange(24.0, dtype=torch.float64, device="cpu").reshape(8, 3).sin()
+    expected = tangent_kernel(network, inputs)
+    before = kernel_blocks.KernelLayers.__call__
+
+    def limited(self, given):
+        if len(given) > 2:
+            raise RuntimeError(SHORTAGES[0])
+        return before(self, given)
+
+    monkeypatch.setattr(kernel_blocks.KernelLayers, "__call__", limited)
+    with pytest.warns(memory.MemoryWarning) as said:
+        found = tangent_kernel(network, inputs)
+    assert "4 samples a block of kernels instead of 8" in str(said[0].message)
+    assert "2 samples a block of kernels instead of 4" in str(said[1].message)
+    torch.testing.assert_close(found, expected)
+    with pytest.warns(memory.MemoryWarning):
+        found = tangent_kernel(network, inputs[:5], other=inputs)
+    torch.testing.assert_close(found, expected[:10])

@@ -5,10 +5,13 @@ import math
 
 import pytest
 import torch
+from penchant import testing
+from penchant_numerics import memory
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import constructed, state_of
 from penchant_numerics.mixed import MixedDerivative
-from penchant_numerics.safety import PlainAttention, plain_attention, safe
+from penchant_numerics.safety import PlainKernels, plain_kernels, safe
+from penchant_numerics.streamed import ArraySource, StreamedInputs
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jvp, vmap
 from torch.nn import functional
@@ -93,7 +96,7 @@ def dense_mixed(module, x):
     def output(given, y):
         return first_output(functional_call(module, given, (y[None],)))[0]
 
-    with plain_attention():
+    with plain_kernels():
         found = jacfwd(grad(output), argnums=1)(parameters, x)
     return {name: value.reshape(-1, x.numel()) for name, value in found.items()}
 
@@ -128,7 +131,7 @@ def test_a_safe_network_has_second_derivatives_outside_of_any_context(name, dtyp
     directions = torch.eye(24, device="cpu", dtype=dtype)[:5]
     hessian = vmap(lambda v: jvp(first, (x,), (v,))[1])(directions)
     reference = copy.deepcopy(module).double()
-    with plain_attention():
+    with plain_kernels():
         exact = torch.autograd.functional.hessian(lambda y: reference(y[None])[0, 0], x.double())
     torch.testing.assert_close(hessian.double(), exact[:5], rtol=1e-3, atol=1e-5)
 
@@ -144,7 +147,7 @@ def test_a_safe_network_computes_what_the_network_computes(name):
 def test_copies_of_a_safe_network_are_safe_and_have_weights_of_their_own():
     first = safe(attending(fused=True))
     other = copy.deepcopy(first)
-    assert isinstance(other, PlainAttention) and isinstance(other, nn.Sequential)
+    assert isinstance(other, PlainKernels) and isinstance(other, nn.Sequential)
     with torch.no_grad():
         other[-1].weight.zero_()
         other[-1].bias.fill_(3.0)
@@ -218,6 +221,78 @@ def test_batch_norm_policies():
         safe(plain, batch_norm="calibrated")
     with pytest.raises(ValueError, match="must be one of running, batch, calibrated, found 'own'"):
         safe(plain, batch_norm="own")
+
+
+class Residual(nn.Module):
+    """Normalised layers behind each other, with a second way round."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 3, 3)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(3), nn.BatchNorm2d(3), nn.BatchNorm1d(3)])
+
+    def forward(self, x):
+        x = self.norms[1](self.first(x)).relu()
+        x = (x + self.norms[0](x)).tanh()
+        return self.norms[2](self.second(x).mean((2, 3)))
+
+
+@pytest.mark.parametrize("samples", [21, 2])
+def test_statistics_of_batches_are_those_of_one_pass(samples):
+    """Within and between batches, layer by layer: also where the last batch is smaller."""
+    network = constructed(Residual, 0).double()
+    generator = torch.Generator("cpu").manual_seed(0)
+    inputs = torch.randn(samples, 2, 5, 5, generator=generator, **DOUBLE) ** 3
+    at_once = safe(network, batch_norm="calibrated", calibration=inputs)
+    passed = []
+    network.register_forward_pre_hook(lambda module, given: passed.append(len(given[0])))
+    with memory.budget(20_000):
+        batches = safe(network, batch_norm="calibrated", calibration=inputs)
+    assert max(passed) < 10 or samples == 2
+    for name, value in at_once.state_dict().items():
+        torch.testing.assert_close(batches.state_dict()[name], value, rtol=1e-12, atol=1e-12)
+    # an independent oracle: the first layer met has the moments of all its inputs
+    seen = network.first(inputs).transpose(0, 1).flatten(1)
+    torch.testing.assert_close(batches.norms[1].running_mean, seen.mean(1))
+    torch.testing.assert_close(batches.norms[1].running_var, seen.var(1))
+    assert not any(module.training for module in batches.modules())
+    assert [module.momentum for module in batches.norms] == [0.1] * 3
+    assert not any(module._forward_pre_hooks for module in batches.norms)
+
+
+def test_a_norm_that_is_used_twice_is_calibrated_in_one_pass():
+    norm = nn.BatchNorm1d(3)
+    network = nn.Sequential(norm, nn.Tanh(), norm).double()
+    inputs = torch.arange(60.0, **DOUBLE).reshape(20, 3).sin()
+    at_once = safe(network, batch_norm="calibrated", calibration=inputs)
+    with memory.budget(100):
+        found = safe(network, batch_norm="calibrated", calibration=inputs)
+    torch.testing.assert_close(found[0].running_var, at_once[0].running_var, rtol=0, atol=0)
+
+
+def test_streamed_inputs_are_calibrated_on_without_the_whole_tensor():
+    inputs = torch.arange(60.0, **DOUBLE).reshape(20, 3).sin()
+    streamed = StreamedInputs(ArraySource(inputs.numpy()), device="cpu", dtype=torch.float64)
+    network = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3)).double()
+    expected = safe(network, batch_norm="calibrated", calibration=inputs).state_dict()
+    for bytes_allowed in (None, 1000):
+        with memory.budget(bytes_allowed):
+            made = safe(network, batch_norm="calibrated", calibration=streamed)
+        for name, value in made.state_dict().items():
+            torch.testing.assert_close(value, expected[name])
+    assert streamed._whole is None
+
+
+def test_batch_norm_elsewhere_than_on_a_cpu_is_left_alone():
+    """The mend of a bug on the CPU would take memory of a GPU."""
+    norm = safe(nn.Sequential(nn.BatchNorm2d(3)))
+    x = torch.arange(12.0, device="cpu").reshape(1, 3, 2, 2)
+    expected = norm(x)
+    assert expected._base is not None
+    with testing.emulated_device():
+        there = norm.to("emulated")(x.to("emulated"))
+        assert there._base is None
+        torch.testing.assert_close(there.cpu(), expected)
 
 
 def test_batch_norm_behind_tokens_has_the_right_gradient():

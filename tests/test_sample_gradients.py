@@ -4,6 +4,7 @@ import pytest
 import torch
 from penchant_numerics import sample_gradients
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.vectorisation import NotVectorisedWarning
 from torch import nn
 
 
@@ -31,7 +32,10 @@ def test_both_routes_give_the_gradients_of_single_samples():
 
 
 def test_errors_of_the_network_itself_are_not_hidden():
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+    with (
+        pytest.warns(NotVectorisedWarning, match="shapes cannot be multiplied"),
+        pytest.raises(RuntimeError, match="shapes cannot be multiplied"),
+    ):
         sample_gradients.sample_gradients(Outputs(network()), normal(5, 7))
 
 

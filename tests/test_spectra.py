@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from penchant import testing
 from penchant_numerics import spectra
 from penchant_numerics.operators import Dense
 from penchant_numerics.spectral_density import exact_quadrature, quadrature
@@ -117,3 +118,19 @@ def test_log_densities_share_one_grid_that_spans_all(measures):
     assert float(found["a"].grid[-1]) > math.log(100.0)
     for density in found.values():
         assert density.mass() == pytest.approx(1, abs=1e-3)
+
+
+def test_cumulative_sums_are_taken_on_the_host():
+    """CUDA has no deterministic kernel for them."""
+    values, first, second = normal(7).abs(), orthonormal(5, 5), orthonormal(5, 5, seed=1)
+    expected = [spectra.trace_ratios(values), spectra.nested_overlaps(first, second)]
+    with testing.emulated_device() as counts:
+        found = [
+            spectra.trace_ratios(values.to("emulated")),
+            spectra.nested_overlaps(first.to("emulated"), second.to("emulated")),
+        ]
+        assert not any("cumsum" in name for name in counts.operators)
+        assert all(each.device.type == "emulated" for each in found)
+        found = [each.cpu() for each in found]
+    for each, exact in zip(found, expected):
+        torch.testing.assert_close(each, exact)

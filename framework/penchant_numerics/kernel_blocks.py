@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 
 import torch
+from penchant_numerics import memory as bytes_allowed
 from penchant_numerics.gauss_newton import batch_size
 from penchant_numerics.layer_features import Rows, TangentFeatures
 from penchant_numerics.layer_grams import (
@@ -28,6 +29,7 @@ from penchant_numerics.layer_grams import (
 from penchant_numerics.layer_uses import layer_uses
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_gradients import floating_inputs, sample_gradients
+from penchant_numerics.vectorisation import lacks_batching
 from torch import Tensor, nn
 
 _CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
@@ -39,10 +41,10 @@ Features = dict[str, Feature]
 
 
 def memory_budget(device: torch.device) -> int:
-    """Bytes that features may take, by device type: 2 GiB on a CPU, 8 GiB on a GPU."""
-    if device.type == "cpu":
+    """Bytes that features may take: the budget, by default 2 GiB on a CPU."""
+    if device.type == "cpu" and bytes_allowed.given() is None:
         return 2**31
-    return 2**33
+    return bytes_allowed.available(device)
 
 
 def gram_matrices(
@@ -76,13 +78,22 @@ def gram_matrices(
     with floating_inputs(network, inputs, dtype) as left:
         layers = KernelLayers(outputs, left)
         layers.warn()
-        rows = FeatureBlocks(layers, left, batch=batch, memory=memory)
-        columns = rows
-        if other is not None:
-            columns = FeatureBlocks(layers, other.to(dtype), batch=batch, memory=memory)
-        found = GramSum(rows, columns, whole=whole, chunk_bytes=memory // _FORMED)
-        found.fill()
-    return found.totals
+        # samples of a block, of which there may be fewer
+        most = len(left) if other is None else max(len(left), len(other))
+        first = min(most, FeatureBlocks(layers, left, batch=batch, memory=memory).size)
+
+        def work(block: int) -> dict[str, Tensor]:
+            # smaller blocks, and as much less that is kept
+            allowed = memory * block // first
+            rows = FeatureBlocks(layers, left, batch=block, memory=allowed)
+            columns = rows
+            if other is not None:
+                columns = FeatureBlocks(layers, other.to(dtype), batch=block, memory=allowed)
+            found = GramSum(rows, columns, whole=whole, chunk_bytes=allowed // _FORMED)
+            found.fill()
+            return found.totals
+
+        return bytes_allowed.halving(work, first, what="samples a block of kernels")
 
 
 class KernelLayers:
@@ -167,12 +178,10 @@ class KernelLayers:
         """Features as layers allow them; what cannot be vectorised is handed over."""
         try:
             return self._layered(inputs)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError:
+        except RuntimeError as error:
             # something cannot be vectorised over samples: these parameters go densely from now on
             others = list(self._layered.others)
-            if not others:
+            if not others or not lacks_batching(error):
                 raise
             dense: list[str] = []
             if self._dense is not None:

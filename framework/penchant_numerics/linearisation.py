@@ -3,7 +3,7 @@
 J v and J^T u on one batch. Dual numbers give J v beside the outputs in one forward pass, and when
 the tangent requires gradients, autograd's record of the tangent is J^T. Where forward-mode
 differentiation lacks an operation, J v is the gradient in u of <J^T u, v> (double backward).
-Networks are called by their parameters and stay untouched; attention runs in its plain form, which
+Networks are called by their parameters and stay untouched; kernels run in their plain form, which
 can be differentiated twice.
 """
 
@@ -14,17 +14,20 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.autograd.forward_ad as forward_ad
+from penchant_numerics import memory
 from penchant_numerics.lean_records import SavedTensors
 from penchant_numerics.parameters import Layout, select
 from penchant_numerics.precision import agreement
-from penchant_numerics.safety import plain_attention
+from penchant_numerics.safety import plain_kernels
 from penchant_numerics.tape import NotRecordableError, Tape
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-# parameters up to which a block is one vectorised product: beyond, caches prefer one vector after
-# another
+# on a CPU, parameters up to which a block is one vectorised product: beyond, caches prefer one
+# vector after another
 _VECTORISED = 2**14
+_BLOCK_SHARE = 0.25  # elsewhere, what the activations of a block may take of the budget
+ALL_TOGETHER = 2**31  # more vectors than a block has
 _AGREEMENT = 1e-3  # a tape that is played must agree with what it recorded
 
 
@@ -53,7 +56,7 @@ class Outputs:
     def __call__(self, values: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Outputs on a batch, with these values of the parameters."""
         named = dict(zip(self.layout.names, values))
-        with plain_attention():
+        with plain_kernels():
             outputs = functional_call(self.network, named, (inputs,))
         right = isinstance(outputs, Tensor) and outputs.dim() == 2
         if not right:
@@ -167,7 +170,7 @@ class Linearisation:
         forth: J v (n, C) of tangents by parameter.
         back: J^T u by parameter, of u (n, C).
         size: Bytes that are kept.
-        vectorised: Whether a block of vectors is one product.
+        together: Vectors that are one product.
 
     >>> network = nn.Linear(2, 1, bias=False)
     >>> line = linearise(Outputs(network), torch.tensor([[3.0, 4.0]], device="cpu"))
@@ -185,22 +188,23 @@ class Linearisation:
         back: Callable[[Tensor], Sequence[Tensor]],
         *,
         size: int,
-        vectorised: bool,
+        together: int,
     ) -> None:
         self.outputs = values
         self.bytes = size
         self._layout = layout
         self._forth = forth
         self._back = back
-        self._vectorised = vectorised
+        self.together = together
 
     @torch.no_grad()
     def jvp(self, rows: Tensor) -> Tensor:
         """J v (k, n, C) for rows v (k, size)."""
-        if self._vectorised and len(rows) > 1:
-            return vmap(self._forth_row)(rows)
-        products = [self._forth_row(row) for row in rows]
-        return torch.stack(products)
+        if self.together == 1 or len(rows) == 1:
+            products = [self._forth_row(row) for row in rows]
+            return torch.stack(products)
+        blocks = [vmap(self._forth_row)(some) for some in rows.split(self.together)]
+        return torch.cat(blocks)
 
     def _forth_row(self, row: Tensor) -> Tensor:
         """J v (n, C) for one row v (size,)."""
@@ -219,12 +223,14 @@ class Linearisation:
 
     def add_vjp(self, total: Tensor, cotangents: Tensor) -> None:
         """Add J^T u, for u (k, n, C), to rows (k, size)."""
-        if self._vectorised and len(cotangents) > 1:
-            pulled = vmap(self._back)(cotangents)
-            self._layout.add_(total, pulled)
+        if self.together == 1 or len(cotangents) == 1:
+            for row, each in zip(total, cotangents):
+                self._layout.add_(row, self._back(each))
             return
-        for row, each in zip(total, cotangents):
-            self._layout.add_(row, self._back(each))
+        blocks = zip(total.split(self.together), cotangents.split(self.together))
+        for some, block in blocks:
+            pulled = vmap(self._back)(block)
+            self._layout.add_(some, pulled)
 
 
 def linearise(
@@ -294,15 +300,28 @@ def _by_dual_numbers(
             size += count
 
     # steps that write in place cannot be vectorised
-    small = layout.size <= _VECTORISED
+    together = 1 if tape.writes else vectors_together(layout, size)
     return Linearisation(
         values,
         layout,
         tape.play,
         back,
         size=size,
-        vectorised=small and not tape.writes,
+        together=together,
     )
+
+
+def vectors_together(layout: Layout, size: int) -> int:
+    """How many vectors are one product.
+
+    Args:
+        layout: The parameters.
+        size: Bytes that a pass of one vector takes.
+    """
+    if layout.device.type == "cpu":
+        return ALL_TOGETHER if layout.size <= _VECTORISED else 1
+    # a device is kept busy by blocks that fit
+    return memory.fitting(size, layout.device, share=_BLOCK_SHARE)
 
 
 def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
@@ -355,7 +374,7 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
         forth,
         back,
         size=2 * kept,  # forth keeps about as much again
-        vectorised=False,
+        together=1,
     )
 
 

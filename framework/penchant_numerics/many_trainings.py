@@ -22,6 +22,7 @@ from penchant_numerics import memory
 from penchant_numerics.data import Samples
 from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, side_by_side
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
+from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 
 STACK_SHARE = 0.25  # what a stack may take of the budget
@@ -371,9 +372,10 @@ def _limit(context: Trains, first: Learner) -> _Limit:
     # whether a network can be stacked is known for certain when it was
     try:
         each = step_bytes(first.network, first.samples, recipe)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:
+    except RuntimeError as error:
+        if not lacks_batching(error):
+            raise
+        warn_not_vectorised(error, "trainings")
         return alone
     if each > SMALL:
         return alone

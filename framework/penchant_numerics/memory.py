@@ -21,7 +21,12 @@ from typing import TypeVar
 import torch
 
 DEFAULT_BYTES = {"cpu": 2**30, "cuda": 2**33}
+_DEFAULT_SHARE = 0.6  # of what a GPU has, at most
+# what libraries of CUDA say where memory is short, instead of an `OutOfMemoryError`: cuDNN finds no
+# engine whose workspace fits, cuBLAS and cuSOLVER cannot allocate theirs
+_SHORTAGES = ("out of memory", "unable to find an engine", "ALLOC_FAILED")
 _given: contextvars.ContextVar[int | None] = contextvars.ContextVar("memory", default=None)
+_sharing: contextvars.ContextVar[int] = contextvars.ContextVar("sharing", default=1)
 Answer = TypeVar("Answer")
 
 
@@ -30,16 +35,19 @@ class MemoryWarning(UserWarning):
 
 
 @contextlib.contextmanager
-def budget(limit: int | None) -> Iterator[None]:
+def budget(limit: int | None, *, per_device: int = 1) -> Iterator[None]:
     """Let computations inside hold so many bytes.
 
     Args:
         limit: Bytes; None for the default of the device's type.
+        per_device: Processes that share a GPU, for the default.
     """
     before = _given.set(limit)
+    sharing = _sharing.set(per_device)
     try:
         yield
     finally:
+        _sharing.reset(sharing)
         _given.reset(before)
 
 
@@ -54,8 +62,17 @@ def available(device: torch.device | str) -> int:
     if budgeted is not None:
         return budgeted
     kind = torch.device(device).type
+    if kind == "cuda" and torch.cuda.is_available():
+        return _default_of_gpu(device)
     # A device we do not know is an accelerator.
     return DEFAULT_BYTES.get(kind, DEFAULT_BYTES["cuda"])
+
+
+def _default_of_gpu(device: torch.device | str) -> int:
+    """A power of two that leaves room: cards of one size have the same default."""
+    room = int(_DEFAULT_SHARE * capacity(device)) // _sharing.get()
+    power = 2 ** (room.bit_length() - 1)
+    return min(DEFAULT_BYTES["cuda"], power)
 
 
 def fitting(
@@ -127,6 +144,21 @@ def require(
     raise ValueError(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {cure}")
 
 
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that the device ran out of memory.
+
+    >>> is_shortage(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
+    True
+    """
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    # an error of the device itself does not pass with less work
+    if isinstance(error, torch.AcceleratorError) or not isinstance(error, RuntimeError):
+        return False
+    text = str(error)
+    return any(each in text for each in _SHORTAGES)
+
+
 def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
     """Call `work(size)`, with half the size as often as the device runs out of memory.
 
@@ -141,8 +173,8 @@ def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
     while True:
         try:
             return work(size)
-        except torch.OutOfMemoryError:
-            if size <= 1:
+        except RuntimeError as error:
+            if size <= 1 or not is_shortage(error):
                 raise
         # Outside of `except`: the exception holds the frames whose tensors must go.
         size //= 2

@@ -39,7 +39,7 @@ from penchant_numerics.mixed_factors import (
     trace,
     trace_part,
 )
-from penchant_numerics.safety import plain_attention
+from penchant_numerics.safety import plain_kernels
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
@@ -112,7 +112,7 @@ class MixedDerivative:
 
     # ---- products
 
-    @plain_attention()
+    @plain_kernels()
     def apply(self, state: State, directions: Tensor) -> dict[str, Tensor]:
         """M v for some directions v.
 
@@ -163,7 +163,7 @@ class MixedDerivative:
             total = {name: value + found[name] for name, value in total.items()}
         return total
 
-    @plain_attention()
+    @plain_kernels()
     def adjoint(self, state: State, cotangents: Mapping[str, Tensor]) -> Tensor:
         """M^T u for some cotangents u.
 
@@ -225,7 +225,7 @@ class MixedDerivative:
 
     # ---- the Gram matrix
 
-    @plain_attention()
+    @plain_kernels()
     def gram(self, state: State) -> Tensor:
         """M^T M, (D, D), exact to rounding."""
         if self.by_products:

@@ -1,16 +1,21 @@
 """Networks that are safe for second derivatives.
 
-No fused attention, no dropout, no in-place activation, a batch-norm policy.
+No fused attention, normalisations of elementary steps, no dropout, no in-place activation, a
+batch-norm policy.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from penchant_numerics.plain_functions import PlainFunctions
+from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -32,7 +37,7 @@ def safe(
     Args:
         network: Any network.
         batch_norm: Batch normalisation uses its `running` statistics, those of the `batch` at hand,
-            or running statistics `calibrated` by one pass over the calibration inputs.
+            or running statistics `calibrated` to those of the calibration inputs.
         calibration: Inputs (samples, ...) for `calibrated`.
 
     Returns:
@@ -48,7 +53,6 @@ def safe(
 
     # what has no second derivative, or a wrong one
     make_twice_differentiable(network)
-    always_use_plain_attention(network)
 
     # nothing is dropped in training mode either
     for module in network.modules():
@@ -60,8 +64,17 @@ def safe(
     elif batch_norm == "calibrated":
         if calibration is None:
             raise ValueError("batch_norm = 'calibrated' needs calibration inputs")
-        calibrate(network, calibration)
+        with plain_attention():
+            calibrate(network, calibration)
+    always_use_plain_kernels(network)
     return network
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Kernels whose second derivatives exist and are right in every order of differentiation."""
+    with plain_attention(), PlainFunctions():
+        yield
 
 
 @contextmanager
@@ -80,45 +93,39 @@ def plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-class PlainAttention:
-    """A network every call of which runs inside `plain_attention`."""
+class PlainKernels:
+    """A network every call of which runs inside `plain_kernels`."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """What the network gives."""
-        with plain_attention():
+        with plain_kernels():
             return super().__call__(*arguments, **keywords)  # type: ignore[misc]
 
 
-def always_use_plain_attention(network: nn.Module) -> None:
-    """Make every call of the network run attention in its plain form; changes its class.
+def always_use_plain_kernels(network: nn.Module) -> None:
+    """Make every call of the network run inside `plain_kernels`; changes its class.
 
     A class is what copies share: a `forward` put on the instance would be copied as it is, and a
     copy would compute with the weights of the original.
     """
     kind = type(network)
-    if isinstance(network, PlainAttention) or _is_layer_of_torch(network):
+    # a linear layer has nothing to write out, and other code asks for its class
+    if isinstance(network, PlainKernels) or kind is nn.Linear:
         return
     # a class of the same name that does all its own does
     names = {
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
     }
-    bases = (PlainAttention, kind)
+    bases = (PlainKernels, kind)
     network.__class__ = type(kind)(kind.__name__, bases, names)
-
-
-def _is_layer_of_torch(network: nn.Module) -> bool:
-    """A single layer such as `nn.Linear` has no attention, and other code asks for its class."""
-    home = type(network).__module__
-    of_torch = home.startswith("torch.nn.")
-    return of_torch and not any(network.children())
 
 
 def make_twice_differentiable(network: nn.Module) -> None:
     """Switch off fused attention and in-place activations; changes the modules.
 
     What PyTorch differentiates wrongly, or not twice, is mended as well. Attention that a module
-    calls without a switch of its own is left to `always_use_plain_attention`.
+    calls without a switch of its own is left to `always_use_plain_kernels`.
     """
     for module in list(network.modules()):
         # what can be turned off is turned off
@@ -142,42 +149,21 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
         return functional.relu6(x + 3) / 6
 
 
-class ContiguousGradient(torch.autograd.Function):
-    """The identity, whose gradient is laid out in memory as usual.
-
-    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
-    whose gradient arrives transposed, as it does where feature maps become tokens (torch 2.13).
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        """A copy of x."""
-        return x.clone()  # not a view: some models add to it in place
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Nothing has to be remembered."""
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The gradient, laid out as usual."""
-        return gradient.contiguous()
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
-        """A copy of the tangent."""
-        return tangent.clone()
-
-
 def _with_contiguous_gradient(
     module: nn.Module,
     inputs: Any,
     output: Tensor,
 ) -> Tensor:
-    """A forward hook."""
-    return ContiguousGradient.apply(output)
+    """A forward hook: the output as a view whose gradient arrives laid out in memory as usual.
+
+    PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
+    whose gradient arrives transposed, as it does where feature maps become tokens (torch 2.13).
+    """
+    if output.device.type != "cpu":
+        return output
+    # the gradient of a row is a row
+    row = output.reshape(-1)
+    return row.reshape(output.shape)
 
 
 def _with_weights(
@@ -202,21 +188,125 @@ def _use_batch_statistics(network: nn.Module) -> None:
 
 @torch.no_grad()
 def calibrate(network: nn.Module, inputs: Tensor) -> None:
-    """Set running statistics to those of these inputs, layer after layer as a pass meets them."""
-    norms = []
+    """Set running statistics to those of these inputs, layer after layer as a pass meets them.
+
+    Inputs that do not fit into one pass are passed in batches, once for every layer: what a layer
+    normalises depends on the statistics of those before it.
+
+    Args:
+        network: A network in evaluation mode; its statistics are changed.
+        inputs: Samples (n, ...).
+    """
+    norms = _tracking(network)
+    if not norms:
+        return
+    uses = _uses(network, norms, inputs[:1])
+    size = fitting_batch(network, inputs, largest=len(inputs))
+    # a layer that is used twice has no statistics before its second use
+    if size == len(inputs) or max(uses.values()) > 1:
+        _calibrate_at_once(network, norms, inputs)
+        return
+    counts = [_calibrate_in_batches(network, module, inputs, size) for module in uses]
+    # layers normalise by the variance of a batch and track the unbiased one
+    for module, count in zip(uses, counts):
+        module.running_var.mul_(count / (count - 1))
+
+
+def _tracking(network: nn.Module) -> list[_BatchNorm]:
+    """Layers that have running statistics."""
+    found = []
     for module in network.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
-            norms.append(module)
+            found.append(module)
+    return found
 
-    # one pass that only the statistics see
+
+def _uses(
+    network: nn.Module,
+    norms: Sequence[_BatchNorm],
+    sample: Tensor,
+) -> Counter[_BatchNorm]:
+    """How often a pass uses each layer, in the order in which it meets them."""
+    found: Counter[_BatchNorm] = Counter()
+
+    def note(module: _BatchNorm, given: tuple[Tensor, ...]) -> None:
+        found[module] += 1
+
+    with _hooked(norms, note):
+        network(sample)
+    return found
+
+
+def _calibrate_at_once(
+    network: nn.Module,
+    norms: Sequence[_BatchNorm],
+    inputs: Tensor,
+) -> None:
+    """One pass of all inputs, which only the statistics see."""
     before = [module.momentum for module in norms]
     for module in norms:
         module.reset_running_stats()
         module.momentum = None  # a cumulative average
         module.train()
-    network(inputs)
+    network(inputs[:])
 
     # everything but the statistics is put back
     for module, momentum in zip(norms, before):
         module.momentum = momentum
         module.eval()
+
+
+class _ReachedError(Exception):
+    """Ends a pass at the layer that it was made for."""
+
+
+def _calibrate_in_batches(
+    network: nn.Module,
+    norm: _BatchNorm,
+    inputs: Tensor,
+    size: int,
+) -> int:
+    """Set the statistics of one layer, where those of the layers before it are set.
+
+    The variance of all is the mean of the batches' variances plus the variance of their means.
+
+    Returns:
+        How many values a channel has.
+    """
+    moments = []
+
+    def see(module: _BatchNorm, given: tuple[Tensor, ...]) -> None:
+        by_channel = given[0].transpose(0, 1).flatten(1).double()
+        variance = by_channel.var(1, correction=0)
+        moments.append((by_channel.shape[1], by_channel.mean(1), variance))
+        raise _ReachedError
+
+    with _hooked([norm], see):
+        for batch in inputs.split(size):
+            with contextlib.suppress(_ReachedError):
+                network(batch)
+
+    counts, means, variances = zip(*moments)
+    count = sum(counts)
+    shares = torch.tensor(counts, device=means[0].device, dtype=torch.float64) / count
+    mean = shares @ torch.stack(means)
+    within = shares @ torch.stack(variances)
+    between = shares @ (torch.stack(means) - mean).square()
+    norm.running_mean.copy_(mean)
+    norm.running_var.copy_(within + between)
+    norm.num_batches_tracked.fill_(1)
+    return count
+
+
+@contextmanager
+def _hooked(
+    norms: Sequence[_BatchNorm],
+    see: Callable[[_BatchNorm, tuple[Tensor, ...]], None],
+) -> Iterator[None]:
+    """Let `see` have what layers are given, for this time."""
+    handles = [module.register_forward_pre_hook(see) for module in norms]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import torch
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import vjp, vmap
 
@@ -26,9 +27,10 @@ def sample_gradients(outputs: Outputs, inputs: Tensor) -> dict[str, Tensor]:
     """
     try:
         columns = _vectorised(outputs, inputs)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:  # an operation without a rule for batches
+    except RuntimeError as error:  # an operation without a rule for batches
+        if not lacks_batching(error):
+            raise
+        warn_not_vectorised(error, "gradients of samples")
         columns = _one_by_one(outputs, inputs)
     return dict(zip(outputs.layout.names, columns))
 

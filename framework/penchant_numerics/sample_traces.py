@@ -25,6 +25,7 @@ from penchant_numerics.layer_passes import (
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.sample_gradients import floating_inputs
+from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
@@ -158,9 +159,10 @@ class _Passes:
         if self._vectorised:
             try:
                 return self._vectorised_squares(inputs, column)
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError:  # an operation without a rule for batches
+            except RuntimeError as error:  # an operation without a rule for batches
+                if not lacks_batching(error):
+                    raise
+                warn_not_vectorised(error, "gradients of samples")
                 self._vectorised = False
         parts = []
         for x, weights in zip(inputs, column):

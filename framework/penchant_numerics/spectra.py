@@ -85,7 +85,9 @@ def trace_ratios(values: Tensor) -> Tensor:
     """
     largest_first, _ = values.double().sort(descending=True)
     total = largest_first.sum()
-    return largest_first.cumsum(0) / total
+    # on the host: CUDA has no deterministic kernel for cumulative sums
+    sums = largest_first.cpu().cumsum(0)
+    return sums.to(values.device) / total
 
 
 def subspace_overlap(first: Tensor, second: Tensor) -> float:
@@ -111,9 +113,10 @@ def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
     [0.0, 1.0, 1.0]
     """
     squares = (first @ second.T).square()
-    # the sum over the first k rows and columns stands at (k, k)
-    sums = squares.cumsum(0).cumsum(1)
-    nested = sums.diagonal()
+    # the sum over the first k rows and columns stands at (k, k); on the host, because CUDA has no
+    # deterministic kernel for cumulative sums
+    sums = squares.cpu().cumsum(0).cumsum(1)
+    nested = sums.diagonal().to(squares.device)
     last = len(nested)
     counts = torch.arange(1, last + 1, device=nested.device, dtype=nested.dtype)
     return nested / counts
