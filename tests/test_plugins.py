@@ -147,9 +147,7 @@ def test_plugins_can_be_limited_and_left_out(install, monkeypatch):
 
 
 def test_one_failing_listener_hurts_no_other(install):
-    listener = (
-        "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_job_started(run, job):\n    {}\n"
-    )
+    listener = "import penchant\nseen = []\n@penchant.hookimpl\ndef penchant_job_started(run, job):\n    {}\n"
     install("fails", listener.format("raise RuntimeError('tracker is down')"))
     install("listens", listener.format("seen.append(run)"))
     problems = list(discovery.load().notify("penchant_job_started", run="the run", job="a job"))

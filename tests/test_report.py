@@ -65,9 +65,11 @@ def test_it_answers_before_it_lists(page):
     question = said.index("Do fresh networks see the line between the blobs")
     answer = said.index("above its null of")
     assert question < answer < said.index("Every job with its own figures")
-    assert re.search(r"norm: wide exceeds narrow by \d\.\d+ ± 0\.\d+ \(\d+ errors\)", said)
+    assert re.search(r"norm: wide exceeds narrow by \d\.\d+ ± 0\.\d+ \(z = \d+\)", said)
     assert "parameters: wide exceeds narrow by 300." in said
-    assert "Nothing differs from its null, or between groups" in said
+    nothing = "No significant difference from the null or between groups"
+    assert re.search(rf"{nothing} \(1 % level, corrected for \d+ comparisons\)\.", said)
+    assert said.count("z: the difference in standard errors") == 1
 
 
 def said_of(first, second):

@@ -2,11 +2,12 @@
 
 Pooled over seeds, a quantity is the mean of its values. Every seed claims a standard error, and the
 seeds themselves show a spread. As long as the spread is one that the claims allow, the error is the
-larger of the two. Where it is not (chi-square, 1 % point), the claims are set aside: the error is
-that of the spread alone, with as many degrees of freedom as there are seeds less one.
+larger of the two, with the degrees of freedom of the claims. Where it is not (F-test, 1 % point),
+the claims are dropped: the error is that of the spread alone, with as many degrees of freedom as
+there are seeds less one.
 
-A difference is called one when it is beyond the two-sided 1 % point, divided by the number of
-differences that are looked at together (Bonferroni).
+Every difference has a two-sided p-value, and `penchant_numerics.significance` decides about all
+p-values of one table at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import attrs
 from penchant.results.quantities import Quantity, rounded, short_error
 from penchant_numerics import significance
 
-LEVEL = 0.01  # chance of calling any of the differences of one table one, where there is none
+FEW = 2.0  # degrees of freedom below which a difference of many standard errors means nothing
 
 
 @attrs.frozen
@@ -29,14 +30,18 @@ class Pooled:
     Attributes:
         quantity: Mean, its error and its null.
         values: The value of each seed.
-        degrees: Degrees of freedom of the error; None where it is as good as known.
-        restless: The seeds differ by more than their errors allow.
+        overdispersed: The seeds differ by more than their errors allow.
+        null_df: Degrees of freedom of the null's spread; None where it is as good as known.
     """
 
     quantity: Quantity
     values: tuple[float, ...] = ()
-    degrees: int | None = None
-    restless: bool = False
+    overdispersed: bool = False
+    null_df: float | None = attrs.field()
+
+    @null_df.default
+    def _draws_less_one(self) -> float | None:
+        return _null_df(self.quantity)
 
 
 @attrs.frozen
@@ -46,29 +51,40 @@ class Difference:
     Attributes:
         value: The difference.
         error: Its standard error: 0 where both numbers are exact, None where it is unknown.
-        degrees: Degrees of freedom of the error; None where it is as good as known.
+        df: Degrees of freedom of the error; None where it is as good as known.
+        p: Two-sided p-value: from Student's t, unless the null's own distribution gave one.
     """
 
     value: float
     error: float | None
-    degrees: int | None = None
+    df: float | None = None
+    p: float | None = attrs.field()
+
+    @p.default
+    def _by_t_test(self) -> float | None:
+        return significance.p_value(self.value, self.error, self.df)
 
     @property
-    def errors(self) -> float | None:
-        """How many errors the difference is; None where there is no error to divide by."""
-        if not self.error:
-            return None
-        return self.value / self.error
+    def exact(self) -> bool:
+        """Is there nothing random about it?"""
+        return self.error == 0 and self.df is None
 
-    def exceeds(self, looks: int = 1) -> bool:
-        """Is it beyond its error, looking at so many differences together?"""
-        if self.error is None or self.value == 0:
+    @property
+    def z(self) -> float | None:
+        """The normal deviate with its p-value, and its sign; None where it has none."""
+        if self.p is None or self.exact:
+            return None
+        if self.p < significance.SMALLEST and self.error:
+            return significance.t_score(self.value, self.error, self.df)
+        return significance.z_score(self.p, self.value)
+
+    @property
+    def undecided(self) -> bool:
+        """Does it look large although two repetitions cannot decide anything?"""
+        if not self.error or self.df is None or self.df >= FEW or self.p is None:
             return False
-        if self.error == 0:
-            return True
-        limit = critical(looks, self.degrees)
-        errors = abs(self.value / self.error)
-        return errors > limit
+        normal = significance.p_value(self.value, self.error)
+        return normal is not None and normal <= significance.LEVEL < self.p
 
     def __str__(self) -> str:
         text = rounded(self.value, self.error)
@@ -83,99 +99,92 @@ class Difference:
         return text
 
 
-def critical(looks: int, degrees: int | None = None) -> float:
-    """How many errors a difference must be beyond, looking at so many of them together.
-
-    Args:
-        looks: How many differences are looked at.
-        degrees: Degrees of freedom of the error; None where it is as good as known.
-
-    Returns:
-        The two-sided 1 % point, corrected for the number of looks.
-
-    >>> round(critical(1), 2), round(critical(20), 2), round(critical(1, 4), 2)
-    (2.58, 3.48, 4.6)
-    """
-    tail = LEVEL / (2 * max(1, looks))
-    if degrees is None:
-        normal = statistics.NormalDist()
-        return normal.inv_cdf(1 - tail)
-    from scipy.special import stdtrit
-
-    point = stdtrit(degrees, tail)
-    return float(-point)
-
-
 def pooled(quantities: Sequence[Quantity]) -> Pooled:
     """One quantity from those of several seeds; what is missing is left out.
 
     >>> together = pooled([Quantity(1.0, stderr=0.3), Quantity(1.2, stderr=0.3)])
-    >>> print(together.quantity, together.restless)
+    >>> print(together.quantity, together.overdispersed)
     1.10 ± 0.21 False
     """
     known = [quantity for quantity in quantities if not quantity.missing]
     if not known:
         return Pooled(Quantity(math.nan))
     values = tuple(quantity.value for quantity in known)
-    if len(known) == 1:
+    count = len(values)
+    if count == 1:
         return Pooled(known[0], values)
 
     # What the seeds claim, and what they show.
-    claimed = _claimed(known)
-    shown = statistics.stdev(values) / math.sqrt(len(values))
-    exact = shown == 0 and all(quantity.exact for quantity in known)
-    restless = claimed is not None and _is_restless(known)
+    claimed = _error_of_mean([(quantity.stderr, quantity.df) for quantity in known])
+    shown = (statistics.stdev(values) / math.sqrt(count), count - 1.0)
+    exact = shown[0] == 0 and all(quantity.exact for quantity in known)
+    overdispersed = claimed is not None and _is_larger(shown, claimed)
+    stderr: float | None
     # Without claims that hold, a few seeds are all there is to go by.
-    degrees = None
-    if claimed is None or restless:
-        stderr = None if exact else shown
-        degrees = len(values) - 1
+    if exact:
+        stderr, df = None, None
+    elif claimed is None or overdispersed:
+        stderr, df = shown
     else:
-        stderr = max(claimed, shown)
+        stderr, df = max(claimed[0], shown[0]), claimed[1]
+    nulls = _pooled_null(known)
     quantity = Quantity(
         statistics.fmean(values),
         stderr=stderr,
         over="seeds",
-        count=len(values),
+        count=count,
+        df=df,
         unit=known[0].unit,
         exact=exact,
-        **_pooled_null(known),
+        p=_combined_p(known),
+        **nulls,
     )
-    return Pooled(quantity, values, None if exact else degrees, restless)
+    spread = _error_of_mean([(each.null_spread, _null_df(each)) for each in known])
+    return Pooled(quantity, values, overdispersed, spread[1] if spread else None)
 
 
-def _claimed(quantities: Sequence[Quantity]) -> float | None:
-    """The error of the mean as each seed's own error has it; None where a seed has none."""
-    errors = [quantity.stderr for quantity in quantities]
-    return _error_of_mean(errors)
+def _error_of_mean(
+    terms: Sequence[tuple[float | None, float | None]],
+) -> significance.ErrorTerm | None:
+    """The error of a mean of independent numbers, and its degrees of freedom.
 
-
-def _error_of_mean(errors: Sequence[float | None]) -> float | None:
-    """Independent errors added in squares, over how many there are."""
-    known = [error for error in errors if error is not None]
-    count = len(known)
-    if count < len(errors):
+    None where one of the errors is unknown.
+    """
+    known = [(error, df) for error, df in terms if error is not None]
+    if len(known) < len(terms):
         return None
-    total = math.hypot(*known)
-    return total / count
+    error, df = significance.combined_error(known)
+    return error / len(known), df
 
 
-def _is_restless(quantities: Sequence[Quantity]) -> bool:
+def _is_larger(shown: tuple[float, float], claimed: significance.ErrorTerm) -> bool:
     """Do seeds differ by more than their errors allow?"""
-    from scipy.special import chdtri
+    if shown[0] == 0:
+        return False
+    # An error of zero allows nothing.
+    if claimed[0] == 0:
+        return True
+    from scipy import special
 
-    mean = statistics.fmean(quantity.value for quantity in quantities)
+    ratio = (shown[0] / claimed[0]) ** 2
+    if claimed[1] is None:
+        p = special.chdtrc(shown[1], ratio * shown[1])
+    else:
+        p = special.fdtrc(shown[1], claimed[1], ratio)
+    return bool(p < significance.LEVEL)
+
+
+def _combined_p(quantities: Sequence[Quantity]) -> float | None:
+    """One p-value from those of independent seeds; None where one of them has none.
+
+    Reference: Stouffer et al., The American soldier, 1949.
+    """
     total = 0.0
     for quantity in quantities:
-        away = quantity.value - mean
-        if away == 0:
-            continue
-        # An error of zero allows nothing.
-        if not quantity.stderr:
-            return True
-        total += (away / quantity.stderr) ** 2
-    limit = chdtri(len(quantities) - 1, LEVEL)
-    return bool(total > limit)
+        if quantity.p is None or quantity.null is None:
+            return None
+        total += significance.z_score(quantity.p, quantity.value - quantity.null)
+    return significance.p_value(total, math.sqrt(len(quantities)))
 
 
 def _pooled_null(quantities: Sequence[Quantity]) -> dict[str, float | None]:
@@ -184,55 +193,48 @@ def _pooled_null(quantities: Sequence[Quantity]) -> dict[str, float | None]:
     known = [null for null in nulls if null is not None]
     if len(known) < len(nulls):
         return {"null": None}
-    spreads = [quantity.null_spread for quantity in quantities]
-    errors = [quantity.null_stderr for quantity in quantities]
+    spread = _error_of_mean([(quantity.null_spread, None) for quantity in quantities])
+    stderr = _error_of_mean([(quantity.null_stderr, None) for quantity in quantities])
     return {
         "null": statistics.fmean(known),
-        "null_spread": _error_of_mean(spreads),
-        "null_stderr": _error_of_mean(errors),
+        "null_spread": spread[0] if spread else None,
+        "null_stderr": stderr[0] if stderr else None,
     }
 
 
 def against_null(found: Pooled) -> Difference | None:
     """How far a number is from its value without an effect; None where there is no null.
 
-    The yardstick is the larger of the null's spread and the value's own error, so that a difference
-    has to exceed both.
+    The p-value that a quantity carries decides. Elsewhere a difference is compared with the larger
+    of the null's spread and the value's own error, with the degrees of freedom of that one.
     """
     quantity = found.quantity
     if quantity.null is None or quantity.missing:
         return None
     value = quantity.value - quantity.null
 
-    own = _own_error(quantity)
-    both = (quantity.null_spread, own)
-    known = [part for part in both if part is not None]
-    if not known:
-        return Difference(value, None)
     # The null itself was measured, too.
-    uncertain = quantity.null_stderr or 0.0
-    yardstick = math.hypot(max(known), uncertain)
-    return Difference(value, yardstick, found.degrees)
+    uncertain = (quantity.null_stderr or 0.0, found.null_df)
+    terms: list[significance.ErrorTerm] = []
+    own = _own_error(quantity)
+    if own is not None:
+        terms.append(significance.combined_error([(own, quantity.df), uncertain]))
+    if quantity.null_spread is not None:
+        terms.append((math.hypot(quantity.null_spread, uncertain[0]), found.null_df))
+    error, df = max(terms, key=_size, default=(None, None))
+    if quantity.p is not None:
+        return Difference(value, error, df, quantity.p)
+    return Difference(value, error, df)
+
+
+def _size(term: significance.ErrorTerm) -> float:
+    return term[0]
 
 
 def null_p_value(quantity: Quantity) -> float | None:
-    """The two-sided p-value of a number against its null; None where there is none to be had.
-
-    The null's own distribution decides where it is known. Elsewhere it is Student's t: the
-    yardstick is the larger of the null's spread and the value's error, with its degrees of freedom.
-    """
-    if quantity.null is None or quantity.missing:
-        return None
-    if quantity.p is not None:
-        return quantity.p
-    terms = [(own, quantity.df)] if (own := _own_error(quantity)) is not None else []
-    if quantity.null_spread is not None:
-        terms.append((quantity.null_spread, _null_df(quantity)))
-    if not terms:
-        return None
-    mean_error = (quantity.null_stderr or 0.0, None)
-    error, df = significance.combined_error([max(terms, key=lambda term: term[0]), mean_error])
-    return significance.p_value(quantity.value - quantity.null, error, df)
+    """The two-sided p-value of a number against its null; None where there is none to be had."""
+    away = against_null(Pooled(quantity))
+    return None if away is None else away.p
 
 
 def _null_df(quantity: Quantity) -> float | None:
@@ -244,7 +246,7 @@ def _null_df(quantity: Quantity) -> float | None:
 
 
 def _own_error(quantity: Quantity) -> float | None:
-    """Zero for a number that is exact; None where nobody knows."""
+    """Zero for a number that is exact; None where it is unknown."""
     if quantity.exact:
         return 0.0
     return quantity.stderr
@@ -257,17 +259,13 @@ def difference(first: Pooled, second: Pooled) -> Difference | None:
     if one.missing or other.missing:
         return None
     value = other.value - one.value
-    errors = []
+    terms = []
     for each in (one, other):
         error = _own_error(each)
         if error is None:
             return Difference(value, None)
-        errors.append(error)
-    # The error that is known worst decides how far a difference must go.
-    degrees = [each.degrees for each in (first, second)]
-    known = [each for each in degrees if each is not None]
-    fewest = min(known, default=None)
-    return Difference(value, math.hypot(*errors), fewest)
+        terms.append((error, each.df))
+    return Difference(value, *significance.combined_error(terms))
 
 
 def paired_difference(
@@ -301,4 +299,5 @@ def paired_difference(
     apart = [other.value - one.value for one, other in pairs]
     mean = statistics.fmean(apart)
     error = statistics.stdev(apart) / math.sqrt(count)
-    return Difference(mean, error, count - 1)
+    exact = error == 0 and all(one.exact and other.exact for one, other in pairs)
+    return Difference(mean, error, None if exact else count - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penchant.results.evidence import Pooled, against_null
+from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.quantities import Quantity, rounded, short_error
 
 NARROWEST = 40  # columns: what is narrower than that is not laid out for
@@ -13,7 +13,7 @@ _ELLIPSIS = "…"
 
 
 def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
-    r"""Quantities under each other: name, value, error, null, and how far it is from the null.
+    r"""Quantities under each other: name, value, error, null, and the z-score against the null.
 
     Args:
         quantities: Name to quantity.
@@ -24,7 +24,7 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
 
     >>> found = {"rank": Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)}
     >>> print(*quantity_lines({**found, "layers": Quantity(3, exact=True)}), sep="\n")
-      rank    137.4 ± 1.3  null 175.6 ± 1.1  −30 errors
+      rank    137.4 ± 1.3  null 175.6 ± 1.1  z = −30
       layers    3
     """
     rows = []
@@ -52,7 +52,7 @@ def _front(number: str) -> int:
 
 
 def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
-    """Value, error, null and distance, as they are printed."""
+    """Value, error, null and z-score, as they are printed."""
     if quantity.missing:
         return "missing", "", "", ""
     value = rounded(quantity.value, quantity.stderr)
@@ -71,20 +71,39 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
     return value, error, null, distance(quantity)
 
 
-def distance(quantity: Quantity) -> str:
-    """How many errors a quantity is from its null, in words; empty where nobody can say."""
-    away = against_null(Pooled(quantity))
-    if away is None or away.errors is None:
+def distance(quantity: Quantity | Pooled) -> str:
+    """The z-score of a quantity against its null; empty where it has none.
+
+    >>> distance(Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4))
+    'z = −22'
+    >>> distance(Quantity.of([19.0, 21.0], over="trainings", null=0.0))
+    'z = 2.1 (2 trainings decide nothing)'
+    """
+    pooled = quantity if isinstance(quantity, Pooled) else Pooled(quantity)
+    away = against_null(pooled)
+    text = z_text(away)
+    if away is None or not away.undecided:
+        return text
+    own = pooled.quantity
+    few = f"{own.count} {own.over}" if own.count and own.over else "so few repetitions"
+    return f"{text} ({few} decide nothing)"
+
+
+def z_text(apart: Difference | None) -> str:
+    """The z-score of a difference as it is printed; empty where it has none.
+
+    >>> z_text(Difference(-0.13, 1.0)), z_text(Difference(300.0, 1.0)), z_text(Difference(1.0, 0.0))
+    ('z = −0.1', 'z > 99', '')
+    """
+    z = None if apart is None else apart.z
+    if z is None:
         return ""
-    if not away.value:
-        return "0 errors"
-    below = away.errors < 0
-    size = abs(away.errors)
     # Beyond a hundred the number says more about the sample than about the effect.
-    if size >= 100:
-        return "< −99 errors" if below else "> +99 errors"
-    sign = "−" if below else "+"
-    return f"{sign}{size:.2g} errors"
+    if abs(z) >= 99.5:
+        return "z < −99" if z < 0 else "z > 99"
+    digits = 0 if abs(z) >= 9.95 else 1
+    number = f"{z:.{digits}f}".replace("-", "−")
+    return "z = 0" if number in ("0.0", "−0.0") else f"z = {number}"
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -92,7 +111,7 @@ def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     if not rows:
         return []
     columns = list(zip(*rows))
-    # What is said last is least needed: distance, then null.
+    # What is said last is least needed: z-score, then null.
     while len(columns) > 3 and _needed(columns, shortest=12) > width:
         columns.pop()
     # Names take what the numbers leave.

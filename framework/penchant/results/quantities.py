@@ -127,7 +127,7 @@ class Quantity:
     def numbers(self) -> dict[str, float]:
         """The numbers it has, by name."""
         found = {}
-        for name in ("value", "stderr", "null", "null_spread", "null_stderr"):
+        for name in ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p"):
             number = getattr(self, name)
             if number is not None:
                 found[name] = number
@@ -141,7 +141,10 @@ class Quantity:
             error = short_error(self.stderr, self.value)
             text += f" ± {error}"
         if self.null is not None:
-            text += f" (null {self.null_text})"
+            beside = self.null_text
+            if self.p is not None:
+                beside += f", p = {self.p:.2g}"
+            text += f" (null {beside})"
         if self.unit:
             text += f" {self.unit}"
         return text.rstrip()

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
+from penchant.results.evidence import Pooled, against_null
 from penchant.results.files import (
     SCHEMA,
     NewerSchemaError,
@@ -128,7 +129,8 @@ class Run:
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
         """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays.
 
-        With `options` every option of the probe is a column, named `option.networks`.
+        `p` is the two-sided p-value against the null, and `z` the same as a normal deviate. With
+        `options` every option of the probe is a column, named `option.networks`.
         """
         rows = []
         for job in self._matching({}):
@@ -137,11 +139,14 @@ class Run:
             if options:
                 chosen = {f"option.{name}": value for name, value in found.options.items()}
             for name, quantity in found.quantities.items():
+                away = against_null(Pooled(quantity))
                 row = {
                     "job": job["id"],
                     **job["labels"],
                     "quantity": name,
                     **attrs.asdict(quantity),
+                    "p": away.p if away else None,
+                    "z": away.z if away else None,
                     **chosen,
                 }
                 rows.append(row)

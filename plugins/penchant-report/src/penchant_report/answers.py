@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from penchant.results.evidence import Difference, Pooled, against_null, differen
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
+from penchant_numerics import significance
 
 AXES = ("probe", "architecture", "dataset", "run")
 MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups
@@ -186,6 +188,16 @@ class Group:
     entries: list[Entry]
     quantities: dict[str, Pooled]
 
+    @functools.cached_property
+    def from_null(self) -> dict[str, Difference]:
+        """How far each quantity that has a null is from it."""
+        found = {}
+        for name, quantity in self.quantities.items():
+            away = against_null(quantity)
+            if away is not None:
+                found[name] = away
+        return found
+
     @property
     def conventions(self) -> dict[str, str]:
         """What makes its numbers incomparable with others."""
@@ -225,15 +237,43 @@ class Answer:
     entries: list[Entry]
     meanings: dict[str, str]
 
-    @property
-    def looks(self) -> int:
-        """How many differences are looked at: those from nulls, and those between groups."""
-        nulls = 0
+    @functools.cached_property
+    def _contrasts(self) -> list[Contrast]:
+        """Differences between groups whose errors are known."""
+        found = []
+        for first, second in self.pairs:
+            if clashes(first.conventions, second.conventions):
+                continue
+            for name in self.meanings:
+                one = first.quantities.get(name)
+                other = second.quantities.get(name)
+                if one is None or other is None:
+                    continue
+                apart = difference(one, other)
+                # Without an error it cannot be called large or small.
+                if apart is not None and apart.error is not None:
+                    found.append(Contrast(name, first, second, apart))
+        return found
+
+    @functools.cached_property
+    def _differences(self) -> list[Difference]:
+        """Everything that is decided about: differences from nulls, and between groups."""
+        found: list[Difference] = []
         for group in self.groups:
-            for found in group.quantities.values():
-                nulls += found.quantity.null is not None
-        between = len(self.meanings) * len(self.pairs)
-        return nulls + between
+            found += group.from_null.values()
+        found += [contrast.difference for contrast in self._contrasts]
+        return [each for each in found if each.p is not None]
+
+    @functools.cached_property
+    def _significant(self) -> set[Difference]:
+        """The significant differences, decided at once."""
+        decided = significance.significant([each.p for each in self._differences])
+        return {each for each, holds in zip(self._differences, decided) if holds}
+
+    @property
+    def comparisons(self) -> int:
+        """How many differences are decided about."""
+        return len(self._differences)
 
     @property
     def pairs(self) -> list[tuple[Group, Group]]:
@@ -247,40 +287,29 @@ class Answer:
         return [(first, other) for other in others]
 
     def contrasts(self, quantity: str) -> list[Contrast]:
-        """Differences between groups whose errors are known, largest in its errors first."""
-        found = []
-        for first, second in self.pairs:
-            one = first.quantities.get(quantity)
-            other = second.quantities.get(quantity)
-            if one is None or other is None:
-                continue
-            if clashes(first.conventions, second.conventions):
-                continue
-            apart = difference(one, other)
-            # Without an error nobody can say whether it is large.
-            if apart is not None and apart.error is not None:
-                contrast = Contrast(quantity, first, second, apart)
-                found.append(contrast)
-        return sorted(found, key=_size, reverse=True)
+        """Differences between groups whose errors are known, most significant first."""
+        own = [contrast for contrast in self._contrasts if contrast.quantity == quantity]
+        return sorted(own, key=_size, reverse=True)
+
+    def is_significant(self, apart: Difference) -> bool:
+        """Is one of its differences significant, among all of them?"""
+        return apart in self._significant
 
     def from_null(self, group: Group, quantity: str) -> int:
-        """-1 below its null by more than its error, 1 above, 0 neither or unknown."""
-        found = group.quantities[quantity]
-        away = against_null(found)
-        if away is None or not away.exceeds(self.looks):
+        """-1 significantly below its null, 1 above, 0 neither or unknown."""
+        away = group.from_null.get(quantity)
+        if away is None or not self.is_significant(away):
             return 0
-        if away.value > 0:
-            return 1
-        return -1
+        return 1 if away.value > 0 else -1
 
 
 def _size(contrast: Contrast) -> tuple[float, float]:
     apart = contrast.difference
-    errors = apart.errors
+    z = apart.z
     # Two exact numbers that differ do so beyond any error; equal ones not at all.
-    if errors is None:
-        errors = math.inf if apart.value else 0.0
-    return abs(errors), abs(apart.value)
+    if z is None:
+        z = math.inf if apart.value else 0.0
+    return abs(z), abs(apart.value)
 
 
 def clashes(

@@ -7,6 +7,7 @@ both runs have are paired. Numbers whose conventions differ are shown, and not c
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,18 +16,25 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 from penchant.results.evidence import Difference, Pooled, difference, paired_difference, pooled
+from penchant.results.lines import z_text
 from penchant.results.quantities import Quantity
 from penchant.results.runs import Run, read
+from penchant_numerics import significance
 
 from penchant_report.answers import Answer, Entry, answers, clashes
 from penchant_report.dots import panels
 from penchant_report.labelled import data_frame
 from penchant_report.matching import Cell, cells_of, matched
 from penchant_report.pages import write_page
-from penchant_report.wording import setting_text, value_text
+from penchant_report.wording import Z_MEANING, level_text, setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
 MOST_SENTENCES = 6  # of a probe, before its table
+_LEGEND = (
+    f"✱: significant (two-sided {level_text(1)}, corrected for the comparisons of its probe). "
+    f"{Z_MEANING} Of three shared seeds or more the standard error is that of the paired "
+    "differences; of fewer, what the numbers' own standard errors give."
+)
 
 
 @attrs.frozen(eq=False)
@@ -57,6 +65,11 @@ class Row:
     difference: Difference | None
     reason: str = ""
 
+    @property
+    def p(self) -> float | None:
+        """Two-sided p-value of the difference; None where there is none to be had."""
+        return None if self.difference is None else self.difference.p
+
 
 @attrs.frozen(eq=False, repr=False)
 class Comparison:
@@ -76,20 +89,25 @@ class Comparison:
     changes: dict[str, list[str]]
     alone: dict[str, list[str]]
 
-    def looks(self, probe: str) -> int:
-        """How many differences of a probe are looked at together."""
-        count = 0
+    @functools.cached_property
+    def _significant(self) -> set[Row]:
+        """Rows with a significant difference; those of one probe are decided at once."""
+        found: set[Row] = set()
+        by_probe: dict[str, list[Row]] = {}
         for row in self.rows:
-            if row.probe == probe and row.difference is not None:
-                count += 1
-        return count
+            by_probe.setdefault(row.probe, []).append(row)
+        for rows in by_probe.values():
+            decided = significance.significant([row.p for row in rows])
+            found |= {row for row, holds in zip(rows, decided) if holds}
+        return found
 
-    def exceeds(self, row: Row) -> bool:
-        """Is this difference beyond its error, among those of its probe?"""
-        if row.difference is None:
-            return False
-        together = self.looks(row.probe)
-        return row.difference.exceeds(together)
+    def is_significant(self, row: Row) -> bool:
+        """Is this difference significant, among those of its probe?"""
+        return row in self._significant
+
+    def comparisons(self, probe: str) -> int:
+        """How many differences of a probe are decided about together."""
+        return sum(row.probe == probe and row.p is not None for row in self.rows)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per cell, quantity and other run, ready for `pandas.DataFrame`."""
@@ -111,7 +129,10 @@ class Comparison:
                 "pairs": row.pairs,
                 "difference": apart.value if apart else None,
                 "stderr": apart.error if apart else None,
-                "exceeds": self.exceeds(row),
+                "df": apart.df if apart else None,
+                "p": row.p,
+                "z": apart.z if apart else None,
+                "significant": self.is_significant(row),
                 "reason": row.reason,
             }
             found.append(columns)
@@ -122,7 +143,7 @@ class Comparison:
         return data_frame(self.table())
 
     def lines(self) -> list[str]:
-        """What a terminal shows: differences under each other, marked where they exceed errors."""
+        """What a terminal shows: differences under each other, significant ones with a star."""
         lines = []
         before = self.names[0]
         for (probe, cell, run), group in itertools.groupby(self.rows, _place):
@@ -148,8 +169,8 @@ class Comparison:
         second = value_text(row.second.quantity)
         apart = ""
         if row.difference is not None:
-            mark = " *" if self.exceeds(row) else ""
-            apart = f"{row.difference}{mark}"
+            mark = " *" if self.is_significant(row) else ""
+            apart = f"{row.difference}  {z_text(row.difference)}".rstrip() + mark
         return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:
@@ -331,15 +352,16 @@ def _page(found: Comparison) -> dict[str, Any]:
         "names": found.names,
         "several": len(others) > 1,
         "sections": sections,
+        "legend": _LEGEND,
     }
 
 
 def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
     probe = answer.probe
     own = [row for row in found.rows if row.probe == probe]
-    exceeding = [row for row in own if found.exceeds(row)]
+    differing = [row for row in own if found.is_significant(row)]
     compared = [row for row in own if row.difference is not None]
-    sentences = [_sentence(found, row) for row in exceeding[:MOST_SENTENCES]]
+    sentences = [_sentence(row) for row in differing[:MOST_SENTENCES]]
 
     # Every reason once, however many quantities it is of.
     reasons: dict[str, None] = {}
@@ -352,6 +374,7 @@ def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
         "question": answer.question,
         "found": sentences,
         "compared": bool(compared),
+        "level": level_text(found.comparisons(probe)),
         "reasons": list(reasons),
         "changes": found.changes.get(probe, []),
         "alone": found.alone.get(probe, []),
@@ -360,21 +383,17 @@ def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _sentence(found: Comparison, row: Row) -> str:
+def _sentence(row: Row) -> str:
     apart = row.difference
     assert apart is not None
-    errors = ""
-    if apart.errors is not None:
-        size = abs(apart.errors)
-        errors = f" ({size:.2g} errors)"
-
     more = "more" if apart.value > 0 else "less"
     # The word has said the sign.
-    value = abs(apart.value)
-    unsigned = attrs.evolve(apart, value=value)
+    unsigned = attrs.evolve(apart, value=abs(apart.value))
     by = str(unsigned).removeprefix("+")
+    z = z_text(unsigned)
+    beside = f" ({z})" if z else ""
     what = f"{row.quantity} of {row.cell}"
-    return f"{what} is {more} in {row.run}, by {by}{errors}."
+    return f"{what} is {more} in {row.run}, by {by}{beside}."
 
 
 def _row_values(found: Comparison, row: Row) -> dict[str, Any]:
@@ -392,6 +411,7 @@ def _row_values(found: Comparison, row: Row) -> dict[str, Any]:
         "second_sort": repr(second.value),
         "difference": "not compared" if apart is None else str(apart),
         "sort": "" if apart is None else repr(apart.value),
-        "exceeds": found.exceeds(row),
+        "z": z_text(apart),
+        "significant": found.is_significant(row),
         "pairs": f"{row.pairs} paired" if row.pairs else "none shared",
     }

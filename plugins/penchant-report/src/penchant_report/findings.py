@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penchant.results.evidence import Pooled, against_null
+import attrs
+from penchant.results.lines import z_text
 from penchant.results.quantities import rounded, short_error
 
 from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
-from penchant_report.wording import counted, value_text
+from penchant_report.wording import counted, level_text, value_text
 
 CSV = "quantities.csv"  # the numbers of a report, beside its page
 MOST_GROUPS = 300  # rows of a table of answers
@@ -20,7 +21,6 @@ MOST_SENTENCES = 4
 def answer_values(answer: Answer) -> dict[str, Any]:
     """What the page shows of an answer: sentences, panels and a table."""
     groups = answer.groups[:MOST_GROUPS]
-    looks = answer.looks
     wide = len(groups) <= WIDE
     rows = []
     for name, about in answer.meanings.items():
@@ -29,7 +29,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
             "name": name,
             "about": about,
             "cells": [_cell(answer, group, name) for group in groups],
-            "difference": _contrast_values(contrasts[0], looks) if contrasts else None,
+            "difference": _contrast_values(answer, contrasts[0]) if contrasts else None,
         }
         rows.append(row)
     failed = [entry for entry in answer.entries if entry.status == "failed"]
@@ -81,11 +81,11 @@ def _cell(answer: Answer, group: Group, name: str) -> dict[str, Any] | None:
         "sort": "" if quantity.missing else repr(quantity.value),
         "null": quantity.null_text,
         "mark": answer.from_null(group, name),
-        "restless": found.restless,
+        "overdispersed": found.overdispersed,
     }
 
 
-def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
+def _contrast_values(answer: Answer, contrast: Contrast) -> dict[str, Any]:
     apart = contrast.difference
     between = "none"
     if apart.value:
@@ -94,7 +94,7 @@ def _contrast_values(contrast: Contrast, looks: int) -> dict[str, Any]:
     return {
         "text": _size_text(contrast),
         "sort": repr(abs(apart.value)),
-        "exceeds": apart.exceeds(looks),
+        "significant": answer.is_significant(apart),
         "between": between,
     }
 
@@ -146,14 +146,13 @@ def _null_sentences(answer: Answer) -> list[str]:
 
 def _contrast_sentences(answer: Answer) -> list[str]:
     found = []
-    looks = answer.looks
     for name in answer.meanings:
         contrasts = answer.contrasts(name)
         if not contrasts:
             continue
-        # The largest speaks for its quantity.
+        # The most significant speaks for its quantity.
         largest = contrasts[0]
-        if largest.difference.exceeds(looks):
+        if answer.is_significant(largest.difference):
             found.append(_contrast_sentence(largest))
     return found
 
@@ -163,52 +162,40 @@ def _null_sentence(
     group: Group,
     name: str,
 ) -> str:
-    pooled = group.quantities[name]
-    quantity = pooled.quantity
+    quantity = group.quantities[name].quantity
     # One group alone needs no name.
     who = name
     if len(answer.groups) > 1:
         who = f"{name} of {group.label}"
     side = "above" if answer.from_null(group, name) > 0 else "below"
     value = value_text(quantity)
-    away = _errors_text(pooled)
-    return f"{who} is {value}, {side} its null of {quantity.null_text}{away}."
-
-
-def _errors_text(found: Pooled) -> str:
-    away = against_null(found)
-    if away is None or away.errors is None:
-        return ""
-    many = _many(away.errors)
-    return f" by {many} errors"
-
-
-def _many(errors: float) -> str:
-    size = abs(errors)
-    if size < 99.5:
-        return f"{size:.2g}"
-    return "more than 99"
+    z = z_text(group.from_null[name])
+    by = f" ({z})" if z else ""
+    return f"{who} is {value}, {side} its null of {quantity.null_text}{by}."
 
 
 def _contrast_sentence(contrast: Contrast) -> str:
     larger, smaller = _by_size(contrast)
     size = _size_text(contrast)
-    errors = contrast.difference.errors
-    if errors is not None:
-        size += f" ({_many(errors)} errors)"
+    # The order of the names has said the sign.
+    z = z_text(attrs.evolve(contrast.difference, value=abs(contrast.difference.value)))
+    if z:
+        size += f" ({z})"
     return f"{contrast.quantity}: {larger} exceeds {smaller} by {size}."
 
 
 def _nothing_found(answer: Answer) -> str:
     nulls = _has_null(answer)
     several = len(answer.groups) > 1
-    if nulls and several:
-        return "Nothing differs from its null, or between groups, by more than its error explains."
+    if not nulls and not several:
+        return "There is neither a null nor another group to compare these numbers with."
+    what = []
     if nulls:
-        return "Nothing differs from its null by more than its error explains."
+        what.append("from the null")
     if several:
-        return "Nothing differs between groups by more than its error explains."
-    return "There is neither a null nor another group to compare these numbers with."
+        what.append("between groups")
+    listed = " or ".join(what)
+    return f"No significant difference {listed} ({level_text(answer.comparisons)})."
 
 
 def _has_null(answer: Answer) -> bool:
@@ -220,7 +207,28 @@ def _has_null(answer: Answer) -> bool:
 
 
 def _flags(answer: Answer) -> list[str]:
-    """What keeps groups from being compared."""
+    """What keeps numbers from being compared."""
+    return [*_clashing(answer), *_undecided(answer)]
+
+
+def _undecided(answer: Answer) -> list[str]:
+    """Quantities that look far from their null after two repetitions."""
+    names: dict[str, None] = {}
+    for group in answer.groups:
+        for name, away in group.from_null.items():
+            if away.undecided and not answer.is_significant(away):
+                names[name] = None
+    if not names:
+        return []
+    listed = ", ".join(names)
+    return [
+        f"Two repetitions decide nothing, however many standard errors lie between a value and "
+        f"its null: {listed}."
+    ]
+
+
+def _clashing(answer: Answer) -> list[str]:
+    """Conventions that keep groups from being compared."""
     names: dict[str, None] = {}
     for first, second in answer.pairs:
         differing = clashes(first.conventions, second.conventions)

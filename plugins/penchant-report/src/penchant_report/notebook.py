@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penchant.errors import Error, suggestion
-from penchant.results.evidence import pooled
+from penchant.results.evidence import Pooled, pooled
 from penchant.results.lines import distance, grouped
 from penchant.results.quantities import Quantity
 
@@ -48,9 +48,9 @@ def result_html(result: Any) -> str:
     meanings = result.meanings
     for name, quantity in result.quantities.items():
         meaning = meanings.get(name, "")
-        rows.append((name, *_columns(quantity), meaning))
+        rows.append((name, *_columns(Pooled(quantity)), meaning))
     if rows:
-        heads = ("quantity", "value", "null", "apart", "meaning")
+        heads = ("quantity", "value", "null", "z", "meaning")
         parts.append(_table(heads, rows))
     # Arrays and figures are named, not shown.
     shapes = [f"{name} {list(array.shape)}" for name, array in result.arrays.items()]
@@ -74,7 +74,7 @@ def run_html(run: Any) -> str:
     parts += _troubles(results)
     # The table, as far as it is worth reading here.
     rows = _pooled_rows(results)
-    heads = ("measured", "quantity", "value", "null", "apart", "seeds")
+    heads = ("measured", "quantity", "value", "null", "z", "seeds")
     parts.append(_table(heads, rows[:MOST_ROWS]))
     more = len(rows) - MOST_ROWS
     if more > 0:
@@ -110,7 +110,7 @@ def _pooled_rows(results: Sequence[tuple[Mapping[str, Any], Any]]) -> list[tuple
     rows: list[tuple[str, ...]] = []
     for (group, name), quantities in found.items():
         together = pooled(quantities)
-        columns = _columns(together.quantity)
+        columns = _columns(together)
         count = str(len(quantities))
         rows.append((group, name, *columns, count))
     return rows
@@ -126,19 +126,20 @@ def _labelled(labels: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _columns(quantity: Quantity) -> tuple[str, str, str]:
+def _columns(found: Pooled) -> tuple[str, str, str]:
+    quantity = found.quantity
     value, _, _ = str(quantity).partition(" (null")
     # The unit stands behind the null in a line of text; here it belongs to the value.
     if quantity.null is not None and quantity.unit and not quantity.missing:
         value += f" {quantity.unit}"
-    return value, quantity.null_text, distance(quantity)
+    return value, quantity.null_text, distance(found)
 
 
 # ---- HTML
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    numbers = {"value", "null", "apart", "seeds"}
+    numbers = {"value", "null", "z", "seeds"}
     classes = [' class="number"' if head in numbers else "" for head in heads]
     parts = ["<table><thead><tr>"]
     for head, kind in zip(heads, classes):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penchant.results.evidence import Pooled, against_null
 from penchant.results.files import atomic
 from penchant.results.lines import grouped
 from penchant.results.runs import Run
@@ -23,7 +24,7 @@ from penchant_report.answers import Entry, answers, entries_of, seeds_of
 from penchant_report.findings import CSV, answer_values
 from penchant_report.job_sections import job_rows, job_sections, link
 from penchant_report.pages import write_page
-from penchant_report.wording import counted, duration, setting_text
+from penchant_report.wording import Z_MEANING, counted, duration, level_text, setting_text
 
 MOST_DETAILED = 200  # jobs that have a section of their own
 MOST_WARNINGS = 20
@@ -88,14 +89,14 @@ def _lead(run: Run, entries: Sequence[Entry]) -> str:
 
 def _legend(entries: Sequence[Entry]) -> str:
     text = (
-        "▲ and ▼: above and below the null, ✱: a difference, each by more than its error "
-        "(two-sided 1 % point, corrected for the number of comparisons of its table). "
+        "▲ and ▼: significantly above and below the null, ✱: a significant difference "
+        f"(two-sided {level_text(1)}, corrected for the comparisons of its table). {Z_MEANING} "
     )
     if len(seeds_of(entries)) > 1:
         text += (
-            "Values are means over seeds; their error is the larger of what the seeds' own errors "
-            "give and what their spread shows. ≁: seeds differ by more than their errors allow, so "
-            "their spread alone is the error. "
+            "Values are means over seeds; their standard error is the larger of what the seeds' "
+            "own standard errors give and what their spread shows. ≁: seeds differ by more than "
+            "their standard errors allow, so their spread alone is the standard error. "
         )
     return text + "± is one standard error; of a null, the standard deviation without an effect."
 
@@ -163,12 +164,14 @@ def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     labels = ("probe", "architecture", "dataset", "seed")
     numbers = ("value", "stderr", "null", "null_spread", "null_stderr", "over", "count", "unit")
-    writer.writerow(["job", *labels, "quantity", *numbers, "exact"])
+    writer.writerow(["job", *labels, "quantity", *numbers, "exact", "df", "p", "z"])
     for entry in entries:
         own = [entry.labels.get(label, "") for label in labels]
         for name, quantity in entry.quantities.items():
             values = [getattr(quantity, number) for number in numbers]
-            row = [entry.id, *own, name, *values, quantity.exact]
+            away = against_null(Pooled(quantity))
+            decided = (away.p, away.z) if away else (None, None)
+            row = [entry.id, *own, name, *values, quantity.exact, quantity.df, *decided]
             writer.writerow(row)
 
     # A label may hold signs that no file can.

@@ -6,6 +6,12 @@ import json
 from typing import Any
 
 from penchant.results.quantities import Quantity, rounded, short_error
+from penchant_numerics import significance
+
+Z_MEANING = (
+    "z: the difference in standard errors; where few repetitions or permutations decide, the "
+    "normal deviate with their two-sided p-value."
+)
 
 
 def counted(count: int, word: str) -> str:
@@ -33,6 +39,18 @@ def duration(seconds: float) -> str:
         return f"{minutes:.0f} minutes"
     hours = seconds / 3600
     return f"{hours:.0f} hours"
+
+
+def level_text(comparisons: int) -> str:
+    """How a table was decided.
+
+    >>> level_text(3)
+    '1 % level, corrected for 3 comparisons'
+    """
+    text = f"{significance.LEVEL * 100:.0f} % level"
+    if comparisons > 1:
+        text += f", corrected for {comparisons} comparisons"
+    return text
 
 
 def value_text(quantity: Quantity) -> str:

@@ -1,0 +1,188 @@
+"""One rule decides: degrees of freedom, p-values and Holm reach every number that is shown."""
+
+import json
+import math
+
+import penchant
+import pytest
+from penchant import Quantity
+from penchant.results.evidence import (
+    Difference,
+    Pooled,
+    against_null,
+    difference,
+    null_p_value,
+    paired_difference,
+    pooled,
+)
+from penchant.results.lines import distance, quantity_lines, z_text
+from penchant_numerics import significance
+from penchant_numerics.statistics import rank_correlation
+from penchant_report.answers import Entry, answers
+from penchant_report.findings import answer_values
+from scipy import stats
+
+
+def test_two_repetitions_are_compared_by_their_t_distribution():
+    found = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
+    away = against_null(Pooled(found))
+    assert away.p == pytest.approx(stats.ttest_1samp([19.0, 21.0], 0.0).pvalue)
+    assert away.p > 0.01 and away.z == pytest.approx(2.147, abs=1e-3)
+    assert away.undecided
+    assert distance(found) == "z = 2.1 (2 trainings decide nothing)"
+    # a third one decides
+    more = Quantity.of([19.0, 20.0, 21.0], over="trainings", null=0.0)
+    assert null_p_value(more) < 0.01 and "decide" not in distance(more)
+
+
+def test_a_perfect_order_of_six_is_significant():
+    found = rank_correlation(range(6), range(6), generator=None)
+    quantity = Quantity(**found.fields(), over="indices")
+    assert null_p_value(quantity) == pytest.approx(2 / 720)
+    assert distance(quantity) == "z = 3.0"
+    assert str(quantity) == "1.00 ± 0.14 (null 0.00 ± 0.45, p = 0.0028)"
+
+
+def test_a_known_error_gives_z_however_large():
+    assert Difference(300.0, 2.0).z == 150.0 and Difference(300.0, 2.0).p == 0.0
+    assert Difference(-80.0, 1.0, 1e5).z == pytest.approx(-78.76, abs=0.01)
+    assert Difference(3.0, 1.0, 5).z == pytest.approx(stats.norm.isf(stats.t.sf(3, 5)))
+    exact = Difference(2.0, 0.0)
+    assert exact.p == 0.0 and exact.z is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-22.1, "z = −22"), (0.094, "z = 0.1"), (0.01, "z = 0"), (99.4, "z = 99"), (-99.6, "z < −99")],
+)
+def test_z_is_printed_with_the_digits_that_matter(value, text):
+    assert z_text(Difference(value, 1.0)) == text
+    assert z_text(None) == z_text(Difference(value, None)) == ""
+
+
+def test_the_larger_error_decides_with_its_degrees_of_freedom():
+    own = Quantity(3.0, stderr=1.0, df=2, null=0.0, null_spread=0.5)
+    assert null_p_value(own) == pytest.approx(2 * stats.t.sf(3.0, 2))
+    null = Quantity(3.0, stderr=0.5, df=2, null=0.0, null_spread=1.0)
+    assert null_p_value(null) == pytest.approx(2 * stats.norm.sf(3.0))
+    # eight draws of a null are those of a prediction interval
+    spread = Quantity(3.0, null=0.0, null_spread=1.0, null_stderr=8**-0.5)
+    expected = 2 * stats.t.sf(3.0 / math.sqrt(1 + 1 / 8), 7)
+    assert null_p_value(spread) == pytest.approx(expected)
+
+
+def test_repetitions_that_are_all_equal_are_not_certain():
+    assert null_p_value(Quantity.of([1.0] * 3, over="trainings", null=0.5)) == 0.25
+    assert null_p_value(Quantity.of([1.0] * 9, over="trainings", null=0.5)) < 0.01
+
+
+def test_differences_have_the_degrees_of_freedom_of_welch():
+    first, second = [1.0, 2.0, 4.0], [5.0, 5.5, 9.0, 6.0]
+    found = difference(
+        pooled([Quantity.of(first, over="trainings")]),
+        pooled([Quantity.of(second, over="trainings")]),
+    )
+    expected = stats.ttest_ind(second, first, equal_var=False)
+    assert (found.p, found.df) == pytest.approx((expected.pvalue, expected.df))
+
+
+def test_pairs_of_seeds_are_those_of_a_paired_t_test():
+    first, second = [1.0, 5.0, 9.0], [1.5, 5.7, 9.4]
+    left = [Quantity(value, stderr=1.0) for value in first]
+    right = [Quantity(value, stderr=1.0) for value in second]
+    found = paired_difference(left, right)
+    assert found.p == pytest.approx(stats.ttest_rel(second, first).pvalue)
+    counts = [Quantity(value, exact=True) for value in (3, 3, 3)]
+    others = [Quantity(value, exact=True) for value in (5, 5, 5)]
+    assert paired_difference(counts, others).exact
+
+
+def test_pooled_seeds_have_the_degrees_of_freedom_of_their_claims():
+    seeds = [Quantity(1.0, stderr=0.3, df=2), Quantity(1.1, stderr=0.3, df=2)]
+    found = pooled(seeds)
+    assert found.quantity.df == pytest.approx(4) and not found.overdispersed
+    # where the seeds show more than they claim, they alone decide
+    far = pooled([Quantity(value, stderr=0.1, df=99) for value in (0.0, 5.0, 9.0)])
+    assert far.overdispersed and far.quantity.df == 2
+    # two trainings know their error so badly that their seeds may differ by a lot
+    few = pooled([Quantity(value, stderr=0.1, df=1) for value in (0.0, 0.5, 0.9)])
+    assert not few.overdispersed
+
+
+def test_p_values_of_seeds_are_combined_with_their_signs():
+    def seed(value, p):
+        return Quantity(value, null=0.0, p=p)
+
+    together = pooled([seed(1.0, 0.02), seed(0.8, 0.05)]).quantity
+    expected = stats.combine_pvalues([0.01, 0.025], method="stouffer").pvalue
+    assert together.p == pytest.approx(2 * expected)
+    assert pooled([seed(1.0, 0.001), seed(-1.0, 0.001)]).quantity.p == pytest.approx(1.0)
+    assert pooled([seed(1.0, 0.001), seed(1.0, None)]).quantity.p is None
+
+
+def table_of(p_values):
+    """The answer of a probe with a quantity for each of these p-values."""
+    quantities = {}
+    for number, p in enumerate(p_values):
+        quantities[f"q-{number}"] = Quantity(1.0, stderr=0.5, null=0.0, p=p)
+    labels = {"probe": "p", "architecture": "a", "seed": 0}
+    (answer,) = answers([Entry("a", "done", labels, probe="p", quantities=quantities)])
+    return answer
+
+
+def test_a_table_is_decided_at_once_by_holm():
+    p_values = [0.004, 0.0001, 0.03, 0.0035, None]
+    answer = table_of(p_values)
+    marks = [answer.from_null(answer.groups[0], name) for name in answer.meanings]
+    # Bonferroni would ask 0.002 of all; without a p-value of its own the last one has 0.045
+    assert marks == [0, 1, 0, 0, 0] and answer.comparisons == 5
+    answer = table_of([0.0045, 0.0001, 0.009])
+    assert [answer.from_null(answer.groups[0], name) for name in answer.meanings] == [1, 1, 1]
+
+
+def test_two_repetitions_that_decide_nothing_are_named_in_the_report():
+    few = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
+    labels = {"probe": "p", "architecture": "a", "seed": 0}
+    (answer,) = answers([Entry("a", "done", labels, probe="p", quantities={"slope": few})])
+    values = answer_values(answer)
+    assert values["found"] == []
+    assert values["nothing"] == "No significant difference from the null (1 % level)."
+    (flag,) = values["flags"]
+    assert "Two repetitions decide nothing" in flag and "slope" in flag
+
+
+def test_lines_show_z():
+    found = {"rank": Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)}
+    assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]
+
+
+def test_tables_have_df_p_and_z_and_old_runs_have_none_to_read(tmp_path):
+    quantities = {
+        "new": {"value": 1.0, "stderr": 0.1, "df": 4.0, "null": 0.0, "over": "trainings"},
+        "old": {"value": 1.0, "stderr": 0.1, "null": 0.0, "over": "trainings", "count": 5},
+        "bare": {"value": 1.0},
+    }
+    labels = {"probe": "p", "architecture": "a", "seed": 0}
+    record = {"schema": 1, "id": "j", "status": "done", "labels": labels, "quantities": quantities}
+    (tmp_path / "jobs" / "j").mkdir(parents=True)
+    (tmp_path / "jobs" / "j" / "result.json").write_text(json.dumps(record))
+    job = {"id": "j", "status": "done", "labels": labels, "path": "jobs/j"}
+    run = {"schema": 1, "title": "t", "seeds": [0], "jobs": [job]}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    new, old, bare = penchant.read(tmp_path).table()
+    assert (new["df"], new["p"]) == (4.0, pytest.approx(2 * stats.t.sf(10, 4)))
+    assert old["df"] is None and old["z"] == pytest.approx(10)
+    assert bare["df"] is bare["p"] is bare["z"] is None
+
+
+def test_results_keep_df_and_p(tmp_path):
+    found = Quantity.of([1.0, 2.0, 4.0], over="trainings", null_draws=range(300))
+    assert found.df == 2 and found.p is not None
+    assert found.numbers.keys() >= {"df", "p"}
+    with pytest.raises(penchant.Error, match="has p nan"):
+        penchant.Result({"x": Quantity(1.0, null=0.0, p=math.nan)}).check()
+
+
+def test_the_rule_is_that_of_the_numerics():
+    assert significance.LEVEL == 0.01
+    assert significance.significant([0.01]) == [True]
