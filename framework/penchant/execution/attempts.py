@@ -96,6 +96,7 @@ class _Attempt:
         self.extra: dict[str, Any] = {}
         self.texts: list[str] = []
         self.conventions: dict[str, str] = {}
+        self.device = "cpu"
         # What the run says of the job comes before what the job says.
         if note:
             self.texts.append(note)
@@ -113,6 +114,7 @@ class _Attempt:
         context = None
         try:
             device = place(job.settings.device, worker)
+            self.device = device
             with (
                 isolated(job.settings, device, texts.append),
                 time_limit(job.settings.time_limit, folder / "jobs" / job.id),
@@ -165,6 +167,7 @@ class _Attempt:
             details=self.details,
             seconds=seconds,
             extra=self.extra,
+            device=self.device,
         )
 
 
@@ -177,6 +180,7 @@ def keep_result(
     details: str | None = None,
     seconds: float = 0.0,
     extra: dict[str, Any] | None = None,
+    device: str = "cpu",
     killed: bool = False,
 ) -> Result:
     """Write a result with everything that says what was measured on what.
@@ -189,6 +193,7 @@ def keep_result(
         details: The traceback of that.
         seconds: How long it took.
         extra: What else the record holds.
+        device: Where it ran.
         killed: Did it end its worker?
 
     Returns:
@@ -203,7 +208,7 @@ def keep_result(
         **(extra or {}),
         "error": error,
         "traceback": details,
-        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
+        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
     # The mark is of this attempt: a job that has ended since is not dangerous any more.
     record.pop("killed_workers", None)

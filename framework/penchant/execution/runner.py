@@ -18,7 +18,7 @@ import attrs
 from penchant.errors import Error
 from penchant.execution.attempts import Notify, keep_result, run_job
 from penchant.execution.drawing import draw_missing
-from penchant.execution.environment import default_workers, environment, gpu, place
+from penchant.execution.environment import default_workers, environment, job_device
 from penchant.execution.fetching import fetch
 from penchant.execution.folders import (
     check_folder,
@@ -64,10 +64,9 @@ def run_experiment(
     """
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
-    device = place(experiment.settings.device)
+    kind, gpu = job_device(experiment.settings.device)
     fetch(experiment)
-    kind, _, _ = device.partition(":")
-    jobs = experiment.jobs(kind, gpu(device))
+    jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only, part)
     if fresh and part is not None:
         raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")

@@ -19,11 +19,14 @@ from penchant.components.pixels import is_picture
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
-# Pickling a class with slots adds `__slotnames__` to it.
-_NOT_OF_A_CLASS = (
-    *("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__"),
-    "__slotnames__",
-)
+_NOT_OF_A_CLASS = {
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__module__",
+    "__firstlineno__",
+    "__slotnames__",  # which pickling adds to a class with slots
+}
 _JSON = (bool, int, float, str, type(None))
 _PLAIN = (*_JSON, bytes, complex)
 _JSON_LIKE = (*_JSON, list, tuple, dict)
