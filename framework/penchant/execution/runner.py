@@ -39,6 +39,9 @@ from penchant.results.files import sweep, writing_failed
 from penchant.results.result import Result
 from penchant.results.runs import Run, make_folder, status_of
 
+# What the report says above a run of `--quick`.
+REDUCED = "--quick was given, so these are not the numbers that the experiment asks for"
+
 
 def run_experiment(
     experiment: Experiment,
@@ -195,7 +198,7 @@ class _Course:
             "jobs": entries,
         }
         if self.settings.quick:
-            record["quick"] = True
+            record["reduced"] = REDUCED
         run = Run(self.folder, record, asked=asked)
         run.write()
         return run
