@@ -238,12 +238,9 @@ def _has_failed(place_of_job: Path) -> bool:
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
+    _check_fit(job, context)
     component = job.probe.component
     what = f"probe {component.name!r}"
-    if job.architecture is not None:
-        architecture = context.architecture
-        architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, what)
     measure = resolve(component.target, what)
     started = time.perf_counter()
     result = measure(context.options, context)
@@ -254,6 +251,33 @@ def _measure(job: Job, context: Context) -> Result:
     seconds = time.perf_counter() - started
     _advise(job, context, seconds)
     return result
+
+
+def refusal(job: Job, folder: Path) -> str:
+    """Why a job cannot begin, found without measuring anything; empty where it can.
+
+    Args:
+        job: What would be measured.
+        folder: Where it may write.
+
+    Returns:
+        What the job would fail with.
+    """
+    device = place(job.settings.device)
+    try:
+        with isolated(job.settings, device, lambda text: None):
+            _check_fit(job, Context(job, folder))
+    except Error as error:
+        return str(error)
+    return ""
+
+
+def _check_fit(job: Job, context: Context) -> None:
+    """Refuse a network or data that the probe cannot be given."""
+    component = job.probe.component
+    if job.architecture is not None:
+        context.architecture.check(_why_so_many(context))
+    _check_needs(type(component).needs, context, f"probe {component.name!r}")
 
 
 def _advise(
