@@ -66,7 +66,7 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        _finish(job, folder / "jobs" / job.id, result)
+        result = _finish(job, folder / "jobs" / job.id, result)
     return result
 
 
@@ -74,16 +74,17 @@ def _finish(
     job: Job,
     place_of_job: Path,
     result: Result,
-) -> None:
-    """What comes after a result is safe: figures, and shards that are not needed any more."""
+) -> Result:
+    """Draw figures once a result is safe, and delete shards; a figure that fails is a warning."""
     target = type(job.probe.component).figures
     wanted = target and job.settings.figures
     if wanted and not is_drawn(place_of_job):
         problem = draw(place_of_job, target, result)
         if problem:
-            keep_warning(place_of_job, result, problem)
+            result = keep_warning(place_of_job, result, problem)
     shards = place_of_job / "shards"
     shutil.rmtree(shards, ignore_errors=True)
+    return result
 
 
 class _Attempt:

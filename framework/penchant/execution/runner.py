@@ -171,7 +171,9 @@ class _Course:
         # Also of jobs that were done before: a run may have been stopped while it drew.
         if self.settings.figures:
             for job in self.chosen:
-                draw_missing(run.place(job.id))
+                problem = draw_missing(run.place(job.id))
+                if problem:
+                    _warn(f"{job.id}: {problem}")
 
     def _begun(self, waiting: list[Job]) -> Run:
         """The run with all its jobs, written before the first of them starts."""
@@ -265,11 +267,15 @@ def _notifier(plugins: Plugins) -> Notify:
 
     def notify(hook: str, **arguments: Any) -> None:
         for problem in plugins.notify(hook, **arguments):
-            # Not even a user who turns warnings into errors loses a run to a listener.
-            with contextlib.suppress(Warning):
-                warnings.warn(problem, stacklevel=2)
+            _warn(problem)
 
     return notify
+
+
+def _warn(text: str) -> None:
+    """Show a warning; even with -W error it must not stop the run."""
+    with contextlib.suppress(Warning):
+        warnings.warn(text, stacklevel=2)
 
 
 def _results(
