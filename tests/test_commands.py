@@ -9,6 +9,7 @@ import penchant
 import pytest
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant.plugins import listing
 
 PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
 
@@ -183,3 +184,55 @@ def test_reports_escape_what_users_wrote(tmp_path):
     assert "<b>bold" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "http" not in page.replace("http-equiv", ""), "the page needs nothing from elsewhere"
+
+
+def test_help_has_no_marks_of_the_library_that_prints_it():
+    found = CliRunner().invoke(main, ["--help"])
+    assert "\\b" not in found.output and "\b" not in found.output
+    assert '\n    eval "$(_PENCHANT_COMPLETE=bash_source penchant)"\n' in found.output
+
+
+def test_lists_never_cut_a_name():
+    rows = [
+        {"kind": "probe", "name": "a-name-that-is-long", "summary": "What it measures."},
+        {"kind": "probe", "name": "a-name-that-is-longer", "summary": "What it measures."},
+    ]
+    for width in (5, 20, 30):
+        first, second = listing.lines(rows, width)[1:]
+        assert first.startswith("  a-name-that-is-long  ")
+        assert second.startswith("  a-name-that-is-longer  ")
+
+
+BAD_FIGURE = """
+import attrs
+import penchant
+
+@attrs.frozen
+class BadFigure(penchant.Probe):
+    \"\"\"Has a number, and a figure that cannot be drawn.\"\"\"
+    name = "bad-figure"
+    target = "penchant_bad_figure:run"
+    figures = "penchant_bad_figure:draw"
+    quantities = {"one": "a number"}
+    presets = {"quick": {}}
+
+def run(options, context):
+    return penchant.Result({"one": penchant.Quantity(1, exact=True)})
+
+def draw(result):
+    return {"figure": result.arrays["missing"]}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [BadFigure]
+"""
+
+
+def test_a_figure_that_raises_is_a_warning_in_the_terminal_and_in_json(install, command, tmp_path):
+    install("bad-figure", BAD_FIGURE)
+    line = "probe bad-figure --executor serial --out"
+    shown = command(*line.split(), "run")
+    assert shown.returncode == 0
+    assert "warning: figures could not be drawn: KeyError: 'missing'" in shown.stderr
+    told = command(*line.split(), "other", "--json-lines")
+    assert "figures could not be drawn" in told.stdout

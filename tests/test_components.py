@@ -87,3 +87,8 @@ def test_targets_are_resolved_or_explained():
             resolve(target, "x")
     with pytest.raises(penchant.Error, match=r"must take \(options, context\), found \(a, b\)"):
         check_parameters(lambda a, b: None, ("options", "context"), "x")
+
+
+def test_the_help_of_an_executor_names_public_modules_only():
+    assert "penchant_testing.check_executor" in penchant.Executor.__doc__
+    assert "penchant.execution" not in penchant.Executor.__doc__

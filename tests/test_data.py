@@ -1,5 +1,6 @@
 """Samples, data and independent random streams."""
 
+import numpy as np
 import pytest
 import torch
 from penchant_numerics.data import Data, Samples, as_data, streams
@@ -58,3 +59,21 @@ def test_outputs_are_classes_or_components_of_a_label():
 def test_data_that_cannot_be_right_are_refused(train, message):
     with pytest.raises(ValueError, match=message):
         as_data((train, samples(), 2))
+
+
+def test_samples_on_a_device_are_summed_without_a_copy(monkeypatch):
+    """A copy in double precision and its square need four times the memory of the dataset."""
+    from penchant.execution import loading
+
+    values = torch.randn(50, 7, generator=torch.Generator().manual_seed(0))
+    exact = values.numpy().astype(np.float64)
+
+    def copied(tensor):
+        raise AssertionError("the inputs were copied")
+
+    monkeypatch.setattr(torch.Tensor, "double", copied)
+    found = [float(text) for text in loading._sums(values).strip("()").split(",")]
+    assert found == pytest.approx([exact.sum(), np.linalg.norm(exact)], rel=1e-12)
+    changed = values.clone()
+    changed[3, 4] += 1e-4
+    assert loading._sums(changed) != loading._sums(values)

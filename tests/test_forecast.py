@@ -8,6 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant.execution import attempts
 from penchant.execution.shards import Scope, Shard
 from penchant.plugins import discovery
 from penchant_numerics import rehearsal
@@ -137,7 +138,7 @@ def test_shards_stand_for_those_that_are_like_them():
     began = clock.now()
     answers = list(pool.map(function, None, _shards(items)))
     assert [answer["size"] for answer in answers] == ["small"] * 50 + ["large"] * 50
-    assert done == [0, 0, 99]  # the first again, without what it makes once
+    assert done == [0, 99]  # long enough that what the first makes once does not matter
     assert clock.now() - began == pytest.approx(50 * 1 + 50 * 3)
     assert pool.seconds == pytest.approx(200) and pool.items == 100 and pool.stood_in == 98
 
@@ -216,7 +217,115 @@ def test_a_rehearsal_that_is_given_up_tells_what_the_probe_said_of_its_cost(
     monkeypatch.setattr(forecasts, "run_job", lambda *args, **options: given_up)
     planned = plan(EXPERIMENT, plugins, "test")
     (cell,) = forecast(planned.experiment, tmp_path, planned.jobs).cells
-    assert cell.unknown == f"the rehearsal was given up after 30 s; {said}"
+    assert cell.unknown == f"the rehearsal was given up after 5 s; {said}"
+
+
+SLOW = """
+import time
+import attrs
+import penchant
+
+@attrs.frozen
+class Slow(penchant.Probe):
+    \"\"\"Takes its time.\"\"\"
+    name = "slow"
+    target = "penchant_slow:run"
+    needs = ("architecture",)
+    quantities = {"seconds": "how long"}
+    presets = {"quick": {}}
+    seconds: float = penchant.option(60.0, "how long")
+
+def run(options, context):
+    context.warn("this takes a minute")
+    end = time.perf_counter() + options.seconds
+    while time.perf_counter() < end:
+        time.sleep(0.01)
+    return penchant.Result({"seconds": penchant.Quantity(options.seconds, exact=True)})
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Slow]
+"""
+
+
+@pytest.mark.parametrize("slowly", ["keep_result", "draw"])
+def test_a_rehearsal_that_is_given_up_while_its_result_is_kept_is_no_crash(
+    install, tmp_path, monkeypatch, slowly
+):
+    """The limit is reached outside of the probe, where no failure of a job is expected."""
+    install("slow", SLOW.replace("quantities", 'figures = "penchant_slow:draw"; quantities'))
+    real = getattr(attempts, slowly)
+
+    def late(*args, **options):
+        time.sleep(0.6)
+        return real(*args, **options)
+
+    monkeypatch.setattr(attempts, slowly, late)
+    monkeypatch.setattr(forecasts, "LONGEST", 0.3)
+    monkeypatch.setattr(forecasts, "AGAIN", 0.2, raising=False)
+    monkeypatch.setattr(forecasts, "BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
+    probe = {"name": "slow", "seconds": 0.01}
+    raw = {"architectures": [{"name": "perceptron"}], "probes": [probe], "executor": "serial"}
+    planned = plan(raw, discovery.load(), "test")
+    (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
+    assert "given up after 0.3 s" in cell.unknown and not cell.refused
+
+
+def test_a_limit_that_is_reached_while_a_module_is_imported_refuses_nothing(
+    install, tmp_path, monkeypatch
+):
+    """Whatever an import raises is told as "cannot be loaded", this as well."""
+    install("slow", SLOW.replace("penchant_slow:run", "module_that_takes_long:run"))
+    place = tmp_path / "site" / "module_that_takes_long.py"
+    place.write_text("import time\ntime.sleep(1)\n")
+    monkeypatch.setattr(forecasts, "LONGEST", 0.2)
+    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
+    raw = {"architectures": [{"name": "perceptron"}], "probes": [{"name": "slow"}]}
+    planned = plan({**raw, "executor": "serial"}, discovery.load(), "test")
+    (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
+    assert not cell.refused and cell.unknown == "the rehearsal was given up after 0.2 s"
+
+
+def test_a_dry_run_takes_five_seconds_per_cell_and_says_what_it_does_not_know(
+    install, tmp_path, monkeypatch
+):
+    install("slow", SLOW)
+    raw = {"architectures": [{"name": "perceptron"}], "probes": [{"name": "slow"}]}
+    planned = plan({**raw, "executor": "serial"}, discovery.load(), "test")
+    assert forecasts.LONGEST == 5.0
+    monkeypatch.setattr(forecasts, "LONGEST", 0.5)
+    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
+    began = time.perf_counter()
+    (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
+    assert time.perf_counter() - began < 3
+    assert cell.unknown == "the rehearsal was given up after 0.5 s; this takes a minute"
+    assert 0.4 < cell.seconds < 3
+
+
+def test_a_dry_run_takes_no_longer_than_the_run(plugins, tmp_path, monkeypatch):
+    """Ten cells of a second each on five workers: some are rehearsed, the others taken alike."""
+    rehearsed_cells = []
+
+    def fake(name, job, folder, workers):
+        rehearsed_cells.append(name)
+        time.sleep(0.1)
+        return Cell(name, 1, seconds=0.1, span=0.1)
+
+    monkeypatch.setattr(forecasts, "_rehearsed", fake)
+    monkeypatch.setattr(forecasts, "_loading", lambda: 0.0)
+    raw = {key: value for key, value in EXPERIMENT.items() if key != "executor"}
+    names = [{"name": "perceptron", "label": f"p{number}"} for number in range(10)]
+    raw |= {"architectures": names, "seeds": [0], "workers": 5}
+    planned = plan(raw, plugins, "test")
+    began = time.perf_counter()
+    found = forecast(planned.experiment, tmp_path / "run", planned.jobs)
+    spent = time.perf_counter() - began
+    assert found.seconds == pytest.approx(10 * 0.1 / 5)
+    assert 2 <= len(rehearsed_cells) <= 4 and spent < 1
+    assumed = [cell for cell in found.cells if cell.assumed]
+    assert len(assumed) == 10 - len(rehearsed_cells) and len(found.cells) == 10
+    assert "perhaps 0.1 s, not rehearsed" in found.lines()[9]
 
 
 def test_where_nothing_can_run_the_experiment_is_refused(plugins):

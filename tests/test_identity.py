@@ -1,6 +1,8 @@
 """What makes two jobs the same: code, closures, structure, content; never a name alone."""
 
+import dataclasses
 import functools
+import importlib
 import json
 import subprocess
 import sys
@@ -172,6 +174,61 @@ def test_an_edited_helper_of_a_factory_is_computed_again(tmp_path, monkeypatch):
     second = spread(tmp_path / "run", **parts)
     assert any("computed again" in text for text in second.warnings)
     assert second.quantities["spread"].value > 2 * first.quantities["spread"].value
+
+
+@dataclasses.dataclass(slots=True)
+class Scale:
+    factor: float = 1.0
+
+
+class SlottedNetwork(nn.Module):
+    def __init__(self, shape, outputs, factor=1.0):
+        super().__init__()
+        self.scale = Scale(factor)
+        self.linear = nn.Linear(*shape, outputs)
+
+    def forward(self, inputs):
+        return self.scale.factor * self.linear(inputs)
+
+
+def test_a_network_with_slots_is_measured_and_identified_by_their_values(tmp_path):
+    assert spread(tmp_path / "run", architecture=SlottedNetwork).quantities["spread"].value > 0
+    networks = []
+    for factor in (1.0, 1.0, 2.0):
+        torch.manual_seed(0)
+        networks.append(SlottedNetwork((4,), 2, factor))
+    first, same, other = map(content_hash, networks)
+    assert first == same != other
+
+
+@pytest.mark.parametrize("folder", ["lib/python3/dist-packages", "home/.local/site-packages"])
+def test_a_package_of_another_environment_is_a_library(tmp_path, monkeypatch, folder):
+    from penchant.experiments.sources import is_own
+
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (place / "library_of_elsewhere.py").write_text("SCALE = 1.0\n")
+    (tmp_path / "module_of_her_own.py").write_text("SCALE = 1.0\n")
+    for path in (place, tmp_path):
+        monkeypatch.syspath_prepend(str(path))
+    for name, expected in (("library_of_elsewhere", False), ("module_of_her_own", True)):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.import_module(name)
+        assert is_own(name) == expected
+
+
+def test_a_library_whose_files_are_links_to_a_cache_is_a_library(tmp_path, monkeypatch):
+    from penchant.experiments.sources import is_own
+
+    cache, place = tmp_path / "cache", tmp_path / "site-packages"
+    for folder in (cache, place):
+        folder.mkdir()
+    (cache / "linked_library.py").write_text("SCALE = 1.0\n")
+    (place / "linked_library.py").symlink_to(cache / "linked_library.py")
+    monkeypatch.syspath_prepend(str(place))
+    import linked_library  # noqa: F401
+
+    assert not is_own("linked_library")
 
 
 def test_the_key_names_every_version_that_matters():

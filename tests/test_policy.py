@@ -1,5 +1,11 @@
 """Precision, memory and determinism: the same in every worker, recorded, and part of the key."""
 
+import contextlib
+import subprocess
+import sys
+import threading
+import warnings
+
 import penchant
 import penchant_testing as testing
 import pytest
@@ -7,6 +13,7 @@ import torch
 from penchant.execution import environment
 from penchant.experiments.settings import Settings
 from penchant_numerics import memory, precision
+from torch import nn
 
 FLAGGED = """
 import attrs
@@ -130,17 +137,211 @@ def test_on_gpus_workers_are_gpus_never_cores(eight_gpus):
     assert environment.place("cuda", worker=11) == "cuda:3"
 
 
-def test_a_gpu_enters_the_key_by_its_name_and_what_drives_it(eight_gpus, install):
+def test_a_gpu_enters_the_key_by_its_name_and_its_libraries(eight_gpus, install):
     from penchant.experiments.experiment import build
     from penchant.plugins import discovery
 
     install("flagged", FLAGGED)
-    gpu = environment.gpu("cuda:0")
-    assert gpu["gpu"] == "A100" and gpu["gpus"] == "8" and gpu["driver"] == "1.2"
+    kind, gpu = environment.job_device("cuda:0")
+    assert kind == "cuda" and set(gpu) == {"gpu", "cuda", "cudnn"} and gpu["gpu"] == "A100"
+    assert environment.drivers("cuda:0") == {"gpus": "8", "driver": "1.2"}
     built = build({"probes": [{"name": "flagged"}]}, discovery.load())
     (here,) = built.jobs("cuda", gpu)
     (there,) = built.jobs("cuda", {**gpu, "gpu": "RTX 4090"})
     assert here.id == there.id and here.key != there.key
+
+
+def test_a_new_driver_or_fewer_visible_gpus_recompute_nothing(eight_gpus, monkeypatch):
+    before = environment.job_device("auto")
+    monkeypatch.setattr(environment, "_driver", lambda: "1.3")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert environment.job_device("auto") == before
+
+
+def test_where_kinds_of_gpus_are_mixed_the_key_names_those_that_may_compute(
+    eight_gpus, monkeypatch
+):
+    names = {"cuda:0": "A100", "cuda:1": "T4"}
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: names.get(device, "A100"))
+    assert environment.job_device("cuda")[1]["gpu"] == "A100 or T4"
+    assert environment.job_device("cuda:1")[1]["gpu"] == "T4"
+
+
+def test_the_driver_is_asked_for_once(monkeypatch):
+    asked = []
+
+    def run(command, **options):
+        asked.append(command[0])
+        return subprocess.CompletedProcess(command, 0, stdout="550.1\n550.1\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    environment._driver.cache_clear()
+    try:
+        assert [environment._driver() for _ in range(3)] == ["550.1"] * 3
+    finally:
+        environment._driver.cache_clear()
+    assert asked == ["nvidia-smi"]
+
+
+def test_a_job_on_a_gpu_has_its_own_peak_and_gives_the_device_back(eight_gpus, monkeypatch):
+    """Everything but CUDA itself: which device is current, and whose memory is counted."""
+    current = [1]
+    peaks = {"cuda:2": 7}
+
+    @contextlib.contextmanager
+    def device(number):
+        before, current[0] = current[0], number
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: current.__setitem__(0, number))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device=None: peaks[device])
+    monkeypatch.setattr(
+        torch.cuda, "reset_peak_memory_stats", lambda device: peaks.__setitem__(device, 0)
+    )
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    with environment.isolated(Settings(), "cuda:2", print):
+        assert current == [2] and environment.peak_memory("cuda:2") == 0
+    assert current == [1]
+    # A job on the CPU does not report the bytes of a GPU that the session used before.
+    assert environment.peak_memory("cpu") > 2**20
+
+
+def test_algorithms_chosen_by_timing_are_off_in_a_job_and_on_again_after_it(tmp_path, install):
+    install("flagged", FLAGGED)
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        policy = flagged(tmp_path / "run").record["policy"]
+        assert policy["cudnn benchmark"] == "false"
+        assert torch.backends.cudnn.benchmark
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+class Workaround(nn.Module):
+    """Torch's documented way to differentiate a recurrent layer twice on CUDA."""
+
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.layer = nn.LSTM(*shape, 3, batch_first=True)
+        self.head = nn.Linear(3, outputs)
+
+    def forward(self, inputs):
+        with torch.backends.cudnn.flags(enabled=False):
+            hidden, _ = self.layer(inputs[:, None])
+        return self.head(hidden[:, -1])
+
+
+def test_a_network_may_switch_cudnn_off(tmp_path):
+    found = penchant.measure(
+        "output-spread",
+        architecture=Workaround,
+        dataset="two-blobs",
+        networks=4,
+        executor="serial",
+    )
+    assert found.quantities["spread"].value > 0
+    policy = found.record["policy"]
+    assert policy["convolutions"] == policy["recurrent layers"] == "ieee"
+
+
+SESSIONS = """
+import os
+import sys
+import torch
+from penchant.execution.environment import policy
+from penchant.experiments.settings import Settings
+
+torch.set_num_threads(1)
+backends = torch.backends
+
+def read(get):
+    try:
+        return get()
+    except RuntimeError:
+        return "raises"
+
+def state():
+    owners = (backends, backends.cudnn, backends.cuda.matmul, backends.cudnn.conv,
+              backends.cudnn.rnn, backends.mkldnn.matmul)
+    found = [owner.fp32_precision for owner in owners]
+    found.append(read(torch.get_float32_matmul_precision))
+    found.append(read(lambda: backends.cuda.matmul.allow_tf32))
+    found.append(read(lambda: backends.cudnn.allow_tf32))
+    return found
+
+# Settings of torch last as long as its process: every session has one.
+for session in sys.argv[1:]:
+    if os.fork():
+        _, status = os.wait()
+        assert status == 0, session
+        continue
+    exec(session)
+    mine = state()
+    for precision in ("float32", "tf32"):
+        with policy(Settings(precision=precision), "cpu", print):
+            with backends.cudnn.flags(enabled=False):
+                pass
+            print(precision, state()[2:], flush=True)
+        assert state() == mine, (session, mine, state())
+    os._exit(0)
+"""
+WANTED = [
+    "float32 ['ieee', 'ieee', 'ieee', 'ieee', 'highest', False, False]",
+    "tf32 ['tf32', 'tf32', 'tf32', 'ieee', 'high', True, True]",
+]
+
+
+def test_precision_is_the_policys_in_any_session_and_the_sessions_afterwards():
+    sessions = [
+        "",
+        "torch.set_float32_matmul_precision('medium')",
+        "backends.fp32_precision = 'tf32'",
+        "backends.cudnn.fp32_precision = 'ieee'",
+        "backends.cudnn.conv.fp32_precision = 'ieee'",
+        "backends.cuda.matmul.fp32_precision = 'tf32'",
+        "backends.cudnn.allow_tf32 = False",
+    ]
+    command = [sys.executable, "-c", SESSIONS, *sessions]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == WANTED * len(sessions)
+
+
+def test_warnings_of_other_threads_are_not_the_jobs(recwarn):
+    told = []
+
+    def elsewhere():
+        warnings.warn("a thread of hers is not deterministic", UserWarning, stacklevel=1)
+
+    with environment._noted_warnings(told.append):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        warnings.warn("cumsum is not deterministic", UserWarning, stacklevel=1)
+    assert told == ["cumsum is not deterministic"]
+    assert [str(each.message) for each in recwarn] == ["a thread of hers is not deterministic"]
+
+
+def test_what_torch_says_of_its_own_insides_is_not_shown():
+    """Warnings are errors here: each of these would raise."""
+    texts = (
+        "There is a performance drop because we have not yet implemented the batching rule for "
+        "aten::mkldnn_rnn_layer.",
+        "torch.searchsorted(): input value tensor is non-contiguous, this will lower the "
+        "performance due to extra data copy when converting non-contiguous tensor to contiguous",
+    )
+    for text in texts:
+        with environment.policy(Settings(), "cpu", print):
+            warnings.warn(text, UserWarning, stacklevel=1)
+    with (
+        pytest.raises(UserWarning, match="something else"),
+        environment.policy(Settings(), "cpu", print),
+    ):
+        warnings.warn("something else", UserWarning, stacklevel=1)
 
 
 def test_checks_allow_for_the_rounding_of_the_precision():

@@ -40,7 +40,9 @@ def test_every_example_has_a_quick_form_that_plans(path, plugins, tmp_path, monk
 def test_numbers_shrink_and_a_run_says_that_it_is_reduced(tmp_path):
     raw = {**EXAMPLE, "figures": False, "executor": "serial"}
     run = penchant.run(raw, out=tmp_path / "run", quick=True)
-    assert run.record["quick"] is True and run.title == "experiment (quick)"
+    page = (run.folder / "report.html").read_text()
+    assert "A reduced run:</strong> --quick was given" in page
+    assert run.title == "experiment (quick)"
     assert run.record["seeds"] == [3, 4]
     for result in run.results():
         assert result.conventions["form"].startswith("reduced by --quick")

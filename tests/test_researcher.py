@@ -192,22 +192,42 @@ def penchant_probes():
 """
 
 
+WITHOUT = "names in the file without '{}'"
+
+
+def prefixed(prefix, state):
+    return {f"{prefix}{name}": each for name, each in state.items()}
+
+
+def zeros(state):
+    return {name: torch.zeros_like(each) for name, each in state.items()}
+
+
 def norm(network):
     return float(sum(p.detach().square().sum() for p in network.parameters()))
 
 
 @pytest.mark.parametrize(
-    ("saved", "prefix"),
+    ("saved", "told"),
     [
-        (lambda state: state, ""),
-        (lambda state: {"model": state}, ""),
-        (lambda state: {"state_dict": state, "epoch": 3}, ""),
-        (lambda state: {f"module.{name}": each for name, each in state.items()}, "module."),
-        (lambda state: {"model": {f"net.{name}": each for name, each in state.items()}}, "net."),
+        (lambda state: state, None),
+        (lambda state: {"model": state}, None),
+        (lambda state: {"state_dict": state, "epoch": 3}, None),
+        (lambda state: {"model_state_dict": state, "optimizer_state_dict": {"lr": 0.1}}, None),
+        (lambda state: {"state_dict_ema": prefixed("module.", state)}, WITHOUT.format("module.")),
+        (
+            lambda state: {"state_dict": state, "state_dict_ema": zeros(state)},
+            "the file's 'state_dict_ema' is not used",
+        ),
+        (lambda state: prefixed("module.", state), WITHOUT.format("module.")),
+        (lambda state: {"model": prefixed("net.", state)}, WITHOUT.format("net.")),
     ],
-    ids=["state dict", "model", "state_dict", "module.", "Lightning's"],
+    ids=[
+        *("state dict", "model", "state_dict", "model_state_dict", "state_dict_ema", "both"),
+        *("module.", "Lightning's"),
+    ],
 )
-def test_checkpoints_as_trainers_write_them(install, tmp_path, saved, prefix):
+def test_checkpoints_as_trainers_write_them(install, tmp_path, saved, told):
     install("measured", MEASURED)
     network = Net()
     torch.save(saved(network.state_dict()), tmp_path / "net.pt")
@@ -219,8 +239,23 @@ def test_checkpoints_as_trainers_write_them(install, tmp_path, saved, prefix):
         executor="serial",
     )
     assert found.quantities["norm"].value == pytest.approx(norm(network), rel=1e-6)
-    told = f"names in the file without {prefix!r}" if prefix else None
     assert found.conventions.get("weights") == told
+
+
+def test_a_module_that_is_named_by_text_is_one_network(install, tmp_path, monkeypatch):
+    """Its weights are drawn when its file is imported: workers must be given these."""
+    install("measured", MEASURED)
+    (tmp_path / "module_by_text.py").write_text(
+        "from torch import nn\n\nmodule = nn.Linear(4, 2)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parts = {"architecture": "import:factory=module_by_text:module", "dataset": (X, Y)}
+    found = penchant.measure("measured", **parts, executor="processes", workers=2, time_limit=60)
+    import module_by_text
+
+    assert found.quantities["norm"].value == pytest.approx(norm(module_by_text.module), rel=1e-6)
+    with pytest.raises(penchant.Error, match=r"draws fresh networks, found one module \(Linear"):
+        penchant.measure("output-spread", **parts)
 
 
 def test_weights_themselves_are_refused_with_the_cure(install):
@@ -419,3 +454,69 @@ def test_a_folder_of_another_measurement_is_moved_aside_where_that_is_asked_for(
     found = spread(out=tmp_path / "run", networks=5, fresh=True)
     assert found.options["networks"] == 5
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_estimator_takes_options_in_its_text():
+    options = {"architecture": "perceptron", "networks": 4, "executor": "serial"}
+    options |= {"shape": (4, 4), "outputs": 1}
+    texts = ("gradient-covariance:method=autograd", {"name": "gradient-covariance"})
+    methods = []
+    for text in texts:
+        found = penchant.measure("nad", estimators={"directions": text}, **options)
+        methods.append(found.record["estimators"]["directions"]["options"]["method"])
+    assert methods[0] == "autograd" != methods[1]
+    with pytest.raises(penchant.Error, match="no option 'metod'; did you mean 'method'"):
+        found = penchant.measure(
+            "nad", estimators={"directions": "gradient-covariance:metod=autograd"}, **options
+        )
+
+
+PATCHED = """
+import attrs
+import penchant
+
+SCALE = 1.0
+
+@attrs.frozen
+class Patched(penchant.Probe):
+    \"\"\"The scale that its shards see.\"\"\"
+    name = "patched"
+    target = "penchant_patched:run"
+    quantities = {"scale": "mean over shards"}
+    presets = {"quick": {}}
+
+def run(options, context):
+    found = [shard["scale"] for shard in context.map(scale, [0, 1, 2, 3])]
+    return penchant.Result({"scale": penchant.Quantity(sum(found) / 4, exact=True)})
+
+def scale(context, item):
+    return {"scale": SCALE}
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Patched]
+"""
+
+
+def test_measure_uses_what_is_patched_in_her_process_unless_workers_are_asked_for(
+    install, monkeypatch
+):
+    install("patched", PATCHED)
+    import penchant_patched
+
+    monkeypatch.setattr(penchant_patched, "SCALE", 5.0)
+    assert penchant.measure("patched").quantities["scale"].value == 5.0
+    assert penchant.measure("patched", workers=2).quantities["scale"].value == 1.0
+
+
+def test_a_module_of_torchs_layers_is_sent_to_workers(install):
+    install("measured", MEASURED)
+    network = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    parts = {"architecture": network, "dataset": (X, Y), "time_limit": 60}
+    found = penchant.measure("measured", **parts, executor="processes", workers=2)
+    assert found.quantities["norm"].value == pytest.approx(norm(network), rel=1e-6)
+    assert not found.warnings
+    # What pickle cannot send is still refused before a worker fails.
+    network[1].forward = lambda inputs: inputs
+    with pytest.raises(penchant.Error, match="which other processes cannot import"):
+        penchant.measure("measured", **parts, executor="processes", workers=2)

@@ -39,3 +39,11 @@ def test_set_changes_by_label_name_or_path():
 def test_set_refuses_what_is_not_there(text):
     with pytest.raises(penchant.Error):
         apply({"probes": [{"name": "nad"}], "seeds": [0]}, text)
+
+
+def test_set_reaches_a_component_that_is_addressed_by_its_distribution():
+    raw = {"probes": [{"name": "penchant-nad/nad", "networks": 3}]}
+    for path in ("probes.nad.networks", "probes.penchant-nad/nad.networks"):
+        assert apply(raw, f"{path}=5")["probes"][0]["networks"] == 5
+    labelled = {"probes": [{"name": "penchant-nad/nad", "label": "mine"}]}
+    assert apply(labelled, "probes.mine.networks=5")["probes"][0]["networks"] == 5

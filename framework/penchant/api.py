@@ -105,6 +105,10 @@ def measure(
 ) -> Result:
     """Measure one thing and return its result; a failure is raised.
 
+    It runs in this process, so that whatever you have defined or patched here is used. With
+    `workers` or `executor` it runs in worker processes, which import everything anew: numbers are
+    the same, unless you have patched something.
+
     Args:
         probe: Its name, or a class of your own.
         architecture: A name, with options as in "mlp:widths=[64]", a dict with a name and options,
@@ -113,7 +117,8 @@ def measure(
             loader, columns or rows with names, a callable.
         seed: Seed of all random numbers.
         preset: Preset of the probe.
-        estimators: Role to estimator: a name, or a dict with a name and options.
+        estimators: Role to estimator: a name, with options as in
+            "gradient-covariance:method=autograd", or a dict with a name and options.
         training: How networks are trained; for a network of your own it means: train it further.
         weights: A file of weights for the architecture, for probes that measure one network.
         output: Of a network of your own that returns a dict, a tuple or an object: the part that is
@@ -151,6 +156,8 @@ def measure(
     )
     raw.update(_plain_settings(settings))
     raw["seeds"] = [seed]
+    if raw.keys().isdisjoint(("executor", "workers")):
+        raw["executor"] = "serial"
     if not out:
         # Nobody sees figures in a folder that is deleted.
         raw["figures"] = False

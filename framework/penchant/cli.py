@@ -129,14 +129,14 @@ def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[s
 @click.option("--without", multiple=True, metavar="NAME", help="Leave this plugin out.")
 @click.pass_context
 def main(ctx: click.Context, without: tuple[str, ...]) -> None:
-    r"""Measure what neural networks prefer.
+    """Measure what neural networks prefer.
 
     `penchant list` shows what there is, `penchant explain NAME` what it does.
 
     \b
     Names and options are completed by bash (likewise zsh_source, fish_source) after
       eval "$(_PENCHANT_COMPLETE=bash_source penchant)"
-    """
+    """  # noqa: D301  click reads the character \b, not a backslash and a b
     ctx.obj = tuple(without)
     # `import:factory=own:make` finds own.py in the folder where the command is typed.
     here = str(Path.cwd())

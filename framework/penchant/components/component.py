@@ -205,12 +205,12 @@ class Probe(Component):
 class Executor(Component):
     """A way to run jobs and shards. Target: `start(options, workers, threads)`.
 
-    It returns a staff: an object that starts workers somewhere, of few methods, which
-    `penchant.execution.scheduling` describes.
+    It returns an object that starts workers somewhere; `penchant_testing.check_executor` runs one
+    through everything that the kernel asks of it.
 
     Attributes:
-        counts_workers: It is given None where nobody has said how many workers; without it, so many
-            as this machine has cores or devices.
+        counts_workers: It is given None where the number of workers is not set, and chooses it;
+            without this, it is given the number of this machine's cores or devices.
     """
 
     kind = "executor"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any, cast
@@ -69,9 +70,11 @@ def check_parameters(
 
 
 def sendable(value: Any) -> bool:
-    """Can another process import this by its name?"""
+    """Can another process import this by its name, or be sent it?"""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", "")
+    if not name and hasattr(value, "state_dict"):
+        return _is_picklable(value)
     if module in (None, "__main__") or "<" in name:
         # An object without a name of its own is sent by pickle, unless a script made its class.
         return not name and type(value).__module__ != "__main__"
@@ -80,3 +83,12 @@ def sendable(value: Any) -> bool:
         return resolve(f"{module}:{name}", name) is value
     except Error:
         return False
+
+
+def _is_picklable(network: Any) -> bool:
+    """Can another process unpickle this module? A class of a script is not found there."""
+    try:
+        data = pickle.dumps(network)
+    except Exception:  # whatever a user's module raises when pickled
+        return False
+    return b"__main__" not in data

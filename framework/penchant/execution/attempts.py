@@ -26,7 +26,7 @@ from penchant.execution.pools import RemoteError
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 from penchant.results.files import read_json
-from penchant.results.result import Result, write_result
+from penchant.results.result import Result, read_result, write_result
 
 Notify = Callable[..., None]
 
@@ -68,7 +68,7 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        _finish(job, folder / "jobs" / job.id, result)
+        result = _finish(job, folder / "jobs" / job.id, result)
     return result
 
 
@@ -76,16 +76,22 @@ def _finish(
     job: Job,
     place_of_job: Path,
     result: Result,
-) -> None:
-    """What comes after a result is safe: listeners hear of it, and its shards go."""
+) -> Result:
+    """Tell listeners that a result is safe, and delete its shards.
+
+    A listener may add a warning to the stored result, such as a figure that could not be drawn.
+    """
     listeners = discovery.load()
     for problem in listeners.notify(
         "penchant_result_stored", job=job, folder=place_of_job, result=result
     ):
         with contextlib.suppress(Warning):
             warnings.warn(problem, stacklevel=2)
+    stored = read_result(place_of_job, arrays=False)
+    result = attrs.evolve(result, warnings=stored.warnings)
     shards = place_of_job / "shards"
     shutil.rmtree(shards, ignore_errors=True)
+    return result
 
 
 class _Attempt:
@@ -98,6 +104,7 @@ class _Attempt:
         self.extra: dict[str, Any] = {}
         self.texts: list[str] = []
         self.conventions: dict[str, str] = {}
+        self.device = "cpu"
         # What the run says of the job comes before what the job says.
         if note:
             self.texts.append(note)
@@ -115,6 +122,7 @@ class _Attempt:
         context = None
         try:
             device = place(job.settings.device, worker)
+            self.device = device
             with (
                 isolated(job.settings, device, texts.append),
                 time_limit(job.settings.time_limit, folder / "jobs" / job.id),
@@ -167,6 +175,7 @@ class _Attempt:
             details=self.details,
             seconds=seconds,
             extra=self.extra,
+            device=self.device,
         )
 
 
@@ -179,6 +188,7 @@ def keep_result(
     details: str | None = None,
     seconds: float = 0.0,
     extra: dict[str, Any] | None = None,
+    device: str = "cpu",
     killed: bool = False,
 ) -> Result:
     """Write a result with everything that says what was measured on what.
@@ -191,6 +201,7 @@ def keep_result(
         details: The traceback of that.
         seconds: How long it took.
         extra: What else the record holds.
+        device: Where it ran.
         killed: Did it end its worker?
 
     Returns:
@@ -205,7 +216,7 @@ def keep_result(
         **(extra or {}),
         "error": error,
         "traceback": details,
-        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory()},
+        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
     # The mark is of this attempt: a job that has ended since is not dangerous any more.
     record.pop("killed_workers", None)
@@ -235,12 +246,9 @@ def _has_failed(place_of_job: Path) -> bool:
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
+    _check_fit(job, context)
     component = job.probe.component
     what = f"probe {component.name!r}"
-    if job.architecture is not None:
-        architecture = context.architecture
-        architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, what)
     measure = resolve(component.target, what)
     started = time.perf_counter()
     result = measure(context.options, context)
@@ -251,6 +259,33 @@ def _measure(job: Job, context: Context) -> Result:
     seconds = time.perf_counter() - started
     _advise(job, context, seconds)
     return result
+
+
+def refusal(job: Job, folder: Path) -> str:
+    """Why a job cannot begin, found without measuring anything; empty where it can.
+
+    Args:
+        job: What would be measured.
+        folder: Where it may write.
+
+    Returns:
+        What the job would fail with.
+    """
+    device = place(job.settings.device)
+    try:
+        with isolated(job.settings, device, lambda text: None):
+            _check_fit(job, Context(job, folder))
+    except Error as error:
+        return str(error)
+    return ""
+
+
+def _check_fit(job: Job, context: Context) -> None:
+    """Refuse a network or data that the probe cannot be given."""
+    component = job.probe.component
+    if job.architecture is not None:
+        context.architecture.check(_why_so_many(context))
+    _check_needs(type(component).needs, context, f"probe {component.name!r}")
 
 
 def _advise(

@@ -254,9 +254,9 @@ class Context:
         network = self.network()
         choice = self._job.architecture
         if choice is not None and choice.weights:
-            prefix = load_weights(network, Path(choice.weights), choice.label)
-            if prefix:
-                self.conventions["weights"] = f"names in the file without {prefix!r}"
+            left_out = load_weights(network, Path(choice.weights), choice.label)
+            if left_out:
+                self.conventions["weights"] = left_out
         return network
 
     # Training.

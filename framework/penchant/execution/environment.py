@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +17,12 @@ from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import kernel_version
 
 MOST_DRAWING = 16  # threads that draw networks for one GPU
+# What torch says of its own speed and of its own deprecated parts: a user can change neither.
+OF_TORCH = (
+    "There is a performance drop because",
+    r"torch\.searchsorted\(\): .*non-contiguous",
+    r"`torch\.jit.*` is deprecated",
+)
 
 
 def place(device: str, worker: int = 0) -> str:
@@ -87,7 +95,16 @@ def isolated(
         Nothing.
     """
     with limited(settings.threads), policy(settings, device, warn):
+        _forget_peak(device)
         yield
+
+
+def _forget_peak(device: str) -> None:
+    """Count the device's largest memory from here on."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 @contextlib.contextmanager
@@ -154,8 +171,11 @@ def policy(
         # The caller's random state is given back as it was.
         stack.enter_context(torch.random.fork_rng(devices=cuda))
         if cuda:
-            torch.cuda.set_device(cuda[0])
+            stack.enter_context(torch.cuda.device(cuda[0]))
             stack.enter_context(_deterministic())
+        # Algorithms that cuDNN chooses by timing them give other bits in every run.
+        stack.enter_context(_restored(_benchmarks, _set_benchmarks))
+        _set_benchmarks(False)
         yield
 
 
@@ -193,39 +213,94 @@ def _restored(get: Callable[[], Any], put: Callable[[Any], None]) -> Iterator[No
         put(before)
 
 
-@contextlib.contextmanager
-def _products(*, tf32: bool) -> Iterator[None]:
-    """Products and convolutions of single precision in single precision, or in TF32."""
+def _benchmarks() -> bool:
     import torch
 
-    # Newer versions of torch name the precision; older ones have a switch, of other owners.
-    owners: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn.conv]
-    newer = all(hasattr(owner, "fp32_precision") for owner in owners)
-    name = "fp32_precision"
-    value: str | bool = "tf32" if tf32 else "ieee"
-    if not newer:
-        owners = [torch.backends.cuda.matmul, torch.backends.cudnn]
-        name, value = "allow_tf32", tf32
-    before = [getattr(owner, name) for owner in owners]
-    try:
-        for owner in owners:
-            setattr(owner, name, value)
+    return torch.backends.cudnn.benchmark
+
+
+def _set_benchmarks(value: bool) -> None:
+    import torch
+
+    torch.backends.cudnn.benchmark = value
+
+
+@contextlib.contextmanager
+def _products(*, tf32: bool) -> Iterator[None]:
+    """Products, convolutions and recurrent layers of float32 in float32, or in TF32."""
+    import torch
+
+    general, _ = _precision_owners()
+    with _restored(_precisions, _set_precisions):
+        for owner in general:
+            owner.fp32_precision = "none" if tf32 else "ieee"
+        # Both switches keep torch's older and newer settings consistent: where they are not,
+        # reading one of them raises, also in `torch.backends.cudnn.flags` of a user's network.
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
         yield
-    finally:
-        for owner, old in zip(owners, before):
-            setattr(owner, name, old)
+
+
+def _precision_owners() -> tuple[list[Any], list[Any]]:
+    """Where torch keeps the precision of float32: settings that others inherit, and those.
+
+    Both are empty for versions of torch that have the older switches only.
+    """
+    import torch
+
+    backends: Any = torch.backends
+    if not hasattr(backends, "fp32_precision"):
+        return [], []
+    general = [backends, backends.cudnn]
+    own = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul]
+    return general, own
+
+
+def _precisions() -> tuple[Any, ...]:
+    """The precision of everything, as `_set_precisions` puts it back."""
+    import torch
+
+    products = _legible(torch.get_float32_matmul_precision, "highest")
+    convolutions = _legible(lambda: torch.backends.cudnn.allow_tf32, True)
+    general, own = _precision_owners()
+    return products, convolutions, [owner.fp32_precision for owner in (*general, *own)]
+
+
+def _set_precisions(found: tuple[Any, ...]) -> None:
+    import torch
+
+    products, convolutions, values = found
+    torch.set_float32_matmul_precision(products)
+    torch.backends.cudnn.allow_tf32 = convolutions
+    general, own = _precision_owners()
+    for owner, value in zip([*general, *own], values):
+        if owner.fp32_precision != value:
+            owner.fp32_precision = value
+
+
+def _legible(get: Callable[[], Any], default: Any) -> Any:
+    """The value of an older switch; where a newer setting contradicts it, torch's default."""
+    try:
+        return get()
+    except RuntimeError:
+        return default
 
 
 @contextlib.contextmanager
 def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
-    """What is said of memory and of algorithms that are not deterministic reaches the result."""
+    """Warnings of memory and of algorithms that are not deterministic reach the result.
+
+    Those of other threads, such as a notebook's, go where they always go.
+    """
     from penchant_numerics.memory import MemoryWarning
 
-    with warnings.catch_warnings():
+    with without_torchs_own_warnings():
         # Whatever filters the caller's session has: others stay as they are.
         warnings.simplefilter("always", MemoryWarning)
         warnings.filterwarnings("always", message=".*deterministic")
         shown = warnings.showwarning
+        thread = threading.get_ident()
 
         def note(
             message: Any,
@@ -235,12 +310,22 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
         ) -> None:
             text, _, _ = str(message).partition("\n")
             of_memory = issubclass(category, MemoryWarning)
-            if of_memory or "deterministic" in text:
+            of_this_job = threading.get_ident() == thread
+            if of_this_job and (of_memory or "deterministic" in text):
                 warn(text)
             else:
                 shown(message, category, *where, **more)
 
         warnings.showwarning = note
+        yield
+
+
+@contextlib.contextmanager
+def without_torchs_own_warnings() -> Iterator[None]:
+    """Nothing is shown of what torch says of its own insides."""
+    with warnings.catch_warnings():
+        for text in OF_TORCH:
+            warnings.filterwarnings("ignore", message=text)
         yield
 
 
@@ -265,19 +350,21 @@ def flags(settings: Settings, device: str) -> dict[str, str]:
     import torch
     from penchant_numerics import memory
 
-    matmul = torch.backends.cuda.matmul
-    convolution = torch.backends.cudnn
-    products = getattr(matmul, "fp32_precision", None) or str(matmul.allow_tf32)
-    owner = getattr(convolution, "conv", None)
-    convolutions = getattr(owner, "fp32_precision", None) or str(convolution.allow_tf32)
+    cudnn: Any = torch.backends.cudnn
+    switches = [torch.backends.cuda.matmul, cudnn, cudnn]
+    owners = [torch.backends.cuda.matmul, getattr(cudnn, "conv", None), getattr(cudnn, "rnn", None)]
+    products, convolutions, recurrent = map(_precision_of, owners, switches)
     return {
         "device": device,
         **gpu(device),
+        **drivers(device),
         "precision": settings.precision,
         "matrix products": products,
         "convolutions": convolutions,
+        "recurrent layers": recurrent,
         "memory": f"{memory.available(device)} bytes",
         "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "cudnn benchmark": str(cudnn.benchmark).lower(),
         "deterministic": str(torch.are_deterministic_algorithms_enabled()).lower(),
         "autocast": str(torch.is_autocast_enabled("cpu")).lower(),
         "gradients": str(torch.is_grad_enabled()).lower(),
@@ -285,24 +372,50 @@ def flags(settings: Settings, device: str) -> dict[str, str]:
     }
 
 
-def gpu(device: str) -> dict[str, str]:
-    """Which GPU, how many of them, and what drives them; nothing where the device is none.
+def _precision_of(owner: Any, switch: Any) -> str:
+    """The precision that torch names; of older versions, whether TF32 is allowed."""
+    return getattr(owner, "fp32_precision", None) or str(switch.allow_tf32)
 
-    These make numbers: they enter the key of a job.
+
+def gpu(device: str) -> dict[str, str]:
+    """Which GPU, and with which libraries; nothing where the device is none.
+
+    These change numbers: they enter the key of a job. A device without a number is any of those
+    here, so that all kinds of them are named.
     """
     import torch
 
     if not device.startswith("cuda"):
         return {}
+    numbered = ":" in device
+    devices = [device] if numbered else [f"cuda:{n}" for n in range(torch.cuda.device_count())]
+    kinds = {torch.cuda.get_device_name(each) for each in devices}
     return {
-        "gpu": torch.cuda.get_device_name(device),
-        "gpus": str(torch.cuda.device_count()),
+        "gpu": " or ".join(sorted(kinds)),
         "cuda": str(torch.version.cuda),
         "cudnn": str(torch.backends.cudnn.version()),
-        "driver": _driver(),
     }
 
 
+def drivers(device: str) -> dict[str, str]:
+    """How many GPUs and which driver: recorded, but no part of a job's key."""
+    import torch
+
+    if not device.startswith("cuda"):
+        return {}
+    return {"gpus": str(torch.cuda.device_count()), "driver": _driver()}
+
+
+def job_device(device: str) -> tuple[str, dict[str, str]]:
+    """What the keys of jobs say of a setting: the kind of device, and which GPU."""
+    placed = place(device)
+    kind, _, _ = placed.partition(":")
+    # Workers share all devices of a kind unless one is named.
+    named = device if ":" in device else kind
+    return kind, gpu(named)
+
+
+@functools.cache
 def _driver() -> str:
     """The version of the NVIDIA driver; unknown where its tool does not tell."""
     import subprocess
@@ -316,12 +429,12 @@ def _driver() -> str:
     return first.strip() or "unknown"
 
 
-def peak_memory() -> int:
-    """Largest memory this process has had, in bytes; on CUDA, the device's."""
+def peak_memory(device: str = "cpu") -> int:
+    """Largest memory in bytes: of this process, or of a job on a CUDA device."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return int(torch.cuda.max_memory_allocated())
+    if device.startswith("cuda"):
+        return int(torch.cuda.max_memory_allocated(device))
     try:
         import resource
     except ImportError:  # not on Windows
@@ -346,5 +459,5 @@ def environment() -> dict[str, str]:
         "cpus": str(os.cpu_count()),
     }
     if torch.cuda.is_available():
-        found |= gpu("cuda:0")
+        found |= gpu("cuda") | drivers("cuda")
     return found

@@ -13,6 +13,9 @@ from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.seeds import derive
 
+# Names under which trainers save the state of a network; the first that a file has is taken.
+STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
+
 
 @attrs.frozen(eq=False)
 class BoundArchitecture:
@@ -132,13 +135,13 @@ def load_weights(
         label: The architecture's label, for messages.
 
     Returns:
-        What was left out of the names in the file; empty where they are the network's.
+        What was left out of the file: a prefix of names, weights beside these; empty if nothing.
     """
     import torch
 
     own = network.state_dict()
     # What else the file holds, such as an optimiser's state, is let go at once.
-    state = _state_in(read_tensors(path))
+    state, others = _state_in(read_tensors(path))
     state, prefix = _without_prefix(state, own)
     what = f"{path} does not fit architecture {label!r}"
     # Compared before anything is loaded: torch fills what fits before it complains.
@@ -160,15 +163,28 @@ def load_weights(
     if wrong:
         raise Error(f"{what}: {'; '.join(wrong)}")
     network.load_state_dict(state)
-    return prefix
+    notes = [f"names in the file without {prefix!r}"] if prefix else []
+    notes += [f"the file's {name!r} is not used" for name in others]
+    return "; ".join(notes)
 
 
-def _state_in(found: dict[str, Any]) -> dict[str, Any]:
-    """The state dict in a file: itself, or under the name that trainers give it."""
-    for key in ("state_dict", "model"):
-        if isinstance(found.get(key), dict):
-            found = found[key]
-    return found
+def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The state dict in a file: itself, or under a name that trainers give it.
+
+    Args:
+        found: What the file holds.
+
+    Returns:
+        The state dict, and names of others beside it, such as the averaged weights of timm.
+    """
+    others: list[str] = []
+    while True:
+        names = [name for name in STATES if isinstance(found.get(name), dict)]
+        if not names:
+            return found, others
+        first, *rest = names
+        found = found[first]
+        others += rest
 
 
 def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

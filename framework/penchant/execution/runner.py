@@ -16,8 +16,8 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.attempts import Notify, keep_result, run_job
-from penchant.execution.environment import default_workers, environment, gpu, place
+from penchant.execution.attempts import REDUCED, Notify, keep_result, run_job
+from penchant.execution.environment import default_workers, environment, job_device
 from penchant.execution.fetching import fetch
 from penchant.execution.folders import (
     check_folder,
@@ -37,6 +37,8 @@ from penchant.plugins.discovery import Plugins
 from penchant.results.files import sweep, writing_failed
 from penchant.results.result import Result
 from penchant.results.runs import Run, make_folder, status_of
+
+# What the report says above a run of `--quick`.
 
 
 def run_experiment(
@@ -65,10 +67,9 @@ def run_experiment(
     """
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
-    device = place(experiment.settings.device)
+    kind, gpu = job_device(experiment.settings.device)
     fetch(experiment)
-    kind, _, _ = device.partition(":")
-    jobs = experiment.jobs(kind, gpu(device))
+    jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only, part)
     if fresh and part is not None:
         raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")
@@ -195,7 +196,7 @@ class _Course:
             "jobs": entries,
         }
         if self.settings.quick:
-            record["quick"] = True
+            record["reduced"] = REDUCED
         if not self.settings.figures:
             record["figures"] = False
         run = Run(self.folder, record, asked=asked, temporary=self.temporary)
@@ -264,11 +265,15 @@ def _notifier(plugins: Plugins) -> Notify:
 
     def notify(hook: str, **arguments: Any) -> None:
         for problem in plugins.notify(hook, **arguments):
-            # Not even a user who turns warnings into errors loses a run to a listener.
-            with contextlib.suppress(Warning):
-                warnings.warn(problem, stacklevel=2)
+            _warn(problem)
 
     return notify
+
+
+def _warn(text: str) -> None:
+    """Show a warning; even with -W error it must not stop the run."""
+    with contextlib.suppress(Warning):
+        warnings.warn(text, stacklevel=2)
 
 
 def _results(

@@ -18,7 +18,14 @@ from typing import Any
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
-_NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__")
+_NOT_OF_A_CLASS = {
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__module__",
+    "__firstlineno__",
+    "__slotnames__",  # which pickling adds to a class with slots
+}
 _JSON = (bool, int, float, str, type(None))
 _PLAIN = (*_JSON, bytes, complex)
 _JSON_LIKE = (*_JSON, list, tuple, dict)
@@ -68,7 +75,9 @@ def _short_content(value: Any) -> str:
 
 def _title(value: Any) -> str:
     if hasattr(value, "__qualname__"):
-        return f"{value.__module__}:{value.__qualname__}"
+        # Descriptors, such as those of `__slots__`, have no module.
+        module = getattr(value, "__module__", "")
+        return f"{module}:{value.__qualname__}"
     return type(value).__name__
 
 

@@ -227,7 +227,7 @@ class ProbeEntries:
     ) -> Choice:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
-            entry = {"name": entry}
+            entry = parse_component(entry)
         entry = self.document.table(entry, where)
         if default:
             entry = {"name": default, **entry}

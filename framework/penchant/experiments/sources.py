@@ -20,6 +20,7 @@ from penchant.plugins.discovery import Offer
 _ALWAYS = ("penchant", "torch", "numpy", "scipy")
 _KERNEL_PACKAGES = ("penchant", "penchant_numerics")
 _SKIPPED = {"tests", "build", "dist", "docs"}
+_LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # of any environment, also a user's
 
 
 def versions(offers: Iterable[Offer]) -> dict[str, str]:
@@ -112,7 +113,14 @@ def _beside(folder: Path) -> list[Path]:
 
 def _is_editable_place(path: Path) -> bool:
     """Is this outside of where libraries are installed?"""
-    return not any(path.is_relative_to(library) for library in _libraries())
+    # An installer may link a library's files to a cache, whose folders have other names.
+    places = (path.absolute(), path.resolve())
+    for place in places:
+        if _LIBRARY_FOLDERS.intersection(place.parts):
+            return False
+        if any(place.is_relative_to(library) for library in _libraries()):
+            return False
+    return True
 
 
 def _python_files(folder: Path) -> list[Path]:
@@ -147,7 +155,7 @@ def is_own(module: str | None) -> bool:
         return False
     loaded = sys.modules.get(module)
     origin = getattr(loaded, "__file__", None)
-    return origin is not None and _is_editable_place(Path(origin).resolve())
+    return origin is not None and _is_editable_place(Path(origin))
 
 
 def module_sources(module: str | None) -> Iterator[bytes]:

@@ -119,5 +119,6 @@ def _inside(place: Any, step: str, path: str) -> list[Any]:
 
 
 def _label(table: dict[str, Any]) -> Any:
-    name = table.get("name")
+    # Without a label a component goes by its name, not by its distribution's.
+    _, _, name = str(table.get("name")).rpartition("/")
     return table.get("label", name)

@@ -63,7 +63,10 @@ def _roles(plugins: Plugins) -> list[Row]:
 
 
 def lines(rows: Sequence[Row], width: int) -> list[str]:
-    """A heading for every kind, a line for every component, none wider than `width`."""
+    """A heading for every kind, a line for every component.
+
+    Summaries are cut so that no line is wider than `width`; names never are.
+    """
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
         members = by_kind.setdefault(row["kind"], [])
@@ -80,7 +83,8 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
         longest = max(lengths)
         for row in same:
             line = f"  {row['name']:{longest}}  {row['summary']}"
-            if len(line) > width:
-                line = line[: width - 1] + "…"
+            room = max(width, longest + 5)
+            if len(line) > room:
+                line = line[: room - 1] + "…"
             found.append(line)
     return found

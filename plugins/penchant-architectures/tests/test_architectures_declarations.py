@@ -10,7 +10,12 @@ from penchant_numerics import ensembles
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}
 
-SMALL = {"vgg11": {"classifier": [16]}, "vgg19": {"width": 8}, "vit": {"layers": 2}}
+SMALL = {
+    "vgg11": {"width": 4, "classifier": [16]},
+    "vgg19": {"width": 8},
+    "resnet18": {"width": 4},
+    "vit": {"layers": 2},
+}
 
 
 def shape_of(name):
@@ -43,12 +48,8 @@ def test_summary_is_a_sentence(name):
     assert COMPONENTS[name].summary().endswith(".")
 
 
-# What conformance draws in full is drawn here with fewer channels and blocks.
-SMALLER = {
-    "vgg11": ("vgg11.BASE", 4),
-    "resnet18": ("resnet18.WIDTHS", (4, 8, 16, 32)),
-    "densenet121": ("densenet121.BLOCKS", (2, 3, 2, 2)),
-}
+# What conformance draws in full is drawn here with fewer blocks.
+SMALLER = {"densenet121": ("densenet121.BLOCKS", (2, 3, 2, 2))}
 DRAWN = [
     *((name, "default") for name in COMPONENTS),
     # One function draws Gaussian weights of all of them: each family is shown by its smallest.

@@ -12,9 +12,12 @@ SMOOTH = {
     "logistic": ((3, 4), {}),
     "mlp": ((3, 4), {"widths": [7, 5], "activation": "gelu"}),
     "lenet": ((1, 16, 16), {"activation": "gelu", "pooling": "average"}),
-    "vgg11": ((1, 32, 32), {"activation": "gelu", "pooling": "average", "classifier": [16]}),
+    "vgg11": (
+        (1, 32, 32),
+        {"activation": "gelu", "pooling": "average", "width": 4, "classifier": [16]},
+    ),
     "vgg19": ((1, 32, 32), {"activation": "tanh", "pooling": "average", "width": 4}),
-    "resnet18": ((1, 6, 6), {"activation": "gelu"}),
+    "resnet18": ((1, 6, 6), {"activation": "gelu", "width": 4}),
     "resnet20": ((1, 8, 8), {"activation": "sine"}),
     "densenet121": ((1, 8, 8), {"activation": "gelu"}),
     "vit": ((1, 16, 16), {"layers": 3}),
@@ -28,15 +31,10 @@ KINKED = {  # piecewise linear: a difference quotient that crosses a kink is no 
     "resnet20": ((1, 8, 8), {}),
     "linear-pooling": ((12,), {"stride": 3, "activation": "relu"}),
 }
-# Channels and blocks that no option is about: their number is nothing to a derivative.
-SMALLER = {
-    "vgg11": ("vgg11.BASE", 4),
-    "resnet18": ("resnet18.WIDTHS", (4, 8, 16, 32)),
-    "densenet121": ("densenet121.BLOCKS", (2, 3, 2, 2)),
-}
-SLOW = {"vgg11": pytest.mark.slow}  # nine million weights in float64; vgg19 is the same code
+# Blocks that no option is about: their number is nothing to a derivative.
+SMALLER = {"densenet121": ("densenet121.BLOCKS", (2, 3, 2, 2))}
 CASES = [
-    *(pytest.param(name, *case, True, marks=SLOW.get(name, ())) for name, case in SMOOTH.items()),
+    *((name, *case, True) for name, case in SMOOTH.items()),
     *((name, *case, False) for name, case in KINKED.items()),
 ]
 
@@ -77,8 +75,7 @@ def close(found, expected, tolerance):
 @pytest.mark.parametrize(("name", "shape", "options", "smooth"), CASES)
 def test_mixed_derivative_by_independent_routes(name, shape, options, smooth, monkeypatch):
     """Derivative of the parameter gradient along an input direction: forward mode, double backward, finite difference."""
-    if name not in SLOW:
-        shrink(name, monkeypatch)
+    shrink(name, monkeypatch)
     network = build(name, shape, **options)
     parameters = {key: value.detach() for key, value in network.named_parameters()}
     buffers = dict(network.named_buffers())

@@ -101,12 +101,14 @@ def resnet_size(widths, blocks, outputs, projections, channels=3):
     return total + linear(previous, outputs)
 
 
-def densenet_size(outputs, channels=3):
-    total, width = convolution(channels, 64, 3), 64
+def densenet_size(outputs, channels=3, growth=32):
+    width, bottleneck = 2 * growth, 4 * growth
+    total = convolution(channels, width, 3)
     for index, count in enumerate((6, 12, 24, 16)):
         for _ in range(count):
-            total += 2 * width + convolution(width, 128, 1) + 2 * 128 + convolution(128, 32, 3)
-            width += 32
+            total += 2 * width + convolution(width, bottleneck, 1)
+            total += 2 * bottleneck + convolution(bottleneck, growth, 3)
+            width += growth
         if index < 3:
             total += 2 * width + convolution(width, width // 2, 1)
             width //= 2
@@ -167,6 +169,15 @@ def vit_size(outputs, channels=3, width=192, hidden=768, patches=16):
             None,
         ),
         ("resnet18", {}, resnet_size((64, 128, 256, 512), 2, 10, True), 11_173_962),
+        (
+            "vgg11",
+            {"width": 8},
+            vgg_convolutions((8, 16, 32, 32, 64, 64, 64, 64)) + linear(64, 512, 512, 10),
+            None,
+        ),
+        ("resnet18", {"width": 5}, resnet_size((5, 10, 20, 40), 2, 10, True), None),
+        ("densenet121", {"width": 8}, densenet_size(10, growth=4), None),
+        ("densenet121", {"width": 2}, densenet_size(10, growth=1), None),
         ("resnet20", {}, resnet_size((16, 32, 64), 3, 10, False), 269_722),
         ("resnet20", {"shortcut": "convolution"}, resnet_size((16, 32, 64), 3, 10, True), 272_474),
         ("densenet121", {}, densenet_size(10), 6_956_298),

@@ -1,7 +1,6 @@
 """Ten families of timm: built at small inputs, drawn, and differentiated twice."""
 
 import copy
-import warnings
 
 import penchant
 import penchant_testing as testing
@@ -11,14 +10,11 @@ from penchant_numerics import ensembles
 from penchant_timm import fitting
 from penchant_timm.architectures.timm import build as build_timm
 from penchant_timm.declarations import Timm
+from penchant_timm.importing import import_timm
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", RuntimeWarning)  # torchvision's operators
-    from penchant_timm.importing import import_timm
-
-    timm = import_timm()
+timm = import_timm()
 
 FAMILIES = {  # a small model of each family, and the smallest square image it takes; 16 where any size will do
     "test_resnet": 16,  # residual
@@ -308,6 +304,54 @@ def test_shapes_that_are_no_images_are_refused():
         match="timm's models need images .channels x height x width., found the shape 1024",
     ):
         build_timm(component, (1024,), 1)
+
+
+# ---- further arguments
+
+
+def reached(network, side):
+    """The share of inputs whose gradient is not exactly zero."""
+    x = torch.randn(1, 1, side, side, generator=torch.Generator().manual_seed(0))
+    point = x.requires_grad_(True)
+    (gradient,) = torch.autograd.grad(network.eval()(point)[:, 0].sum(), point)
+    return (gradient != 0).float().mean().item()
+
+
+def test_residual_branches_start_at_zero_unless_an_argument_says_otherwise():
+    """Only the shortcuts of a fresh ResNet reach the output: strided, they skip most pixels."""
+    shares = []
+    for arguments in ((), ("zero_init_last=false",)):
+        torch.manual_seed(0)
+        options = Timm(model="resnet18", arguments=arguments)
+        network = build_timm(options, (1, 32, 32), 1)
+        shares.append(reached(network, 32))
+        zeros = [each for each in network.modules() if getattr(each, "weight", None) is not None]
+        constant = [not each.weight.any() for each in zeros]
+        assert any(constant) == (not arguments)
+    assert shares[0] < 0.05 and shares[1] > 0.9
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["zero_init_last"], "must be name=value, such as zero_init_last=false, found 'zero_init"),
+        (["num_classes=3"], "must not hold 'num_classes', which is set from the data"),
+        (["zero_init=false"], "cannot be made .*unexpected keyword argument 'zero_init'"),
+    ],
+)
+def test_arguments_that_timm_cannot_be_given_are_refused(arguments, message):
+    options = Timm(model="test_resnet", arguments=arguments)
+    with pytest.raises(penchant.Error, match=message):
+        build_timm(options, (1, 32, 32), 1)
+
+
+def test_arguments_are_typed_on_a_command_line():
+    from click.testing import CliRunner
+    from penchant.cli import main
+
+    typed = 'timm:model=test_resnet,arguments=["zero_init_last=false"]'
+    found = CliRunner().invoke(main, ["doctor", "-a", typed])
+    assert "parameters, 1 x 32 x 32 -> 1" in found.output
 
 
 def test_a_model_without_weights_is_told():

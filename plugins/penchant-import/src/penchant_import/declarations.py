@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 from penchant import Architecture, Dataset, option
+from penchant.components.targets import resolve
 
 
 @attrs.frozen
@@ -25,7 +26,8 @@ class ImportedArchitecture(Architecture):
     example = "penchant doctor -a import:factory=penchant_testing.tiny:tiny_network"
 
     factory: Any = option(
-        help="package.module:function, or in Python the callable or module itself", target=True
+        help="package.module:name of a class, function or module, or in Python the object itself",
+        target=True,
     )
     output: str | None = option(
         None, 'the part of what it returns that is its output, such as logits or "0"; none: all'
@@ -33,6 +35,14 @@ class ImportedArchitecture(Architecture):
     unit: int | None = option(
         None, "the only one of its outputs that is looked at, from 0; none: all", at_least=0
     )
+
+    def __attrs_post_init__(self) -> None:
+        """Replace a text that names a module by the module: every worker is sent its weights."""
+        if not isinstance(self.factory, str):
+            return
+        found = resolve(self.factory, "the architecture 'import'")
+        if hasattr(found, "state_dict") and not isinstance(found, type):
+            object.__setattr__(self, "factory", found)
 
 
 @attrs.frozen

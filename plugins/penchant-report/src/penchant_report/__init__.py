@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,5 +46,7 @@ def penchant_run_finished(run: Any) -> None:
 
     if run.record.get("figures", True):
         for job in run.jobs:
-            draw_missing(run.place(job["id"]))
+            problem = draw_missing(run.place(job["id"]))
+            if problem:
+                warnings.warn(f"{job['id']}: {problem}", stacklevel=2)
     write_report(run)

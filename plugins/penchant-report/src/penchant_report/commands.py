@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 import penchant
-from penchant.terminal import say
+from penchant.terminal import complain, say
 
 
 @click.command()
@@ -18,7 +18,9 @@ def report(folder: Path) -> None:
 
     run = penchant.read(folder)
     for job in run.jobs:
-        draw_missing(run.place(job["id"]))
+        problem = draw_missing(run.place(job["id"]))
+        if problem:
+            complain(f"{job['id']}: {problem}")
     say(str(write_report(run)))
 
 

@@ -75,36 +75,49 @@ def is_drawn(folder: Path) -> bool:
     return record.is_file() or any(place.glob("*.png"))
 
 
-def draw_missing(folder: Path) -> None:
-    """Draw the figures of a stored job that was stopped before it had them."""
+def draw_missing(folder: Path) -> str:
+    """Draw the figures of a stored job that was stopped before it had them.
+
+    Args:
+        folder: The job's folder.
+
+    Returns:
+        What went wrong, where the result does not say so already; empty if nothing did.
+    """
     if is_drawn(folder):
-        return
+        return ""
     try:
         # Without arrays first: most jobs need nothing drawn.
         result = read_result(folder, arrays=False)
         if result.status != "done" or not result.record.get("figures"):
-            return
+            return ""
         result = read_result(folder)
     except Error:
-        return  # a job without a result, or with a damaged one, is not done
+        return ""  # a job without a result, or with a damaged one, is not done
     problem = draw(folder, result.record["figures"], result)
-    if problem and problem not in result.warnings:
-        keep_warning(folder, result, problem)
+    if not problem or problem in result.warnings:
+        return ""
+    keep_warning(folder, result, problem)
+    return problem
 
 
 def keep_warning(
     folder: Path,
     result: Result,
     text: str,
-) -> None:
+) -> Result:
     """Add a warning to a stored result; its arrays stay as they were written.
 
     Args:
         folder: The job's folder.
         result: The result as it is stored.
         text: The warning.
+
+    Returns:
+        The result with the warning.
     """
     warnings = (*result.warnings, text)
     warned = attrs.evolve(result, warnings=warnings)
     record = to_json(warned)
     write_json(folder / "result.json", record)
+    return warned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ def create(
     outputs: int,
     *,
     pretrained: bool = False,
+    arguments: Mapping[str, Any] | None = None,
 ) -> nn.Module:
     """The model as timm makes it.
 
@@ -24,6 +26,7 @@ def create(
         shape: Channels, height and width of an image.
         outputs: Outputs of the network.
         pretrained: Load published weights.
+        arguments: Further arguments of `timm.create_model`.
 
     Returns:
         The network.
@@ -35,6 +38,7 @@ def create(
         "num_classes": outputs,
         # timm's own memory-saving activations cannot be differentiated twice.
         "no_jit": True,
+        **(arguments or {}),
     }
     # The form that most models take first.
     sizes: list[Any] = [(height, width)]

@@ -10,7 +10,8 @@ import penchant
 class Timm(penchant.Architecture):
     """Any model of timm by its name, with input size, channels and outputs adapted.
 
-    Drawn as timm does: some of its models start residual branches at zero. Fused attention,
+    Drawn as timm does: some of its models start residual branches at zero, unless `arguments` has
+    "zero_init_last=false". Fused attention,
     in-place activations and cached parameters are switched off, so that second derivatives exist;
     networks compute the same up to rounding. With `pretrained`, networks differ only in layers that
     timm had to make anew, such as the last one.
@@ -30,6 +31,11 @@ class Timm(penchant.Architecture):
     pretrained: bool = penchant.option(
         False,
         "load published weights, from Hugging Face unless they are cached",
+    )
+    arguments: tuple[str, ...] = penchant.option(
+        (),
+        'further arguments of timm.create_model, each "name=value" with a TOML value, such as '
+        '"zero_init_last=false"',
     )
     head: str = penchant.option(
         "drawn",

@@ -13,6 +13,7 @@ import penchant
 import torch
 from penchant_numerics.shapes import written
 
+from penchant_timm.arguments import parse_arguments
 from penchant_timm.creation import create
 from penchant_timm.importing import import_timm
 
@@ -20,21 +21,29 @@ SIDES = (16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 299, 384, 512)
 
 
 @functools.cache
-def check_fit(model: str, shape: tuple[int, int, int]) -> None:
-    """Refuse images that the model cannot take, naming a size that it can; once a process."""
+def check_fit(
+    model: str,
+    shape: tuple[int, int, int],
+    arguments: tuple[str, ...] = (),
+) -> None:
+    """Refuse images that the model cannot take, naming a size that it can; once per process."""
     timm = import_timm()
-    reason = _refusal(timm, model, shape)
+    reason = _refusal(timm, model, shape, arguments)
     if reason is None:
         return
     channels = shape[0]
     published = _published_side(timm, model)
-    if _refusal(timm, model, (channels, published, published)) is not None:
+    if _refusal(timm, model, (channels, published, published), arguments) is not None:
         # Nothing can be learnt without numbers; the kernel tries the network itself.
         return
     # The first larger size that it takes.
     larger = (side for side in SIDES if min(shape[1:]) < side < published)
     side = next(
-        (side for side in larger if _refusal(timm, model, (channels, side, side)) is None),
+        (
+            side
+            for side in larger
+            if _refusal(timm, model, (channels, side, side), arguments) is None
+        ),
         published,
     )
     raise penchant.Error(
@@ -54,23 +63,25 @@ def _refusal(
     timm: ModuleType,
     model: str,
     shape: tuple[int, int, int],
+    arguments: tuple[str, ...] = (),
 ) -> str | None:
     """Why the model does not take one image of this shape, or None.
 
     In a thread of its own: modes that record or place what the caller does belong to its thread.
     """
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_tried, timm, model, shape).result()
+        return pool.submit(_tried, timm, model, shape, arguments).result()
 
 
 def _tried(
     timm: ModuleType,
     model: str,
     shape: tuple[int, int, int],
+    arguments: tuple[str, ...] = (),
 ) -> str | None:
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"), torch.no_grad():
-            network = create(timm, model, shape, 1).eval()
+            network = create(timm, model, shape, 1, arguments=parse_arguments(arguments)).eval()
             network(torch.zeros(1, *shape, device="meta"))
     except Exception as error:  # whatever a network raises, it does not fit
         first_line, _, _ = str(error).partition("\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from types import ModuleType
 
 import penchant
@@ -33,12 +32,7 @@ def import_timm() -> ModuleType:
             raise penchant.Error(f"timm cannot be imported: {error}") from error
     except ImportError as error:
         raise penchant.Error(f"timm cannot be imported: {error}") from error
-    warnings.warn(
-        "torchvision's compiled operators do not load next to this torch; they were declared "
-        "without code, because timm needs none of them",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    # Without a warning: timm calls none of them, so that no number depends on it.
     _declare_missing_operators()
     return importlib.import_module("timm")
 

@@ -1,9 +1,10 @@
-"""What a run would cost, before it runs: every cell of its grid is rehearsed on this machine.
+"""What a run would cost, before it runs: cells of its grid are rehearsed on this machine.
 
 A cell is a probe with an architecture and a dataset; its seeds cost the same. It is run in a folder
 that is deleted, with some of its shards and the first steps of its trainings. What is left out is
 counted as taking as long. So an early stop of a training is not foreseen, and a computation without
-shards or trainings is done in full, up to a limit.
+shards or trainings is done in full, for five seconds at most. As soon as rehearsing has taken as
+long as the run would, the cells that are left are taken to be like those that were rehearsed.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.attempts import run_job
+from penchant.execution.attempts import refusal, run_job
 from penchant.execution.environment import default_workers, peak_memory, place
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.results.files import read_json
+from penchant.results.result import Result
 from penchant_numerics.rehearsal import Clock, rehearsed
 
 from penchant_tools.rehearsing import RehearsingPool
 
-LONGEST = 30.0  # seconds of a rehearsal that is then given up
-BETWEEN_LOOKS = 0.5  # seconds
+LONGEST = 5.0  # seconds of a rehearsal that is then given up
+AGAIN = 1.0  # seconds after which one that did not stop is told again
+BETWEEN_LOOKS = 0.1  # seconds
 
 
 @attrs.frozen
@@ -47,7 +50,8 @@ class Cell:
         steps: Steps of all these trainings together.
         may_stop: A training may end before its last step, which is not foreseen.
         refused: Why it cannot run.
-        unknown: Why it takes longer than `seconds`, by nobody knows how much.
+        unknown: Why `seconds` is only a lower bound.
+        assumed: It was not rehearsed: `seconds` are those of other cells.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Cell:
     may_stop: bool = False
     refused: str = ""
     unknown: str = ""
+    assumed: bool = False
 
 
 @attrs.frozen
@@ -134,6 +139,8 @@ def _about(cell: Cell) -> str:
     cost = spoken(cell.seconds)
     if cell.unknown:
         cost = f"more than {cost}"
+    elif cell.assumed:
+        cost = f"perhaps {cost}, not rehearsed"
     elif cell.may_stop:
         cost = f"at most {cost}"
     if cell.jobs > 1:
@@ -167,7 +174,7 @@ def forecast(
     jobs: Sequence[Job],
     refused: Sequence[Cell] = (),
 ) -> Forecast:
-    """Rehearse every cell; nothing is written into the run folder.
+    """Rehearse cells while the run would last; nothing is written into the run folder.
 
     Args:
         experiment: What would be run.
@@ -185,20 +192,76 @@ def forecast(
     for job in waiting:
         name = name_of(job.labels)
         by_cell.setdefault(name, []).append(job)
-    cells = list(refused)
-    # One folder for all: cells that share a trained network train it once.
-    with tempfile.TemporaryDirectory() as temporary:
-        for name, same in by_cell.items():
-            cell = _rehearsed(name, same[0], Path(temporary), workers)
-            cells.append(attrs.evolve(cell, jobs=len(same)))
-    return Forecast(
-        tuple(cells),
+    found = Forecast(
+        tuple(refused),
         jobs=len(jobs),
         done=len(jobs) - len(waiting),
         workers=workers,
         starting=starting,
-        memory=peak_memory(),
+        memory=0,
     )
+    began = time.perf_counter()
+    # One folder for all: cells that share a trained network train it once.
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, same in by_cell.items():
+            whole = _with_assumed(found, by_cell)
+            # This command has loaded what a run would load as well.
+            spent = starting + time.perf_counter() - began
+            if found.planned and spent > whole.seconds:
+                found = _without_refused(whole, by_cell, Path(temporary))
+                break
+            cell = _rehearsed(name, same[0], Path(temporary), workers)
+            cell = attrs.evolve(cell, jobs=len(same))
+            found = attrs.evolve(found, cells=(*found.cells, cell))
+    return attrs.evolve(found, memory=peak_memory())
+
+
+def _with_assumed(found: Forecast, by_cell: Mapping[str, Sequence[Job]]) -> Forecast:
+    """The forecast with cells that were not rehearsed: each takes as long as the others do.
+
+    Args:
+        found: What is known so far.
+        by_cell: Jobs of all cells, by the cell's name.
+
+    Returns:
+        A forecast of all cells.
+    """
+    known = {cell.name for cell in found.cells}
+    cells = list(found.cells)
+    for name, jobs in by_cell.items():
+        if name in known:
+            continue
+        # Those of the same probe cost the like of it, if any is known.
+        like = [cell for cell in found.planned if cell.name.split()[0] == name.split()[0]]
+        like = like or found.planned
+        if not like:
+            break
+        seconds = sum(cell.seconds for cell in like) / len(like)
+        span = sum(cell.span for cell in like) / len(like)
+        cells.append(Cell(name, len(jobs), seconds=seconds, span=span, assumed=True))
+    return attrs.evolve(found, cells=tuple(cells))
+
+
+def _without_refused(
+    found: Forecast,
+    by_cell: Mapping[str, Sequence[Job]],
+    folder: Path,
+) -> Forecast:
+    """The forecast, with the reason where a cell that was not rehearsed cannot even begin.
+
+    Args:
+        found: A forecast of all cells.
+        by_cell: Their jobs, by the cell's name.
+        folder: Where they may write.
+
+    Returns:
+        The same, with refused cells.
+    """
+    cells = []
+    for cell in found.cells:
+        reason = refusal(by_cell[cell.name][0], folder) if cell.assumed else ""
+        cells.append(Cell(cell.name, cell.jobs, refused=reason) if reason else cell)
+    return attrs.evolve(found, cells=tuple(cells))
 
 
 def name_of(labels: dict[str, Any]) -> str:
@@ -255,16 +318,21 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
     # The limit of a rehearsal is another one.
     settings = attrs.evolve(job.settings, time_limit=None)
     job = attrs.evolve(job, settings=settings)
-    with rehearsed(clock), _given_up(clock), warnings.catch_warnings():
-        # Numbers that stand for others may well not be finite.
-        warnings.simplefilter("ignore")
-        pool = RehearsingPool(clock)
-        began = clock.now()
-        result = run_job(job, folder, pool=pool, notify=_nobody)
-        seconds = clock.now() - began
+    pool = RehearsingPool(clock)
+    began = clock.now()
+    try:
+        with rehearsed(clock), _given_up(clock), warnings.catch_warnings():
+            # Numbers that stand for others may well not be finite.
+            warnings.simplefilter("ignore")
+            result = run_job(job, folder, pool=pool, notify=_nobody)
+    except GivenUpError as error:
+        # It was raised outside of the probe: while a result was kept, or a figure drawn.
+        result = Result(record={"error": type(error).__name__})
+    seconds = clock.now() - began
     problem = result.error or ""
     left_out = pool.stood_in > 0 or clock.left_out > 0
-    too_long = problem.startswith(GivenUpError.__name__)
+    # Some code tells of whatever is raised in words of its own.
+    too_long = GivenUpError.__name__ in problem
     # What fails although nothing was left out would fail in a run as well.
     if problem and not left_out and not too_long:
         return Cell(name, 1, refused=problem)
@@ -295,22 +363,27 @@ class GivenUpError(BaseException):
 
 @contextlib.contextmanager
 def _given_up(clock: Clock) -> Iterator[None]:
-    """Raise in the middle of a rehearsal that takes too long by its own clock."""
+    """Raise in the middle of a rehearsal that takes too long by its own clock.
+
+    More than once, because what is raised in a destructor goes no further.
+    """
     # Signals reach the main thread only, and not every system has timers.
     in_main = threading.current_thread() is threading.main_thread()
     able = in_main and hasattr(signal, "setitimer")
     if not able:
         yield
         return
-    began = clock.passed()
+    until = [clock.passed() + LONGEST]
 
     def look(signum: int, frame: Any) -> None:
-        if clock.passed() - began > LONGEST:
+        now = clock.passed()
+        if now > until[0]:
+            until[0] = now + AGAIN
             raise GivenUpError
 
     before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, BETWEEN_LOOKS, BETWEEN_LOOKS)
     try:
+        signal.setitimer(signal.ITIMER_REAL, BETWEEN_LOOKS, BETWEEN_LOOKS)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

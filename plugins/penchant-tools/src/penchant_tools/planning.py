@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.environment import gpu, place
+from penchant.execution.environment import job_device
 from penchant.experiments.experiment import Experiment, build
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import Plugins
@@ -62,9 +62,8 @@ def plan(raw: Mapping[str, Any], plugins: Plugins, where: str) -> Plan:
 
 def _jobs(experiment: Experiment) -> list[Job]:
     """All jobs on the device that the experiment would run on."""
-    device = place(experiment.settings.device)
-    kind, _, _ = device.partition(":")
-    return experiment.jobs(kind, gpu(device))
+    kind, gpu = job_device(experiment.settings.device)
+    return experiment.jobs(kind, gpu)
 
 
 def _parts(raw: Mapping[str, Any], plugins: Plugins) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,8 +14,8 @@ import attrs
 from penchant.execution.pools import Function
 from penchant_numerics.rehearsal import Clock
 
-ENOUGH = 2.0  # seconds after which no further shard of a map is done
-WARM = 5.0  # seconds beyond which what the first shard made once does not matter
+ENOUGH = 1.0  # seconds after which no further shard of a map is done
+WARM = 1.0  # seconds beyond which what the first shard made once does not matter
 
 
 @attrs.frozen

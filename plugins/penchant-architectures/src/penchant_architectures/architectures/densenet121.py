@@ -11,21 +11,20 @@ from penchant_architectures.architectures.layers import GlobalAverage, Layers, p
 from penchant_architectures.declarations.convolutional import DenseNet121
 
 BLOCKS = (6, 12, 24, 16)  # dense layers in each
-GROWTH = 32  # channels that a dense layer adds
 TRANSITIONS = len(BLOCKS) - 1
 
 
 class DenseLayer(nn.Module):
-    """Adds `GROWTH` channels, made from all channels so far, in front of them."""
+    """Adds `growth` channels, made from all channels so far, in front of them."""
 
-    def __init__(self, layers: Layers, inputs: int) -> None:
+    def __init__(self, layers: Layers, inputs: int, growth: int) -> None:
         super().__init__()
-        bottleneck = 4 * GROWTH
+        bottleneck = 4 * growth
         self.growth = nn.Sequential(
             *_before(layers, inputs),
             layers.convolution(inputs, bottleneck, 1),
             *_before(layers, bottleneck),
-            layers.convolution(bottleneck, GROWTH, 3, padding=1),
+            layers.convolution(bottleneck, growth, 3, padding=1),
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -50,12 +49,13 @@ def build(
     inputs, _, _ = image(shape, "densenet121", at_least=smallest)
     layers = Layers(options)
     # The stem keeps the size of the image.
-    channels = 2 * GROWTH
+    channels = options.width
+    growth = options.width // 2
     modules: list[nn.Module] = [layers.convolution(inputs, channels, 3, padding=1)]
     for index, count in enumerate(BLOCKS):
         for _ in range(count):
-            modules.append(DenseLayer(layers, channels))
-            channels += GROWTH
+            modules.append(DenseLayer(layers, channels, growth))
+            channels += growth
         modules += _before(layers, channels)
         # Between blocks a transition halves channels and, with pooling, sides.
         if index < TRANSITIONS:

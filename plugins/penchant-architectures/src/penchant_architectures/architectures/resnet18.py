@@ -7,7 +7,7 @@ from torch import nn
 from penchant_architectures.architectures.residual import residual_network
 from penchant_architectures.declarations.convolutional import ResNet18
 
-WIDTHS = (64, 128, 256, 512)
+WIDENING = (1, 2, 4, 8)  # channels of each stage, in units of those of the first
 BLOCKS = 2  # a stage
 
 
@@ -21,6 +21,6 @@ def build(
         options,
         shape,
         outputs,
-        widths=WIDTHS,
+        widths=tuple(options.width * factor for factor in WIDENING),
         blocks=BLOCKS,
     )

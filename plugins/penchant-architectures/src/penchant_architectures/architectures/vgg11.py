@@ -13,7 +13,6 @@ from penchant_architectures.architectures.vgg_stages import vgg_stages
 from penchant_architectures.declarations.convolutional import VGG11
 
 CONVOLUTIONS = (1, 1, 2, 2, 2)
-BASE = 64
 
 
 def build(options: VGG11, shape: tuple[int, ...], outputs: int) -> nn.Module:
@@ -24,7 +23,7 @@ def build(options: VGG11, shape: tuple[int, ...], outputs: int) -> nn.Module:
         shape,
         "vgg11",
         convolutions=CONVOLUTIONS,
-        base=BASE,
+        base=options.width,
         kind=options.pooling,
     )
     # The vector behind the stages is classified by a perceptron.

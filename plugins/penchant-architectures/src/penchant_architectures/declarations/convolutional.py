@@ -15,6 +15,7 @@ from penchant_architectures.declarations.drawing import (
     Drawn,
 )
 
+OF_VGG_WIDTH = "channels of the first stage; the others have 2, 4, 8 and 8 times as many"
 # Help texts that both residual networks share.
 OF_FINAL_POOLING = "the final one; none: the linear layer sees every position; strides stay"
 OF_SHORTCUT = "what joins blocks of different size"
@@ -53,7 +54,7 @@ class VGG11(Drawn):
 
     Images of at least 32 x 32 (any size without pooling). Convolutions are drawn from
     N(0, 2/(9 out)) with zero biases, linear layers as PyTorch does. Without pooling the classifier
-    sees 512 x 32 x 32 numbers: 268 million weights.
+    sees 512 x 32 x 32 numbers: 268 million weights. `width` makes it narrower.
 
     `normalization = convolutions` with `dropout = 0.5` is the one that Ortiz-Jimenez et al.
     (NeurIPS 2020) trained; `classifier = [4096, 4096]` with `normalization = batch` the one of
@@ -66,6 +67,7 @@ class VGG11(Drawn):
     name = "vgg11"
     target = "penchant_architectures.architectures.vgg11:build"
 
+    width: int = penchant.option(64, OF_VGG_WIDTH, at_least=1)
     # The classifier behind the convolutions.
     classifier: tuple[int, ...] = penchant.option(
         (512, 512),
@@ -103,11 +105,7 @@ class VGG19(Drawn):
     name = "vgg19"
     target = "penchant_architectures.architectures.vgg19:build"
 
-    width: int = penchant.option(
-        64,
-        "channels of the first stage; the others have 2, 4, 8 and 8 times as many",
-        at_least=1,
-    )
+    width: int = penchant.option(64, OF_VGG_WIDTH, at_least=1)
     # The layers.
     pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
@@ -118,8 +116,8 @@ class VGG19(Drawn):
 class ResNet18(Drawn):
     """ResNet18 for small images: a 3 x 3 stem and four stages of two basic blocks.
 
-    Stages have 64 to 512 channels. Images of any size; drawn as PyTorch does. The final average is
-    over all positions (4 x 4 of them for 32 x 32 images).
+    Stages have 64 to 512 channels unless `width` says otherwise. Images of any size; drawn as
+    PyTorch does. The final average is over all positions (4 x 4 of them for 32 x 32 images).
 
     Reference: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
     """
@@ -127,6 +125,11 @@ class ResNet18(Drawn):
     name = "resnet18"
     target = "penchant_architectures.architectures.resnet18:build"
 
+    width: int = penchant.option(
+        64,
+        "channels of the stem and of the first stage; the others have 2, 4 and 8 times as many",
+        at_least=1,
+    )
     # How blocks are joined and read out.
     pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
     shortcut: str = penchant.option(
@@ -169,9 +172,9 @@ class ResNet20(Drawn):
 class DenseNet121(Drawn):
     """DenseNet121 for small images: dense blocks of 6, 12, 24 and 16 layers behind a 3 x 3 stem.
 
-    Growth 32, compression 0.5. Images of at least 8 x 8 (any size without pooling); drawn as
-    PyTorch does. The final average is over all positions (4 x 4 of them for 32 x 32 images);
-    `pooling` is about the averages of the three transitions only.
+    Growth 32 (half of `width`), compression 0.5. Images of at least 8 x 8 (any size without
+    pooling); drawn as PyTorch does. The final average is over all positions (4 x 4 of them for
+    32 x 32 images); `pooling` is about the averages of the three transitions only.
 
     Reference: Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Networks",
     CVPR 2017.
@@ -180,6 +183,11 @@ class DenseNet121(Drawn):
     name = "densenet121"
     target = "penchant_architectures.architectures.densenet121:build"
 
+    width: int = penchant.option(
+        64,
+        "channels of the stem; every dense layer adds half as many",
+        at_least=2,
+    )
     pooling: str = penchant.option(
         "average",
         f"in the transitions; {OF_POOLING}",

@@ -9,6 +9,7 @@ import penchant
 from penchant_numerics.shapes import written
 from torch import nn
 
+from penchant_timm.arguments import parse_arguments
 from penchant_timm.creation import create
 from penchant_timm.declarations import Timm
 from penchant_timm.differentiability import make_twice_differentiable
@@ -27,7 +28,8 @@ def build(options: Timm, shape: tuple[int, ...], outputs: int) -> nn.Module:
             f"found the shape {written(shape)}"
         )
     # Before the network is made, because timm's own messages say nothing about sizes.
-    check_fit(options.model, shape)
+    arguments = parse_arguments(options.arguments)
+    check_fit(options.model, shape, options.arguments)
     try:
         network = create(
             timm,
@@ -35,6 +37,7 @@ def build(options: Timm, shape: tuple[int, ...], outputs: int) -> nn.Module:
             shape,
             outputs,
             pretrained=options.pretrained,
+            arguments=arguments,
         )
     except Exception as error:  # what a download raises depends on the library that does it
         raise _failure(timm, options, shape, error) from error
