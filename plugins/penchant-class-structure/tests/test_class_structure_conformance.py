@@ -51,6 +51,7 @@ WITHOUT_NULL = {
         "outliers-cross-gap": SAME,
         "gap": SAME,
         "gap-margin": SAME,
+        "outliers-runner-up": SAME,
         "largest-gauss-newton": SAME,
     },
     "hessian-spectrum": {
@@ -59,8 +60,9 @@ WITHOUT_NULL = {
         "*negative-mass": SIGNS,
         "*negative-mass-*": "a bound of negative-mass",
         "*resolution": "a limit of the method, not a measurement",
-        "*tail-fit": "tells how far tail-exponent may be trusted",
+        "*tail-fit*": "tells how far tail-exponent may be trusted",
     },
+    "layer-structure": {"stationarity": "0 is a limit that no training reaches"},
     "logistic-theory": {"critical-deviation": "a threshold, not a measurement"},
 }
 

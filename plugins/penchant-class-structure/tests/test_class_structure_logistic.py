@@ -12,6 +12,7 @@ from penchant_class_structure.numerics.canonical_model import (
     theory,
     traces_on_eigenspaces,
 )
+from penchant_class_structure.probes.logistic_theory import _largest_p_value
 from penchant_numerics.gauss_newton import GaussNewton
 from torch import nn
 
@@ -117,3 +118,28 @@ def test_deviations_are_standard_normal():
     print(f"means {z.mean(0).tolist()}, spreads {z.std(0).tolist()}")
     assert (z.mean(0).abs() < 3.3 / 150**0.5 * 1.1).all()
     assert ((z.std(0) > 0.82) & (z.std(0) < 1.2)).all()
+
+
+def test_the_null_of_outliers_to_bulk_is_the_classifier_before_training():
+    """Classes that are apart raise the ratio of equal probabilities: (t^2 / C + r) / r, r = 1."""
+    C, t = 4, 2.0
+    options = {"classes": C, "inputs": 12, "separation": t, "separations": [t], "train": 20000}
+    result = penchant.measure(
+        "logistic-theory", executor="serial", training={"steps": 0}, **options
+    )
+    found = result.quantities["outliers-to-bulk"]
+    assert found.value == pytest.approx(found.null)
+    expected = theory(C, t, 1 - 1 / C)
+    assert found.null == pytest.approx(float(expected[0] / expected[2]), rel=0.05)
+    assert found.null > 1.5
+
+
+def test_the_largest_of_three_has_the_p_value_of_three():
+    from scipy.special import ndtri
+
+    critical = -ndtri(0.005 / 3)
+    assert _largest_p_value(critical, 3) == pytest.approx(0.01, rel=0.01)
+    generator = torch.Generator().manual_seed(0)
+    largest = torch.randn(100000, 3, generator=generator).abs().amax(1)
+    share = float((largest > 2).double().mean())
+    assert abs(share - _largest_p_value(2.0, 3)) < 4 * (share / 100000) ** 0.5

@@ -6,6 +6,10 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
+from penchant_class_structure.numerics.decomposition import Decomposition
+from penchant_class_structure.numerics.sample_space import sample_space
+from penchant_class_structure.probes.component_quantities import Components
+from penchant_numerics import significance
 from torch import nn
 
 TINY = {
@@ -128,6 +132,51 @@ def test_unbalanced_classes_and_test_samples_are_measured():
     assert measure("layer-structure", dataset=dataset).arrays["features"].shape[0] == 2
     spectra = measure("hessian-spectrum", dataset=dataset, matrices=["hessian"])
     assert np.isfinite(spectra.arrays["density-hessian"]).all()
+
+
+def untrained(seed, **options):
+    few = {"lanczos_steps": 4, "grid_points": 16, "training": {"steps": 0}, "seed": seed}
+    return measure("cross-class", **few, **options)
+
+
+def test_ratios_to_the_bulk_of_an_untrained_network_are_those_of_untrained_networks():
+    """Clustered data have means by class before any training: permuted classes are no null."""
+    significant = 0
+    for seed in range(4):
+        for name in ("outliers-to-bulk", "mini-bulk-to-bulk"):
+            found = untrained(seed).quantities[name]
+            error = max(found.null_spread, found.stderr)
+            p = significance.p_value(found.value - found.null, error * (1 + 1 / 5) ** 0.5, 4)
+            significant += p < 0.01
+    assert significant <= 1
+
+
+def test_the_null_of_ratios_is_measured_on_networks_as_drawn():
+    result = untrained(0, permutations=2)
+    context = testing.context("cross-class", **TINY, training={"steps": 0}, seed=0)
+    samples = context.data.train
+    expected = []
+    for number in (1, 2):
+        space = sample_space(context.network(number), samples.inputs, exact_limit=8192)
+        found = Components.of(Decomposition.of(space, samples.labels))
+        expected.append(found.ratio("class"))
+    assert result.quantities["outliers-to-bulk"].null == pytest.approx(np.mean(expected))
+    assert "2 other networks" in result.conventions["null of ratios to the bulk"]
+    # without matrices or draws there is no such null
+    given = measure("cross-class", architecture=testing.tiny_network((4,), C), training=None)
+    assert "labels permuted" in given.conventions["null of ratios to the bulk"]
+
+
+def test_the_runner_up_is_the_next_largest_gap():
+    result = measure("cross-class", permutations=0)
+    values = result.arrays["spectrum"]
+    ratios = values[:-1] / values[1:]
+    window = ratios[1 : 2 * C]  # after 2 to 2 C eigenvalues
+    order = np.argsort(-window)
+    assert result.quantities["outliers"].value == order[0] + 2
+    assert result.quantities["outliers-runner-up"].value == order[1] + 2
+    margin = window[order[0]] / window[order[1]]
+    assert result.quantities["gap-margin"].value == pytest.approx(margin)
 
 
 def test_pictures_have_the_panels_of_the_paper():

@@ -101,7 +101,11 @@ def test_all_layers_at_once_are_one_row():
     result = measured(estimators=estimators, permutations=1)
     assert result.labels["layers"] == ("all",)
     assert result.arrays["layer-parameters"].tolist() == [67]
-    assert "cosine-class" not in result.arrays
+    layers = measured(permutations=1)
+    for name in ("cosine-class", "cosine-cross"):
+        assert result.arrays[name].shape == (1, *layers.arrays[f"{name}-all"].shape)
+        assert np.allclose(result.arrays[name][0], layers.arrays[f"{name}-all"])
+        assert result.quantities[name].value == pytest.approx(layers.quantities[name].value)
     assert 0 < result.arrays["layer-error-cfac"][0] < 2
 
 
@@ -283,7 +287,9 @@ def test_numerics_name_their_devices():
                 column_operators(network, data, covered, columns=which, **shared)
                 for which in ("gauss-newton", "empirical")
             ]
-            made.append(kronecker_operators(network, data, covered, data[1], **shared))
+            made.append(
+                kronecker_operators(network, data, covered, data[1], positions="reduce", **shared)
+            )
             for operators in made:
                 for operator in operators.values():
                     operator.frobenius_distance(operator)
@@ -355,3 +361,26 @@ def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mni
     )
     assert (cfac < kfac).all() and (cfac < null).all()
     assert result.quantities["cosine-class"].value > result.quantities["cosine-class"].null
+
+
+def test_one_curvature_over_all_layers_of_a_convolution_must_be_reduced():
+    data = (torch.randn(30, 1, 6, 6), torch.arange(30) % 3)
+    conv = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3))
+    for name in ("kfac", "cfac"):
+        chosen = [{"name": "ggn", "blocks": "all"}, {"name": name, "blocks": "all"}]
+        how = {"dataset": data, "architecture": conv, "executor": "serial", "permutations": 0}
+        with pytest.raises(penchant.Error, match="needs positions = 'reduce', found 'expand'"):
+            penchant.measure("curvature-proxies", estimators={"curvature": chosen}, **how)
+        chosen[1]["positions"] = "reduce"
+        found = penchant.measure("curvature-proxies", estimators={"curvature": chosen}, **how)
+        assert found.arrays[f"leading-{name}"].min() >= 0
+
+
+def test_cosines_and_shares_of_layers_have_p_values_of_their_own(whole):
+    # two layers: both better happens by chance in half of all cases, counting both sides
+    better = whole.quantities["cfac-better"]
+    assert better.p == (0.5 if better.value in (0, 1) else 1)
+    # three classes have six orders of their features
+    for name in ("cosine-class", "cosine-cross"):
+        assert whole.quantities[name].p >= 0.1
+    assert whole.quantities["effective-samples"].null is None

@@ -185,7 +185,7 @@ def test_cosines_of_class_means_are_those_of_dense_gradients(bias):
                         float(torch.cosine_similarity(g, product, dim=0)), abs=1e-10
                     )
                 whole = torch.cosine_similarity(*(torch.cat(each) for each in zip(*pairs)), dim=0)
-                assert float(class_means.add(found)[c, k, b]) == pytest.approx(
+                assert float(class_means.add(found).cosines()[c, k, b]) == pytest.approx(
                     float(whole), abs=1e-10
                 )
 

@@ -68,3 +68,16 @@ def test_a_linear_network_changes_as_first_order_says(tmp_path):
     expected = result.quantities["random-change-expected"].value ** 2
     error = squares.std(ddof=1) / len(squares) ** 0.5
     assert abs(squares.mean() - expected) < 4 * error
+
+
+def test_random_changes_are_compared_with_first_order_as_roots_of_mean_squares(tmp_path):
+    parts = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
+    context = testing.context("parameter-directions", tmp_path, samples=12, vectors=5000, **parts)
+    result = run(context.options, context)
+    changes = result.arrays["random-changes-train"]
+    found = result.quantities["random-change-train"]
+    assert found.value == pytest.approx(np.sqrt(np.mean(changes**2)), rel=1e-12)
+    assert found.df == 4999
+    assert abs(found.value - found.null) < 3 * found.stderr
+    # a mean of roots is below, whatever the number of directions
+    assert found.null - changes.mean() > 4 * changes.std() / 5000**0.5

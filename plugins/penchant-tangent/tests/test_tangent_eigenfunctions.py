@@ -11,7 +11,9 @@ from penchant_numerics.linearisation import Outputs
 from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_numerics.trainer import loss_function
 from penchant_tangent.numerics.learning_speeds import learning_speeds
+from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
 from penchant_tangent.probes.tangent_eigenfunctions import label_share, run
+from scipy import stats
 from torch import nn
 
 FULL = {"steps": 20, "batch": 0, "learning_rate": 0.5}
@@ -86,8 +88,34 @@ def test_eigenvectors_on_a_line_vary_faster_the_later_they_come(tmp_path):
     options = {"grid_points": 30, "leading": 10, "at_steps": [0], "trainings": 2}
     training = {"steps": 0, "loss": "squared-error"}
     _, result = measured(tmp_path, **parts, **options, training=training)
-    assert result.quantities["frequency-correlation"].value > 0.7
+    order = result.quantities["frequency-correlation"]
+    assert order.value > 0.7
+    assert order.p < 0.05
+    assert order.null_spread == pytest.approx(1 / 3, rel=0.1)
     assert result.arrays["amplitudes"].shape == (1, 10, 16)
+
+
+def test_repetitions_of_one_order_are_one_order():
+    generator = torch.Generator().manual_seed(0)
+    places = np.broadcast_to(np.arange(3.0), (50, 3))
+    found = mean_rank_correlation(places, places**2, generator=generator)
+    order = penchant.Quantity.of(found.values, over="trainings", null=found.null())
+    assert (order.value, order.null_spread) == (1, pytest.approx(2**-0.5, rel=0.05))
+    # two of six orders are as far from none
+    assert order.p == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_rank_correlations_are_those_of_scipy_in_every_repetition():
+    x = np.random.default_rng(0).integers(0, 5, (6, 9))
+    y = x + np.random.default_rng(1).normal(size=(6, 9))
+    found = mean_rank_correlation(x, y, generator=torch.Generator().manual_seed(0))
+    expected = [stats.spearmanr(a, b).statistic for a, b in zip(x, y)]
+    assert np.allclose(found.values, expected)
+    # one permutation of all repetitions, by hand
+    keys = torch.rand(999, 9, generator=torch.Generator().manual_seed(0))
+    order = keys[7].argsort().numpy()
+    permuted = [stats.spearmanr(a, b[order]).statistic for a, b in zip(x, y)]
+    assert found.null_draws[7] == pytest.approx(np.mean(permuted))
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,11 @@ def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
     assert result.quantities["trace"].value == pytest.approx(float(singular.sum()))
     assert result.labels["layers"] == ("1", "3")
 
+    # labels in 200 random orders decide; errors are those of five groups
+    found = result.quantities["cka"]
+    assert found.df == 4
+    assert 1 / 201 <= found.p <= 1
+
 
 def test_more_groups_than_pairs_of_samples_are_refused():
     with pytest.raises(Exception, match="at most 4 groups, found 5"):

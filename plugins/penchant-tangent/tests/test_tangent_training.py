@@ -5,8 +5,11 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_numerics.tangent_kernels import layer_kernels
 from penchant_tangent.numerics.kernel_summary import summarise
+from penchant_tangent.numerics.label_alignment import alignment, expected_alignment, permuted
 from penchant_tangent.numerics.log_steps import log_steps
+from penchant_tangent.probes import tangent_training
 from penchant_tangent.probes.kernel_samples import drawn, targets
 from penchant_tangent.probes.tangent_training import run
 from penchant_tangent.probes.training_samples import mixture, with_random_labels
@@ -67,6 +70,93 @@ def test_random_labels_align_as_the_null_says_before_training(tmp_path):
     # test labels are not random
     above = result.arrays["test-cka"] - result.arrays["test-cka-null"]
     assert above[0, 0] > 5 * result.arrays["test-cka-stderr"][0, 0]
+
+
+DIGITS = "digits:per_class=20,test_per_class=10"
+
+
+def test_an_untrained_network_has_no_lead_of_easy_samples(tmp_path):
+    parts = {"dataset": DIGITS, "difficult_samples": 40, "samples": 40, "trainings": 3}
+    mlp = {"architecture": "mlp:widths=[20,20]", "training": {"steps": 0}}
+    _, result = measured(tmp_path, **parts, **mlp)
+    # true labels align with the kernel of an untrained network
+    ahead = result.arrays["train-cka"] - result.arrays["difficult-cka"]
+    assert ahead[0, 0] > 0.01
+    lead, ratio = result.quantities["easy-lead-0"], result.quantities["easy-ratio-0"]
+    assert (lead.value, lead.null) == (0, 0)
+    assert ratio.value == ratio.null > 1.2
+
+
+def test_the_lead_is_what_training_adds_above_labels_in_random_order(tmp_path):
+    parts = {"noise_shares": [0.0], "easy_samples": 40, "difficult_samples": 20, "samples": 16}
+    _, result = measured(tmp_path, **parts, at_steps=[0, 4, 9], trainings=2)
+    arrays = result.arrays
+    above = {}
+    for part in ("train", "difficult"):
+        above[part] = arrays[f"{part}-cka"][0] - arrays[f"{part}-cka-null"][0]
+    ahead = above["train"] - above["difficult"]
+    expected = np.mean([0, ahead[1] - ahead[0], ahead[2] - ahead[0]])
+    assert result.quantities["easy-lead-0"].value == pytest.approx(expected)
+
+
+def of_depth(folder, depth, **parts):
+    widths = [60] * depth
+    looked = {"samples": 40, "at_steps": [0], "trainings": 2, "training": {"steps": 0}}
+    mlp = {"architecture": f"mlp:widths={widths}", "dataset": DIGITS}
+    return measured(folder, **mlp, **looked, **parts)
+
+
+@pytest.mark.parametrize("depth", [9, 12, 15])
+def test_deep_networks_have_the_same_numbers_in_single_and_double_precision(depth, tmp_path):
+    single_context, single = of_depth(tmp_path, depth, dtype="float32")
+    _, double = of_depth(tmp_path, depth, dtype="float64")
+    for name in ("effective-rank", "cka", "trace-ratios"):
+        found, expected = single.arrays[f"train-{name}"], double.arrays[f"train-{name}"]
+        assert np.allclose(found, expected, rtol=0.01), name
+    assert not single_context.warnings
+
+
+def test_every_look_at_rounding_is_warned_of(tmp_path, monkeypatch):
+    # what a device without double precision does
+    monkeypatch.setattr(tangent_training, "precise_layer_kernels", layer_kernels)
+    context, result = of_depth(tmp_path, 15, dtype="float32")
+    assert any("which is rounding" in text for text in context.warnings)
+    # a share of the trace that is above 1
+    assert result.arrays["train-trace-ratios"].max() > 1.1
+
+
+def test_errors_of_few_trainings_have_their_degrees_of_freedom(tmp_path):
+    parts = {"samples": 8, "at_steps": [0, 9], "trainings": 3, "noise_shares": [0.0, 0.5, 1.0]}
+    context, result = measured(tmp_path, **parts)
+    quantities = result.quantities
+    for name in ("cka-change-0", "effective-rank-final-0", "train-accuracy-0.5"):
+        assert quantities[name].df == 2, name
+    # sampling of test samples is known better than the spread over trainings
+    tested = quantities["test-accuracy-0"]
+    labels = context.data.test.labels
+    assert tested.df >= 2
+    assert tested.null == float(labels.bincount().max()) / len(labels)
+    order = quantities["rank-correlation"]
+    assert order.count == 9
+    assert 0 < order.p <= 1
+
+
+def test_the_uncentred_alignment_has_the_null_of_labels_in_random_order(tmp_path):
+    parts = {"samples": 12, "at_steps": [9], "trainings": 2}
+    context, result = measured(tmp_path, **parts)
+    found = result.quantities["cka-uncentred-final-0"]
+    assert found.value == pytest.approx(result.arrays["train-cka-uncentred"][0, -1])
+    assert found.null == pytest.approx(result.arrays["train-cka-uncentred-null"][0, -1])
+    # by permutations of one training's labels
+    easy = mixture(context.options, context, 0.0, 0).easy
+    *_, (_, network) = context.train(context.network(0), easy, 0)
+    batch = drawn(easy, 12, context.generator("batch", "train", 0))
+    K = sum(layer_kernels(network.double(), batch.inputs.double()).values())
+    wanted = targets(batch, context)
+    orders = permuted(wanted, generator=torch.Generator().manual_seed(0), draws=4000)
+    draws = alignment(K, orders)
+    error = float(draws.std()) / 4000**0.5
+    assert abs(float(draws.mean()) - expected_alignment(K, wanted)) < 4 * error
 
 
 def test_shares_of_random_labels_are_nested():

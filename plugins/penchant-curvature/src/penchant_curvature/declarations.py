@@ -53,8 +53,8 @@ class Factored(Curvature):
     )
     positions: str = penchant.option(
         "expand",
-        "positions of a convolution, or tokens; expand: samples of their own; reduce: inputs "
-        "averaged and errors summed over them first",
+        "positions of a convolution, or tokens; expand: samples of their own, layer by layer only; "
+        "reduce: inputs averaged and errors summed over them first",
         choices=("expand", "reduce"),
     )
 
@@ -151,9 +151,9 @@ class CurvatureProxies(penchant.Probe):
         "cfac-better": "share of layers in which CFAC's error, on these samples, is below KFAC's; "
         "null: half",
         "cosine-class": "cos(g_c, h_c x delta_c) of these samples over all layers, mean over "
-        "classes; null: features of another class",
+        "classes; null: features of classes in random order",
         "cosine-cross": "cos(g_cc', h_c x delta_cc') of these samples over all layers, mean over "
-        "c != c'; null: features of another class",
+        "c != c'; null: features of classes in random order",
         "effective-samples": "how many of these samples carry the curvature: (sum w)^2 / sum w^2 "
         "of w = 1 - sum p^2",
         "covered": "share of the network's parameters that KFAC and CFAC represent",

@@ -27,8 +27,9 @@ class CrossClass(penchant.Probe):
     G, the Gauss-Newton matrix, is a weighted second moment of the gradients that each example would
     have with each label; means over the examples of a class (and over the labels) make its
     components. Knockouts tell which component makes which eigenvalues; the null are means of
-    permuted classes. Exact where samples x classes are few, else by Lanczos in sample space.
-    Classes may be unbalanced.
+    permuted classes, and for ratios to the bulk, which clustered data raise before any training,
+    other networks as they are drawn. Exact where samples x classes are few, else by Lanczos in
+    sample space. Classes may be unbalanced.
 
     Every number is one of this network on these samples. Its standard error is what other samples
     of the same classes would change, to first order; a count has none, and where G is known by
@@ -56,13 +57,15 @@ class CrossClass(penchant.Probe):
         "to 2 C of them; C are expected",
         "gap": "ratio of the eigenvalues on its two sides",
         "gap-margin": "that ratio over the next largest in the window",
+        "outliers-runner-up": "eigenvalues of these samples' G in front of that next largest gap: "
+        "with a margin near 1 as good an answer as outliers",
         "outliers-cross": "eigenvalues of these samples' G in front of the largest gap after "
         "2 C + 1 to 2 C^2 of them; C (C - 1) are expected",
         "outliers-cross-gap": "ratio of the eigenvalues of these samples on its two sides",
         "outliers-to-bulk": "mean eigenvalue of G_class over the mean of within-average, of these "
-        "samples; null: permuted classes",
+        "samples; null: untrained networks",
         "mini-bulk-to-bulk": "mean eigenvalue of G_cross over the mean of within-average, of these "
-        "samples; null: permuted classes",
+        "samples; null: untrained networks",
         "class-share": "share of the C leading eigenvectors of these samples' G in the span of the "
         "class means; null: means of permuted classes",
         "largest-gauss-newton": "largest eigenvalue of G",
@@ -134,7 +137,9 @@ class CrossClass(penchant.Probe):
     products: int = penchant.option(
         1000, "products of the search for leading eigenvalues, at most", at_least=1
     )
-    permutations: int = penchant.option(5, "permutations of the labels for the null", at_least=0)
+    permutations: int = penchant.option(
+        5, "permutations of the labels, and untrained networks, of the nulls", at_least=0
+    )
     fractions: tuple[float, ...] = penchant.option(
         (), "shares of the training at which to look besides its end", at_least=0, at_most=1
     )

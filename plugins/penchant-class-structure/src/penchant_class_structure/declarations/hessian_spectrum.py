@@ -32,6 +32,8 @@ _QUANTITIES = {
     "tail-exponent": "slope of log density against log |eigenvalue| of these samples' E; null: a "
     "semicircle of the same range",
     "tail-fit": "R squared of that line",
+    "tail-fit-exponential": "R squared of an exponential through the same bins: above tail-fit "
+    "there is no power law",
     "loss": "mean loss; null: the best constant outputs",
 }
 _ARRAYS = {
@@ -49,6 +51,7 @@ _ARRAYS = {
     "log-density-positive": "the part of it that is of positive eigenvalues",
     "log-density-negative": "the part of it that is of negative eigenvalues",
     "tail-grid": "log |eigenvalue| in the middle of the bins that the power law is fitted to",
+    "tail-window": "|eigenvalue| where that window begins and ends",
     "tail-density": "density of |eigenvalue| of E in these bins",
     "tail-line": "slope and intercept of the line through their logarithms",
     "bulk-grid": "eigenvalues in the range of E, or of what is left without leading eigenvalues",
@@ -78,7 +81,8 @@ class HessianSpectrum(penchant.Probe):
 
     Lanczos does not know the sign of eigenvalues that are nearly zero, and there are many: the
     share of negative ones is that below minus a resolution, which is reported, with the bounds of
-    Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it.
+    Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it, in at least six
+    bins over one decade, and beside a power law stands an exponential.
 
     Quick: `-a mlp:widths=[32],normalization=batch -d digits:per_class=30`.
 
@@ -96,7 +100,7 @@ class HessianSpectrum(penchant.Probe):
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
     presets = {
-        "quick": {"lanczos_steps": 48, "starts": 3, "training": QUICK},
+        "quick": {"lanczos_steps": 150, "starts": 3, "training": QUICK},
         "fig-3": {
             "matrices": ("hessian",),
             "lanczos_steps": 128,

@@ -37,7 +37,7 @@ class LogisticTheory(penchant.Probe):
         "test-error": "of the trained classifier; null: guessing",
         "trained-difference": "largest relative difference of the trained classifier to theory "
         "with its own a; null: 0",
-        "outliers-to-bulk": "of the trained classifier; null: classes in one place",
+        "outliers-to-bulk": "of the trained classifier; null: before training, on these samples",
     }
     arrays = {
         "multiplicity": "of the outliers, mini-bulk, bulk and zeros",

@@ -86,7 +86,7 @@ def knockouts(result: penchant.Result) -> Figure:
     axes[-1].set_xlabel(_log_label(result))
     return captioned(
         figure,
-        "A bump that is missing in a panel is made by what is knocked out there.",
+        "Densities of the logarithm on one scale; each panel lacks what its title names.",
         title="Log spectrum of G, and of what is left of it",
     )
 
@@ -135,8 +135,8 @@ def eigenvalues(result: penchant.Result) -> Figure:
     )
     return captioned(
         figure,
-        f"C = {classes} eigenvalues should stand out, made by class means; "
-        f"C (C - 1) = {classes * (classes - 1)} before the next gap, made by cross-class means.",
+        f"The largest gap is after {position:.0f} eigenvalues; C = {classes}, "
+        f"C (C - 1) = {classes * (classes - 1)}.",
         title="Eigenvalues of G and of its components",
     )
 

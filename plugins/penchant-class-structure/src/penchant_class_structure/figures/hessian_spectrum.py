@@ -74,9 +74,9 @@ def spectra(result: penchant.Result, *, zoom: bool = False) -> Figure:
         axes[0, column].set_title(_samples(result, prefix))
         axes[-1, column].set_xlabel("eigenvalue")
     if zoom:
-        caption = "The same where the bulk is: small eigenvalues of both signs."
+        caption = "The same densities in the range of the bulk."
         return captioned(figure, caption, title="Spectra of the Hessian's parts: the bulk")
-    caption = "Leading eigenvalues stand apart, about one for each class; G has them, E has not."
+    caption = "Densities on a log axis; black marks are the leading eigenvalues that were found."
     return captioned(figure, caption, title="Spectra of the Hessian and of its parts")
 
 
@@ -169,7 +169,7 @@ def deflation(result: penchant.Result) -> Figure:
         panel.set_title(title, fontsize=9)
     log_ticks(*axes)
     axes[-1].set_xlabel("eigenvalue")
-    caption = "Known eigenvalues take no room in the bumps' range, so the bulk is narrower."
+    caption = "The same matrix and Lanczos steps, without and with deflation, on one axis."
     return captioned(figure, caption, title="What deflation does for a density")
 
 
@@ -188,7 +188,7 @@ def tail(result: penchant.Result) -> Figure:
         )
         log_ticks(panel)
         panel.legend(fontsize=8)
-    caption = "Where both signs lie on each other the spectrum of E is symmetric."
+    caption = "Densities of both signs of E's eigenvalues, and the line through the bins of both."
     return captioned(figure, caption, title="The tail of E = Hessian - G")
 
 
@@ -230,7 +230,11 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
     slope = result.quantities[f"{prefix}tail-exponent"]
     fit = result.quantities[f"{prefix}tail-fit"].value
     error = "" if slope.stderr is None else f" ± {slope.stderr:.2f}"
-    label = f"exponent {slope.value:.2f}{error} (semicircle {slope.null:.2f}), R² {fit:.2f}"
+    exponential = result.quantities[f"{prefix}tail-fit-exponential"].value
+    label = (
+        f"exponent {slope.value:.2f}{error} (semicircle {slope.null:.2f}), R² {fit:.2f} "
+        f"(exponential {exponential:.2f})"
+    )
     fitted = np.exp(line[1] + line[0] * places)
     axes.loglog(
         np.exp(places),

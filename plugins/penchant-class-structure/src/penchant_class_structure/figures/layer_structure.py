@@ -92,8 +92,7 @@ def knockout(result: penchant.Result, name: str, left: str, *, what: str) -> Fig
     axes[0].set_xlabel("log after, scaled", fontsize=8)
     return captioned(
         figure,
-        f"Points above the line are lowered by the knockout: the {count} leading ones (blue) if "
-        "the means make them.",
+        f"Points above the line are lowered by the knockout; the {count} leading ones are blue.",
         title=f"{name.split('-')[0].capitalize()}: before, and without {what}",
     )
 

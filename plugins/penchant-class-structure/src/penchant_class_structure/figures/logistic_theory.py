@@ -52,8 +52,8 @@ def spectra(result: penchant.Result) -> Figure:
         panel.legend()
     return captioned(
         figure,
-        "Outliers, mini-bulk, bulk and zeros, as many as the theorem says; a trained classifier's "
-        "probabilities are not the symmetric ones it assumes.",
+        "Eigenvalues of the sample's G beside the theorem's; a trained classifier's probabilities "
+        "are not the symmetric ones it assumes.",
         title="Logistic regression on a Gaussian mixture",
     )
 
@@ -94,7 +94,7 @@ def sweep(result: penchant.Result) -> Figure:
     )
     return captioned(
         figure,
-        "The further apart the classes, the fewer errors, and the further outliers stand out.",
+        "Errors, and the ratio of outliers to bulk, against the separation of the classes.",
         title="What the separation of classes changes",
     )
 

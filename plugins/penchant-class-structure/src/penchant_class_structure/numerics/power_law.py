@@ -4,6 +4,10 @@ M steps of Lanczos place M nodes over the range of the spectrum, about pi / M of
 apart in its middle. Finer structure they do not see, and zero, where most eigenvalues are, is such
 structure: a node beside it stands for the whole peak. So the line is fitted above `RESOLVED` node
 distances only, whatever was asked for.
+
+A short piece of any curve is straight on log axes. So there is no line through fewer than `FEWEST`
+bins or less than `DECADES` of eigenvalues, and beside its R squared stands that of an exponential,
+log density linear in |eigenvalue|, through the same bins.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from penchant_numerics.statistics import jackknife
 from torch import Tensor
 
 BINS = 12
+FEWEST = 6  # bins with eigenvalues in them that a line is fitted to
+DECADES = 1.0  # of eigenvalues that it spans at least
 RESOLVED = 2.0  # node distances from zero above which a density is believed
 
 
@@ -27,6 +33,9 @@ class PowerLaw(NamedTuple):
     slope: float
     intercept: float
     fit: float  # R squared
+    exponential: float  # R squared of an exponential through the same bins
+    low: float  # |eigenvalue| where the window begins
+    high: float  # and where it ends
     places: Tensor  # (k,), log |eigenvalue| in the middle of a bin
     density: Tensor  # (k,), of |eigenvalue|
 
@@ -49,7 +58,7 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
 
     Returns:
         The line through the mass in bins of equal width on the log axis, mean over start vectors;
-        None with fewer than three bins filled.
+        None where fewer than `FEWEST` bins are filled or they span less than `DECADES`.
 
     >>> from penchant_numerics.spectral_density import exact_quadrature
     >>> ranks = torch.arange(1, 20001, device="cpu")
@@ -60,12 +69,13 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
     # the window is relative to the largest, and not below what is resolved
     largest = max(float(nodes.abs().max()) for nodes in measure.nodes)
     low = max(low, resolved_from(measure))
-    if largest == 0 or low >= high:
+    count = _bins(measure, low, high)
+    if largest == 0 or count < FEWEST:
         return None
     edges = torch.linspace(
         math.log(low * largest),
         math.log(high * largest),
-        _bins(measure, low, high) + 1,
+        count + 1,
         device="cpu",
         dtype=torch.float64,
     )
@@ -73,14 +83,33 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
 
     # an empty bin has no logarithm
     filled = density > 0
-    if int(filled.sum()) < 3:
+    if int(filled.sum()) < FEWEST:
+        return None
+    # empty bins at an end are no part of the window
+    first, last = filled.nonzero()[[0, -1], 0].tolist()
+    begin, end = float(edges[first]), float(edges[last + 1])
+    if end - begin < DECADES * math.log(10) * (1 - 1e-9):
         return None
     middles = (edges[1:] + edges[:-1]) / 2
-    return _line(middles[filled], density[filled])
+    places = middles[filled]
+    line = straight_line(places, density[filled].log())
+    exponential = straight_line(places.exp(), density[filled].log())
+    return PowerLaw(
+        slope=line.slope,
+        intercept=line.intercept,
+        fit=line.fit,
+        exponential=exponential.fit,
+        low=math.exp(begin),
+        high=math.exp(end),
+        places=places,
+        density=density[filled],
+    )
 
 
 def _bins(measure: Quadrature, low: float, high: float) -> int:
     """As many bins as have a node each, where bins are narrowest: at the low end."""
+    if low >= high:
+        return 0
     distance = resolved_from(measure) / RESOLVED
     if not distance:
         return BINS
@@ -88,7 +117,7 @@ def _bins(measure: Quadrature, low: float, high: float) -> int:
     # bins are narrowest, in the eigenvalue, where they begin
     narrowest = math.log1p(distance / low)
     fitting = int(math.log(high / low) / narrowest)
-    return max(3, min(BINS, fitting))
+    return min(BINS, fitting)
 
 
 def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
@@ -114,6 +143,7 @@ class LineErrors(NamedTuple):
 
     slope: float
     fit: float
+    exponential: float
 
 
 def line_errors(measure: Quadrature, *, low: float, high: float) -> LineErrors | None:
@@ -136,7 +166,7 @@ def line_errors(measure: Quadrature, *, low: float, high: float) -> LineErrors |
         return None
     fewer = _lines_without_a_start(measure, low, high)
     errors = []
-    for name in ("slope", "fit"):
+    for name in LineErrors._fields:
         by_place = [getattr(line, name) for line in shifted]
         by_start = [getattr(line, name) for line in fewer]
         errors.append(_combined(by_place, by_start))
@@ -156,7 +186,10 @@ def _combined(shifted: list[float], fewer: list[float]) -> float:
 def _shifted_lines(measure: Quadrature, low: float, high: float) -> list[PowerLaw]:
     """Lines through bins that begin up to a bin later, as they are where that is not possible."""
     # a bin's width on the log axis
-    width = math.log(high / low) / _bins(measure, low, high)
+    count = _bins(measure, low, high)
+    if not count:
+        return []
+    width = math.log(high / low) / count
     lines = []
     for quarter in range(4):
         factor = math.exp(width * quarter / 4)
@@ -209,12 +242,25 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
         device="cpu",
         dtype=torch.float64,
     )
-    return _line(places, (1 - places.exp().square()).sqrt()).slope
+    heights = (1 - places.exp().square()).sqrt()
+    return straight_line(places, heights.log()).slope
 
 
-def _line(x: Tensor, density: Tensor) -> PowerLaw:
-    """The line of least squares through (x, log density)."""
-    y = density.log()
+class Line(NamedTuple):
+    """y = slope * x + intercept, and R squared."""
+
+    slope: float
+    intercept: float
+    fit: float
+
+
+def straight_line(x: Tensor, y: Tensor) -> Line:
+    """The line of least squares through points (k,).
+
+    >>> x = torch.tensor([0.0, 1.0, 2.0], device="cpu")
+    >>> straight_line(x, 3 * x + 1)
+    Line(slope=3.0, intercept=1.0, fit=1.0)
+    """
     away = x - x.mean()
     up = y - y.mean()
     together = (away * up).sum()
@@ -227,4 +273,4 @@ def _line(x: Tensor, density: Tensor) -> PowerLaw:
     fit = 1.0
     if spread > 0:
         fit = 1 - float(left.square().sum()) / spread
-    return PowerLaw(slope, intercept, fit, x, density)
+    return Line(slope, intercept, fit)

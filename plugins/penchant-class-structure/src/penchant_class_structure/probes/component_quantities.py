@@ -103,9 +103,20 @@ class Components:
 
 
 def component_quantities(
-    components: Components, options: CrossClass, context: penchant.Context
+    components: Components,
+    untrained: list[Components],
+    options: CrossClass,
+    context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
-    """Traces of G and of its components, and how far they stand out of the bulk."""
+    """Traces of G and of its components, and how far they stand out of the bulk.
+
+    Args:
+        components: Of the network.
+        untrained: Of other networks on the same samples, as they are drawn: the null of ratios,
+            which have no scale; permuted classes are, where there are none.
+        options: The probe's.
+        context: For random numbers and warnings.
+    """
     space, labels = components.decomposition.space, components.decomposition.labels
 
     # what samples contribute, and what permuted classes would give
@@ -131,7 +142,7 @@ def component_quantities(
         if ratio is None:
             continue
         error = _ratio_contributions(components, errors, part) if errors else None
-        null = [each.ratio(part) for each in nulls]
+        null = [each.ratio(part) for each in untrained or nulls]
         known = [value for value in null if value is not None]
         quantities[name] = _quantity(ratio, error, known, labels)
     if "outliers-to-bulk" not in quantities:
@@ -234,6 +245,8 @@ def gap_quantities(
         "gap": _quantity(gap.ratio, ratio, [], labels),
         "gap-margin": _quantity(gap.margin, margin, [], labels),
     }
+    if second is not None:
+        quantities["outliers-runner-up"] = penchant.Quantity(second, exact=True)
     # the second gap is searched where all eigenvalues are known
     if len(values) > max(2 * C + 2, len(leading.values)):
         mini = largest_gap(

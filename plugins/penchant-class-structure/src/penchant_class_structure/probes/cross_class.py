@@ -63,7 +63,8 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     _refuse_many_classes(classes, context)
     network, panels = _along_training(samples, options, context)
     structure = _structure(network, samples, options, context)
-    quantities, arrays = _whole(structure, options, context)
+    untrained = _untrained(structure, options, context)
+    quantities, arrays = _whole(structure, untrained, options, context)
 
     # how far the training went
     quantities["loss"] = loss_on(network, samples, "cross-entropy")
@@ -74,7 +75,8 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
         panels += _rows(rows)
     if panels:
         arrays |= {f"panel-{name}": array for name, array in _stacked(panels).items()}
-    return penchant.Result(quantities, arrays, conventions=_conventions(structure, options))
+    conventions = _conventions(structure, untrained, options)
+    return penchant.Result(quantities, arrays, conventions=conventions)
 
 
 def _along_training(
@@ -118,10 +120,10 @@ def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     )
 
 
-def _structure(
+def _components(
     network: nn.Module, samples: Samples, options: CrossClass, context: penchant.Context
-) -> Structure:
-    """The decomposition on the chosen samples."""
+) -> Components:
+    """The decomposition, with means from the Gram matrix, or class by class from gradients."""
     with saying(context):
         space = sample_space(
             network,
@@ -129,14 +131,46 @@ def _structure(
             exact_limit=options.exact_limit,
             devices=neighbours(context.device, options.devices),
         )
-
-    # means come from the Gram matrix, or class by class from gradients
     decomposition = Decomposition.of(space, samples.labels)
     if space.exact:
-        components = Components.of(decomposition)
-    else:
-        M = streamed_pair_products(network, samples.inputs, decomposition.weights)
-        components = Components(decomposition, M)
+        return Components.of(decomposition)
+    M = streamed_pair_products(network, samples.inputs, decomposition.weights)
+    return Components(decomposition, M)
+
+
+def _untrained(
+    found: Structure, options: CrossClass, context: penchant.Context
+) -> list[Components]:
+    """The same of other networks as they are drawn: classes of clustered data show there, too.
+
+    None where K is not a matrix, or where every draw is the same network, such as a module of the
+    user's own.
+    """
+    if not found.components.decomposition.space.exact:
+        return []
+    networks = [context.network(1 + number) for number in range(options.permutations)]
+    if len(networks) < 2 or _same_parameters(*networks[:2]):
+        return []
+    components = []
+    for network in networks:
+        looked_at = of_classes(measured(network, options, context), options, context)
+        components.append(_components(looked_at, found.samples, options, context))
+    return components
+
+
+def _same_parameters(first: nn.Module, second: nn.Module) -> bool:
+    """Whether two networks have equal parameters."""
+    pairs = zip(first.parameters(), second.parameters())
+    return all(torch.equal(one, other) for one, other in pairs)
+
+
+def _structure(
+    network: nn.Module, samples: Samples, options: CrossClass, context: penchant.Context
+) -> Structure:
+    """The decomposition on the chosen samples."""
+    components = _components(network, samples, options, context)
+    decomposition = components.decomposition
+    space = decomposition.space
 
     # outliers are searched among 2 C: one more shows the last gap
     leading = leading_pairs(
@@ -175,7 +209,10 @@ def _component_values(components: Components) -> dict[str, Tensor]:
 
 
 def _whole(
-    found: Structure, options: CrossClass, context: penchant.Context
+    found: Structure,
+    untrained: list[Components],
+    options: CrossClass,
+    context: penchant.Context,
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
     """Everything about the network at the end of its training."""
     decomposition = found.components.decomposition
@@ -194,7 +231,7 @@ def _whole(
     arrays |= _densities(found, spectrum, options, context)
 
     values = found.leading.values if spectrum is None else spectrum
-    quantities = component_quantities(found.components, options, context)
+    quantities = component_quantities(found.components, untrained, options, context)
     quantities |= gap_quantities(values, found.leading, decomposition.labels, C)
     quantities["largest-gauss-newton"] = largest_eigenvalue(found.leading, decomposition.labels, C)
     quantities |= attribution(found.components, found.leading, options, context)
@@ -318,7 +355,9 @@ def _rows(arrays: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _conventions(found: Structure, options: CrossClass) -> dict[str, str]:
+def _conventions(
+    found: Structure, untrained: list[Components], options: CrossClass
+) -> dict[str, str]:
     decomposition = found.components.decomposition
     C = decomposition.classes
     ratio = "largest ratio of neighbours after"
@@ -332,6 +371,9 @@ def _conventions(found: Structure, options: CrossClass) -> dict[str, str]:
         "outliers": f"{ratio} 2 to {2 * C} eigenvalues; expected {C}",
         "outliers-cross": f"{ratio} {2 * C + 1} to {2 * C**2} eigenvalues; expected {C * (C - 1)}",
         "null": f"labels permuted {options.permutations} times",
+        "null of ratios to the bulk": f"{len(untrained)} other networks as they are drawn"
+        if untrained
+        else "labels permuted, because there are no untrained networks to compare with",
         "standard errors": "over samples of the same network, to first order; of class-share by "
         "leaving out groups of samples",
     }

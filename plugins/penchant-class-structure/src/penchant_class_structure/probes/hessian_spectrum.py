@@ -105,7 +105,13 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
             quantities[f"{prefix}{name}"] = value
         for name, array in pictures.items():
             arrays[f"{prefix}{name}"] = array
-    return penchant.Result(quantities, arrays, conventions=_conventions(options, parts, loss))
+    missing = [name for name, value in quantities.items() if value.missing]
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options, parts, loss),
+        missing=tuple(missing),
+    )
 
 
 def _samples(
@@ -178,7 +184,8 @@ def _measure(
             grid = arrays["density-grid"]
             arrays |= _undeflated(spectra["hessian"], grid, given.part, options, context)
     if "residual" in spectra:
-        numbers, pictures = residual_tail(spectra["residual"].measure, options)
+        measure = spectra["residual"].measure
+        numbers, pictures = residual_tail(measure, given.part, options, context)
         quantities |= numbers
         arrays |= pictures
     return quantities, arrays

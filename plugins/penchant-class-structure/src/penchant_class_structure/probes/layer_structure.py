@@ -154,7 +154,7 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
         )
     if "stationarity-by-layer" in arrays:
         largest = arrays["stationarity-by-layer"].max()
-        found["stationarity"] = penchant.Quantity(largest, exact=True, null=0.0)
+        found["stationarity"] = penchant.Quantity(largest, exact=True)
     return found
 
 

@@ -112,7 +112,15 @@ def trained_classifier(context: penchant.Context, separation: float) -> dict[str
         "ratio": float(trained[0] / trained[2]),
         "ratio-stderr": _ratio_stderr(traces, labels),
         "ratio-theory": float(expected[0] / expected[2]),
+        "ratio-untrained": _untrained_ratio(data.train.inputs, p),
     }
+
+
+def _untrained_ratio(inputs: Tensor, p: Tensor) -> float:
+    """Outliers over bulk of the classifier before training, whose probabilities are all equal."""
+    even = torch.full_like(p, 1 / p.shape[1])
+    traces = traces_on_eigenspaces(inputs, even).mean(0)
+    return float(traces[0] / traces[2])
 
 
 def _classifier(options: LogisticTheory, context: penchant.Context) -> nn.Module:
@@ -150,6 +158,7 @@ def _quantities(
     guessing = 1 - 1 / options.classes
     train = max(options.classes, options.train // options.classes * options.classes)
     null, spread = _largest_of_normals(COMPARED)
+    chance = _largest_p_value(deviation, COMPARED)
 
     # the eigenspace that is furthest from theory
     difference = own["trained"][:COMPARED] / own["trained-theory"][:COMPARED] - 1
@@ -161,7 +170,7 @@ def _quantities(
     }
     return {
         "largest-deviation": penchant.Quantity(
-            deviation, stderr=1.0, null=null, null_spread=spread, **samples
+            deviation, stderr=1.0, null=null, null_spread=spread, p=chance, **samples
         ),
         "critical-deviation": penchant.Quantity(-ndtri(0.005 / COMPARED), exact=True),
         "error-probability": penchant.Quantity(
@@ -178,10 +187,14 @@ def _quantities(
             null=guessing,
         ),
         "trained-difference": penchant.Quantity(
-            abs(difference[worst]), stderr=relative[worst], null=0.0, **samples
+            abs(difference[worst]),
+            stderr=relative[worst],
+            null=0.0,
+            p=_largest_p_value(float(abs(difference[worst]) / relative[worst]), COMPARED),
+            **samples,
         ),
         "outliers-to-bulk": penchant.Quantity(
-            own["ratio"], stderr=own["ratio-stderr"], null=1.0, **samples
+            own["ratio"], stderr=own["ratio-stderr"], null=own["ratio-untrained"], **samples
         ),
     }
 
@@ -199,6 +212,14 @@ def _largest_of_normals(count: int) -> tuple[float, float]:
     mean = quad(beyond, 0, 12)[0]
     square = quad(lambda z: 2 * z * beyond(z), 0, 12)[0]
     return mean, (square - mean**2) ** 0.5
+
+
+def _largest_p_value(z: float, count: int) -> float:
+    """The chance that one of so many independent standard normal numbers is as far from zero."""
+    from scipy.special import ndtr
+
+    beyond = 2 * ndtr(-z)
+    return float(-np.expm1(count * np.log1p(-beyond)))
 
 
 def _conventions(options: LogisticTheory) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.numerics.power_law import (
+    DECADES,
+    FEWEST,
     PowerLaw,
     line_errors,
     power_law,
@@ -19,11 +22,20 @@ from penchant_class_structure.numerics.power_law import (
     semicircle_slope,
 )
 
+TAIL = ("tail-exponent", "tail-fit", "tail-fit-exponential")  # in the order of `LineErrors`
+
 
 def residual_tail(
-    measure: Quadrature, options: HessianSpectrum
+    measure: Quadrature, part: str, options: HessianSpectrum, context: penchant.Context
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
-    """Quantities and arrays of the tail; without enough of it there is no line."""
+    """Quantities and arrays of the tail; without enough of it numbers are missing.
+
+    Args:
+        measure: The spectrum of E.
+        part: Of which samples, for warnings and conventions.
+        options: The probe's.
+        context: Where warnings and conventions go.
+    """
     density = _density(measure, options)
     arrays: dict[str, Any] = {
         "log-grid": density.grid,
@@ -37,24 +49,44 @@ def residual_tail(
         half = _density(_of_sign(measure, sign), options, density.grid)
         arrays[f"log-density-{name}"] = half.density
 
-    # where it is resolved, and with at least three bins
     line = power_law(
         measure,
         low=options.tail_low,
         high=options.tail_high,
     )
-    quantities = {} if line is None else _quantities(measure, line, options)
-    if not quantities:
-        return {}, arrays
-    numbers = [line.slope, line.intercept]
+    quantities = None if line is None else _quantities(measure, line, options)
+    if quantities is None:
+        hint = "; more lanczos_steps resolve more of it" if resolved_from(measure) else ""
+        context.warn(
+            f"no power law is fitted to the tail of E ({part} samples): it needs {FEWEST} bins "
+            f"with eigenvalues over {DECADES:g} decade{hint}"
+        )
+        missing = penchant.Quantity(math.nan, exact=True)
+        return dict.fromkeys(TAIL, missing), arrays
+    _say_window(line, part, context)
     arrays["tail-line"] = torch.tensor(
-        numbers,
+        [line.slope, line.intercept],
         device="cpu",
         dtype=torch.float64,
     )
+    arrays["tail-window"] = torch.tensor([line.low, line.high], device="cpu", dtype=torch.float64)
     arrays["tail-grid"] = line.places
     arrays["tail-density"] = line.density
     return quantities, arrays
+
+
+def _say_window(line: PowerLaw, part: str, context: penchant.Context) -> None:
+    """Record where the line was fitted, and warn where an exponential fits better."""
+    decades = math.log10(line.high / line.low)
+    context.conventions[f"tail ({part})"] = (
+        f"{len(line.places)} bins from {line.low:.3g} to {line.high:.3g}, {decades:.1f} decades"
+    )
+    if line.exponential >= line.fit:
+        context.warn(
+            f"the tail of E ({part} samples) is no power law: an exponential fits the same bins "
+            f"better, with R squared {line.exponential:.3f} against {line.fit:.3f}; tail-exponent "
+            "is a slope of this window only"
+        )
 
 
 def _density(measure: Quadrature, options: HessianSpectrum, grid: Tensor | None = None) -> Density:
@@ -78,45 +110,29 @@ def _of_sign(measure: Quadrature, sign: int) -> Quadrature:
 
 def _quantities(
     measure: Quadrature, line: PowerLaw, options: HessianSpectrum
-) -> dict[str, penchant.Quantity]:
-    """Slope and fit: exact, or with errors over start vectors and places of bins."""
+) -> dict[str, penchant.Quantity] | None:
+    """Slope and fits: exact, or with errors over start vectors and places of bins."""
     low = max(options.tail_low, resolved_from(measure))
-
+    numbers = {
+        "tail-exponent": line.slope,
+        "tail-fit": line.fit,
+        "tail-fit-exponential": line.exponential,
+    }
     # what an ordinary bulk would show in the same window
     null = semicircle_slope(
         low=low,
         high=options.tail_high,
     )
+    nulls = {"tail-exponent": {"null": null}}
     if measure.complete or measure.variant == "exact":
-        return {
-            "tail-exponent": penchant.Quantity(
-                line.slope,
-                exact=True,
-                null=null,
-            ),
-            "tail-fit": penchant.Quantity(line.fit, exact=True),
-        }
-    errors = line_errors(
-        measure,
-        low=options.tail_low,
-        high=options.tail_high,
-    )
-    if errors is None:
-        return {}
-    drawn = {
-        "over": "start vectors and places of bins",
-        "count": len(measure.nodes),
-    }
-    return {
-        "tail-exponent": penchant.Quantity(
-            line.slope,
-            stderr=errors.slope,
-            null=null,
-            **drawn,
-        ),
-        "tail-fit": penchant.Quantity(
-            line.fit,
-            stderr=errors.fit,
-            **drawn,
-        ),
-    }
+        how = {name: {"exact": True} for name in TAIL}
+    else:
+        errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
+        if errors is None:
+            return None
+        drawn = {"over": "start vectors and places of bins", "count": len(measure.nodes)}
+        how = {name: {"stderr": error, **drawn} for name, error in zip(TAIL, errors)}
+    found = {}
+    for name, value in numbers.items():
+        found[name] = penchant.Quantity(value, **how[name], **nulls.get(name, {}))
+    return found

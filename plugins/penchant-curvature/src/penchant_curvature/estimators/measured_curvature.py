@@ -16,6 +16,7 @@ from penchant_curvature.numerics.layer_operators import (
     kronecker_operators,
 )
 from penchant_curvature.numerics.linear_layers import Coverage, coverage
+from penchant_curvature.numerics.moment_sums import IndefiniteError
 
 Data = Sequence[Tensor | None]  # inputs and labels
 
@@ -51,18 +52,21 @@ def by_factors(
     covered = coverage(network, data[0])
     _check_coverage(covered, options, context)
     context.conventions[f"{options.name}: positions"] = options.positions
-    return kronecker_operators(
-        network,
-        data,
-        covered,
-        groups,
-        loss=loss_of(options, context),
-        blocks=options.blocks,
-        bias=options.bias,
-        batch=options.batch,
-        by_class=by_class,
-        positions=options.positions,
-    )
+    try:
+        return kronecker_operators(
+            network,
+            data,
+            covered,
+            groups,
+            loss=loss_of(options, context),
+            blocks=options.blocks,
+            bias=options.bias,
+            batch=options.batch,
+            by_class=by_class,
+            positions=options.positions,
+        )
+    except IndefiniteError as error:
+        raise penchant.Error(f"{options.name}: {error}") from None
 
 
 def _check_network(network: nn.Module, data: Data) -> None:

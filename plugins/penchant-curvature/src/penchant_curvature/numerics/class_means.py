@@ -26,37 +26,24 @@ _TABLES = 4  # of the size of all mean gradients of a class that are held at onc
 
 @dataclass(frozen=True)
 class MeanProducts:
-    """Inner products of one layer; target C is the mean over all targets but the class itself."""
+    """Inner products of means; target C is the mean over all targets but the class itself."""
 
     inner: Tensor  # (C, C + 1, C): <g_{c,k}, h_b x delta_{c,k}>
     gradients: Tensor  # (C, C + 1): |g_{c,k}|^2
-    errors: Tensor  # (C, C + 1): |delta_{c,k}|^2
-    features: Tensor  # (C,): |h_b|^2
+    products: Tensor  # (C, C + 1, C): |h_b x delta_{c,k}|^2
 
     def cosines(self) -> Tensor:
         """cos(g_{c,k}, h_b x delta_{c,k}) (C, C + 1, C)."""
-        # |h x delta| = |h| |delta|
-        squares = self.gradients * self.errors
-        lengths = squares[:, :, None].sqrt()
-        return self.inner / lengths / self.features.sqrt()
+        squares = self.gradients[:, :, None] * self.products
+        return self.inner / squares.sqrt()
 
 
-def add(parts: Sequence[MeanProducts]) -> Tensor:
-    """Cosines (C, C + 1, C) over several layers taken together (Khatri-Rao)."""
-    inner, gradients, products = [], [], []
-    for each in parts:
-        inner.append(each.inner)
-        gradients.append(each.gradients)
-        # |h_b x delta_{c,k}|^2 is the product of both lengths
-        errors = each.errors[:, :, None]
-        products.append(errors * each.features)
-
-    # sums over layers, then a cosine
-    along = torch.stack(inner).sum(0)
-    of_gradients = torch.stack(gradients).sum(0)
-    of_products = torch.stack(products).sum(0)
-    squares = of_gradients[:, :, None] * of_products
-    return along / squares.sqrt()
+def add(parts: Sequence[MeanProducts]) -> MeanProducts:
+    """Inner products over several layers taken together (Khatri-Rao)."""
+    inner = torch.stack([each.inner for each in parts])
+    gradients = torch.stack([each.gradients for each in parts])
+    products = torch.stack([each.products for each in parts])
+    return MeanProducts(inner.sum(0), gradients.sum(0), products.sum(0))
 
 
 def mean_products(
@@ -119,7 +106,9 @@ def mean_products(
     # every class's gradients beside the features of every class
     h = torch.stack(features)  # (C, d)
     gradients, errors = torch.stack(squares).unbind(1)  # (C, C + 1) each
-    return MeanProducts(torch.stack(alongs) @ h.T, gradients, errors, h.square().sum(1))
+    # |h x delta| = |h| |delta|
+    products = errors[:, :, None] * h.square().sum(1)
+    return MeanProducts(torch.stack(alongs) @ h.T, gradients, products)
 
 
 def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,9 +11,9 @@ group it is Gauss-Newton itself. A convolution counts positions as samples (`exp
 Martens 2016, Eschenhagen et al. 2023): H averages over them, Delta sums.
 
 Over several layers (Khatri-Rao) block (l, l') is H^{ll'} x Delta^{ll'}, moments between the layers.
-Positions of two convolutions have no common order, so all pairs of them are taken: means of inputs,
-sums of errors. Blocks on the diagonal are those of single layers; with several positions the whole
-need not be positive.
+Positions of two convolutions have no common order, so means of inputs and sums of errors are taken
+in all blocks (`reduce`): the whole is positive. With expanded blocks on the diagonal it would not
+be, and is refused.
 """
 
 from __future__ import annotations

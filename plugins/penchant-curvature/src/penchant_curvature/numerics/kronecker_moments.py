@@ -99,6 +99,16 @@ class MomentPasses:
 
         return memory.halving(work, size, what="samples a pass of curvature")
 
+    def check_positions(self) -> None:
+        """Refuse what the first sample shows to be refused: by one pass forth."""
+        sums = self._new_sums(list(self.modules))
+        first = self.order[:1]
+        group = int(self.groups[first])
+        with torch.no_grad():
+            passed = layer_pass(self.outputs, self.inputs[first], self.modules)
+            for name in passed.layers:
+                sums[name].see(passed.inputs(name), [Part(group, 0, 1)], 1)
+
     def _new_sums(self, names: Sequence[str]) -> dict[str, LayerSums]:
         """Empty sums."""
         found = {}

@@ -189,6 +189,9 @@ def kronecker_operators(
         by_class: Whether the groups are classes.
         positions: Positions of a convolution, or tokens: `expand`, samples of their own, or
             `reduce`, averaged first.
+
+    Raises:
+        IndefiniteError: One operator over several layers was asked for, with expanded positions.
     """
     # a group without samples has no moments
     _, groups = torch.unique(groups, return_inverse=True)
@@ -205,6 +208,8 @@ def kronecker_operators(
         wanted=Wanted(loss, positions, joined=joined),
         batch=batch,
     )
+    if joined:
+        passes.check_positions()
 
     def make(names: Sequence[str]) -> dict[str, Curvature]:
         whole = list(names) == [ALL]

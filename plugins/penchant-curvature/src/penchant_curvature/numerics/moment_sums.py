@@ -24,6 +24,10 @@ POSITIONS = ("expand", "reduce")
 _TOGETHER = 2048  # errors that are multiplied at once, or more where a sample has more
 
 
+class IndefiniteError(ValueError):
+    """Blocks between layers that no positive matrix has."""
+
+
 @dataclass(frozen=True)
 class Moments:
     """Factors of one layer, and what joins it to other layers.
@@ -114,6 +118,12 @@ class LayerSums:
         columns = [_input_columns(self.module, given) for given in uses]
         every = sum(each.shape[1] for each in columns)
         self.positions = every // samples
+        if self.wanted.joined and self.wanted.positions == "expand" and self.positions > 1:
+            raise IndefiniteError(
+                f"one curvature over all layers needs positions = 'reduce', found 'expand' with "
+                f"{self.positions} positions in a layer: positions of two layers have no common "
+                "order, and the matrix would have negative eigenvalues"
+            )
         if self._needs_sums:
             means = self._means(columns, samples)
         if self.wanted.positions == "reduce":

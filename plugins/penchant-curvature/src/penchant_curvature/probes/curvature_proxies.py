@@ -27,6 +27,7 @@ from penchant_curvature.probes.layer_comparison import (
     measured_network,
 )
 
+PERMUTATIONS = 999  # of the features of classes, for the null of cosines
 FEW = 3  # samples a class that carry the curvature, below which errors say little
 
 Shards = list[dict[str, Any]]
@@ -46,10 +47,14 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
 
     # what the layers found, a row each; then numbers about all of them
     arrays = _arrays(shards, proxies, classes)
-    arrays |= _cosines(shards, classes)
+    cosines = _cosines(shards)
+    if cosines is not None:
+        arrays |= _cosine_arrays(cosines)
     quantities = {"effective-samples": _effective_samples(context, network, data, classes)}
     share = coverage(network, data.inputs).share
     quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
+    if cosines is not None:
+        quantities |= _cosine_quantities(cosines[-1], context)
 
     # a layer without curvature has no relative error, and what does not fit has no numbers
     missing = [name for name, value in arrays.items() if not torch.isfinite(value).all()]
@@ -108,11 +113,11 @@ def _effective_samples(
     data: Samples,
     classes: int,
 ) -> penchant.Quantity:
-    """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T."""
+    """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T; at most all samples."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
     if loss_of(exact.options, context) == "squared-error":
         every = len(data.labels)
-        return penchant.Quantity(every, exact=True, null=every)
+        return penchant.Quantity(every, exact=True)
 
     # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
@@ -130,7 +135,7 @@ def _effective_samples(
             f"{count:.1f} of {len(weights)} samples carry the curvature, less than {FEW} a class: "
             "errors of proxies depend on these few"
         )
-    return penchant.Quantity(count, exact=True, null=len(weights))
+    return penchant.Quantity(count, exact=True)
 
 
 def _rows(shards: Shards, name: str) -> Tensor:
@@ -247,23 +252,29 @@ def _mean_products(shard: dict[str, Any]) -> class_means.MeanProducts:
     return class_means.MeanProducts(*numbers)
 
 
-def _cosines(shards: Shards, classes: int) -> dict[str, Tensor]:
-    """Cosines by layer and over all, beside them those with the features of another class."""
-    if any("means-inner" not in shard for shard in shards):
-        return {}
-    parts = [_mean_products(shard) for shard in shards]
+def _cosines(shards: Shards) -> Tensor | None:
+    """Cosines (layers + 1, C, C + 1, C) by layer, and last over all layers together.
 
-    # layer by layer, and last over all layers together
-    cosines = [part.cosines() for part in parts]
-    cosines.append(class_means.add(parts))
-    found = torch.stack(cosines)  # (layers + 1, C, C + 1, C)
+    Axes are the class, the target, of which the last stands for the class, and the class whose
+    features are taken.
+    """
+    if any("means-inner" not in shard for shard in shards):
+        return None
+    parts = [_mean_products(shard) for shard in shards]
+    together = class_means.add(parts)
+    cosines = [part.cosines() for part in (*parts, together)]
+    return torch.stack(cosines)
+
+
+def _cosine_arrays(cosines: Tensor) -> dict[str, Tensor]:
+    """Cosines by layer and over all, beside them those with the features of another class."""
+    classes = cosines.shape[1]
 
     # (layers + 1, C, C + 1): with the features of the class itself, and of the others
-    own = torch.diagonal(found, dim1=1, dim2=3).transpose(1, 2)
-    other = (found.sum(3) - own) / (classes - 1)
+    own = torch.diagonal(cosines, dim1=1, dim2=3).transpose(1, 2)
+    other = (cosines.sum(3) - own) / (classes - 1)
     arrays = {}
     for suffix, values in (("", own), ("-null", other)):
-        # the last target stands for the class, the last row for all layers
         by_layer, over_all = values[:-1], values[-1]
         arrays[f"cosine-class{suffix}"] = by_layer[:, :, -1]
         arrays[f"cosine-cross{suffix}"] = by_layer[:, :, :-1]
@@ -297,8 +308,23 @@ def _quantities(
         is_better = (by_how_much > 0).double()
         # what is missing in a layer stays missing
         better = torch.where(by_how_much.isnan(), by_how_much, is_better)
-        found["cfac-better"] = _of_samples(better.mean(), {"null": 0.5})
-    return found | _cosine_quantities(arrays)
+        found["cfac-better"] = _of_samples(better.mean(), _coin(better))
+    return found
+
+
+def _coin(better: Tensor) -> dict[str, float | None]:
+    """The null of a share of layers: each is better or worse by chance."""
+    from scipy import stats  # here, because it takes a second to load
+
+    if not bool(torch.isfinite(better).all()):
+        return {"null": 0.5}
+    layers = len(better)
+    wins = int(better.sum())
+    return {
+        "null": 0.5,
+        "null_spread": 0.5 / layers**0.5,
+        "p": float(stats.binomtest(wins, layers).pvalue),
+    }
 
 
 def _of_samples(value: Tensor, null: dict[str, float | None]) -> penchant.Quantity:
@@ -312,22 +338,32 @@ def _of_samples(value: Tensor, null: dict[str, float | None]) -> penchant.Quanti
     )
 
 
-def _cosine_quantities(arrays: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
-    """Mean cosines over classes, and over pairs of different ones."""
+def _cosine_quantities(cosines: Tensor, context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """Mean cosines (C, C + 1, C) over classes, and over pairs of different ones.
+
+    The null deals the features out to classes at random, the same way for all targets.
+    """
+    classes = len(cosines)
+    every = torch.arange(classes, device="cpu")
+    # a class with itself is another thing: its gradients are those of the class mean
+    wanted = {
+        "class": (every, torch.full_like(every, classes)),
+        "cross": tuple(torch.nonzero(~torch.eye(classes, dtype=torch.bool, device="cpu")).T),
+    }
+    generator = context.generator("cosines")
+    orders = torch.rand(PERMUTATIONS, classes, generator=generator, device="cpu").argsort(1)
     found = {}
-    for kind in ("class", "cross"):
-        values = arrays.get(f"cosine-{kind}-all")
-        if values is None or not torch.isfinite(values).all():
+    for kind, (of_class, target) in wanted.items():
+        chosen = cosines[of_class, target]  # (k, C), by whose features
+        if not bool(torch.isfinite(chosen).all()):
             continue
-        null = arrays[f"cosine-{kind}-all-null"]
-        wanted = torch.ones_like(values, dtype=torch.bool)
-        if kind == "cross":
-            # a class with itself is another thing: its gradients are those of the class mean
-            wanted = ~torch.eye(len(values), device="cpu", dtype=torch.bool)
+        places = torch.arange(len(of_class), device="cpu")
+        value = float(chosen[places, of_class].mean())
+        draws = chosen[places, orders[:, of_class]].mean(1)
         found[f"cosine-{kind}"] = penchant.Quantity(
-            values[wanted].mean(),
+            value,
             exact=True,
-            null=null[wanted].mean(),
+            **null_of(draws, value=value),
         )
     return found
 
@@ -395,5 +431,6 @@ def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",
         "convolutions": "expanded over positions",
         "null of errors": "labels permuted; of proxies without labels 1, the error of zeros",
-        "null of cosines": "features of another class, mean over these",
+        "null of cosines": "of arrays: features of another class, mean over these; of quantities: "
+        "features dealt out to classes at random",
     }

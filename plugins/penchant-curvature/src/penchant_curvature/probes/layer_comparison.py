@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 from penchant_curvature.declarations import CurvatureProxies, GaussNewton
 from penchant_curvature.estimators.measured_curvature import loss_of
-from penchant_curvature.numerics.class_means import mean_products
+from penchant_curvature.numerics.class_means import add, mean_products
 from penchant_curvature.numerics.column_bytes import TooLargeError
 from penchant_curvature.numerics.columns import LARGEST
 from penchant_curvature.numerics.layer_operators import ALL
+from penchant_curvature.numerics.linear_layers import coverage
 
 EXACT = "ggn"  # the estimator that the others are compared with; its numbers are called exact
 ABSENT = "absent-"  # begins the names of reasons why something is not there
-MEANS = ("inner", "gradients", "errors", "features")
+MEANS = ("inner", "gradients", "products")
 
 
 def measured_network(context: penchant.Context) -> nn.Module:
@@ -330,16 +331,23 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     classes = context.data.classes
     loss = loss_of(options, context)
     every = len(some.data.labels.unique()) == classes
-    if some.layer == ALL or loss != "cross-entropy" or not every:
+    if loss != "cross-entropy" or not every:
         return {}
 
     # inner products only, so that layers can be added up
-    found = mean_products(
-        some.network,
-        some.data,
-        some.layer,
-        classes=classes,
-        bias=options.bias,
-        batch=options.batch,
-    )
+    layers = [some.layer]
+    if some.layer == ALL:
+        layers = list(coverage(some.network, some.data.inputs).layers)
+    parts = []
+    for layer in layers:
+        part = mean_products(
+            some.network,
+            some.data,
+            layer,
+            classes=classes,
+            bias=options.bias,
+            batch=options.batch,
+        )
+        parts.append(part)
+    found = add(parts)
     return {f"means-{name}": getattr(found, name) for name in MEANS}

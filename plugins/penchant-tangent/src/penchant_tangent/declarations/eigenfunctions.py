@@ -55,7 +55,8 @@ class TangentEigenfunctions(penchant.Probe):
         "all equal",
         "label-share-{at_steps}": "share of the labels in the leading functions, step {at_steps}",
         "speed-error": "relative error of the first-order change of outputs in a small step",
-        "frequency-correlation": "rank correlation of index and frequency, first look, on a line",
+        "frequency-correlation": "rank correlation of index and frequency, first look, on a line; "
+        "null: functions in random order",
     }
     arrays = {
         "steps": "steps looked at",

@@ -106,8 +106,8 @@ class ParameterDirections(penchant.Probe):
         "random directions",
         "random-change": "change of test outputs along random directions, on average",
         "leading-ratio": "change along the first singular vector over that of random directions",
-        "random-change-train": "change along random directions on the Jacobian's samples; null: to "
-        "first order",
+        "random-change-train": "root of the mean square of changes along random directions on the "
+        "Jacobian's samples; null: to first order",
         "random-change-expected": "the same to first order, epsilon sqrt(tr K / (n P))",
         "first-order-error": "relative difference of change and first order on these samples",
     }

@@ -100,8 +100,10 @@ class Capacity(penchant.Probe):
         "tightness-l2": "simulated complexity over its bound, usual norm, at the largest scaling",
         "tightness-optimal": "the same for the best norm",
         "test-error": "share of other points with the wrong sign, at the largest scaling",
-        "rank-correlation-l2": "of usual bound and test error over scalings, mean of the draws",
-        "rank-correlation-optimal": "of best bound and test error over scalings, mean of the draws",
+        "rank-correlation-l2": "of usual bound and test error over scalings, mean of the draws; "
+        "null: scalings in random order",
+        "rank-correlation-optimal": "of best bound and test error over scalings, mean of the "
+        "draws; null: scalings in random order",
     }
     arrays = {
         "scalings": "c",

@@ -22,10 +22,12 @@ class TangentTraining(penchant.Probe):
 
     With `difficult_samples`, as many samples with random labels, or with images and labels of
     another dataset (`difficult_data`), are put among `easy_samples` ordinary ones; alignment is
-    then told of both: easy samples align first.
+    then told of both. True labels align with the kernel of an untrained network, too, so the lead
+    of easy samples counts from the first look on, above what labels in random order align by.
 
     Errors are over trainings: other networks, orders of samples, batches, random labels. The null
-    of an alignment is its mean over all orders of the labels, exactly.
+    of an alignment is its mean over all orders of the labels, exactly. Kernels are taken in double
+    precision on the CPU, because centring leaves little of those of deep networks.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
@@ -44,18 +46,24 @@ class TangentTraining(penchant.Probe):
         "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn; "
         "null: all eigenvalues equal",
         "effective-rank-lowest-{noise_shares}": "lowest of all looks; chance makes it lower still; "
-        "null: all eigenvalues equal",
+        "null: at the first look",
         "effective-rank-final-{noise_shares}": "effective rank on training samples, in the end; "
-        "null: all eigenvalues equal",
+        "null: at the first look",
         "effective-rank-change-{noise_shares}": "final minus initial effective rank",
         "cka-final-{noise_shares}": "alignment with the labels on training samples, in the end",
+        "cka-uncentred-final-{noise_shares}": "alignment on training samples in the end, neither "
+        "kernel nor labels centred",
         "cka-change-{noise_shares}": "final minus initial alignment on training samples",
         "test-cka-final-{noise_shares}": "alignment with the labels on test samples, in the end",
         "test-cka-change-{noise_shares}": "final minus initial alignment on test samples",
-        "train-accuracy-{noise_shares}": "accuracy on training samples and labels, in the end",
-        "test-accuracy-{noise_shares}": "accuracy on test samples, in the end",
-        "easy-lead-{noise_shares}": "alignment on easy minus difficult samples, mean of the looks",
-        "easy-ratio-{noise_shares}": "highest alignment on easy over highest on difficult samples",
+        "train-accuracy-{noise_shares}": "accuracy on training samples and labels, in the end; "
+        "null: the commonest class",
+        "test-accuracy-{noise_shares}": "accuracy on test samples, in the end; null: the commonest "
+        "class",
+        "easy-lead-{noise_shares}": "alignment above that of labels in random order, on easy minus "
+        "difficult samples, since the first look, mean of the looks",
+        "easy-ratio-{noise_shares}": "highest alignment on easy over highest on difficult samples; "
+        "null: the ratio at the first look",
         "rank-correlation": "of the share of random labels with the final alignment in training",
     }
     arrays = {
@@ -75,6 +83,7 @@ class TangentTraining(penchant.Probe):
                 ("cka", "alignment with the labels", ""),
                 ("cka-null", "the same for labels in random order", ""),
                 ("cka-uncentred", "alignment without centring", ""),
+                ("cka-uncentred-null", "the same for labels in random order", ""),
                 ("layer-cka", "alignment of every layer's part", ", layers"),
             )
         },

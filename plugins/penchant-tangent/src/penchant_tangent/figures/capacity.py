@@ -72,8 +72,8 @@ def _bounds(result: penchant.Result) -> Figure:
         panel.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
     ratio = result.quantities["bound-ratio"]
     caption = (
-        "The bound of the usual norm grows as features get uneven, whatever the test error does; "
-        f"that of the best norm does not (their ratio in the end: {ratio})."
+        "Bounds of two norms, simulated complexities and the test error; the usual bound over the "
+        f"best at the largest scaling: {ratio}."
     )
     return captioned(figure, caption, title="Which norm measures capacity")
 
@@ -92,5 +92,5 @@ def _solutions(result: penchant.Result) -> Figure:
     panel.set_xlabel("along eigenvector 1")
     panel.set_ylabel("along eigenvector 10")
     legend_beside(panel, fontsize=6)
-    caption = "The more features differ in scale, the more solutions scatter in weak directions."
+    caption = "One point per training set, one panel per scaling; both axes are centred."
     return captioned(figure, caption, title="Interpolators of many training sets, centred")

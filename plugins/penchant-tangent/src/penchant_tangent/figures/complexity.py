@@ -40,7 +40,7 @@ def _correlation(result: penchant.Result) -> Figure:
                 label=f"{100 * result.arrays['shares'][place]:g} % random labels",
             )
         order = result.quantities[f"rank-correlation-{name}"]
-        panel.set_title(f"rank correlation {order.value:.2f} ± {order.stderr:.2f}", fontsize=8)
+        panel.set_title(f"rank correlation {order.value:.2f}, p = {order.p:.2g}", fontsize=8)
         panel.set_xlabel(f"minus {name}" if name == "margin" else name)
         if name not in ("margin", "distance"):
             panel.set_xscale("log")
@@ -51,7 +51,7 @@ def _correlation(result: penchant.Result) -> Figure:
         panel.set_ylabel("generalisation gap")
     panels[0, 0].legend(fontsize=6)
     found = result.quantities["rank-correlation-complexity"]
-    caption = f"A good measure rises with the gap; the path's complexity: rank correlation {found}."
+    caption = f"One point per setting; rank correlation of the path's complexity with it: {found}."
     return captioned(figure, caption, title="Measures of complexity and the generalisation gap")
 
 
@@ -78,7 +78,7 @@ def _along(
     if axis == "widths":
         panel.set_xscale("log", base=2)
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = f"Measures and the gap along the {label}; which of them have its shape?"
+    caption = f"Measures and the gap along the {label}."
     return captioned(figure, caption, title=f"Measures of complexity by {label}")
 
 

@@ -54,5 +54,5 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     log_ticks(panel)
     panel.legend()
     ratio = result.quantities["leading-ratio"]
-    caption = f"Most directions do almost nothing; the first does {ratio} times as much as random."
+    caption = f"Change along the first singular vector over that of random directions: {ratio}."
     return {"changes": captioned(figure, caption, title="Outputs when parameters move")}

@@ -31,7 +31,7 @@ def _errors(result: penchant.Result) -> Figure:
         panel.set_ylabel(f"{part} error (mean squared)")
     panels[0].legend()
     difference = result.quantities["final-difference"]
-    caption = f"SuperNat freezes before noise is learnt; final test errors differ by {difference}."
+    caption = f"Test errors along both descents; SuperNat minus gradient descent: {difference}."
     return captioned(figure, caption, title="Gradient descent and SuperNat")
 
 
@@ -69,5 +69,5 @@ def _features(result: penchant.Result) -> Figure:
     panel.set_xlabel("direction")
     panel.set_ylabel("eigenvalue of the kernel")
     panel.legend()
-    caption = "Directions in which little was left to learn are frozen (first training)."
+    caption = "Eigenvalues before training and after SuperNat's last step (first training)."
     return captioned(figure, caption, title="Features that SuperNat rescales")

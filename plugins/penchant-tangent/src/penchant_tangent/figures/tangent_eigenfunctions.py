@@ -53,8 +53,12 @@ def _plane(result: penchant.Result) -> Figure:
             if row == 0:
                 panel.set_title(f"j = {place}", fontsize=8)
         grid[row, 0].set_ylabel(f"step {step}", fontsize=8)
-    caption = "Leading eigenfunctions take the shape of the classes while the network learns."
-    return captioned(figure, caption, title="Eigenfunctions of the tangent kernel")
+    first = result.quantities[f"label-share-{steps[0]}"]
+    caption = f"Share of the labels in the leading functions at step {steps[0]}: {first}"
+    if len(steps) > 1:
+        last = result.quantities[f"label-share-{steps[-1]}"]
+        caption += f"; at step {steps[-1]}: {last}"
+    return captioned(figure, f"{caption}.", title="Eigenfunctions of the tangent kernel")
 
 
 def _line(result: penchant.Result) -> Figure:
@@ -80,7 +84,7 @@ def _line(result: penchant.Result) -> Figure:
     right.set_ylabel("eigenvector")
     legend_beside(right)
     found = result.quantities["frequency-correlation"]
-    caption = f"Later eigenvectors vary faster; rank correlation of index and frequency {found}."
+    caption = f"Fourier content by index; rank correlation of index and frequency {found}."
     return captioned(figure, caption, title="Eigenvectors of the tangent kernel on a line")
 
 

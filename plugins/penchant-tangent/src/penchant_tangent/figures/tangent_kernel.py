@@ -39,7 +39,7 @@ def _spectrum(result: penchant.Result) -> Figure:
     right.set_ylim(0, 1.05)
     legend_beside(right, fontsize=7)
     rank = result.quantities["effective-rank"]
-    caption = f"Where the spectrum falls fast, few functions are learnt; effective rank {rank}."
+    caption = f"Eigenvalues, and the share of the leading ones; effective rank {rank}."
     return captioned(figure, caption, title="Spectrum of the tangent kernel")
 
 
@@ -78,7 +78,7 @@ def _layers(result: penchant.Result) -> Figure:
     right.set_ylabel("trace of the layer's part")
     for panel in (left, right):
         _name_layers(panel, names)
-    caption = f"Layers differ in how well their features point to the labels; all: {whole}."
+    caption = f"Alignment with the labels, and trace, of every layer's part; all layers: {whole}."
     return captioned(figure, caption, title="Alignment layer by layer")
 
 

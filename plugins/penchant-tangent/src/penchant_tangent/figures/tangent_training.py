@@ -90,8 +90,8 @@ def _spectrum(result: penchant.Result) -> Figure:
     share = result.options["noise_shares"][0]
     change = result.quantities[f"effective-rank-change-{share:g}"]
     caption = (
-        "Eigenvalues grow, the leading ones most, so that the effective rank falls while the "
-        f"network learns (change with {100 * share:g} % random labels: {change})."
+        "Accuracy, eigenvalues, effective rank and trace ratios; effective rank, last look minus "
+        f"first, with {100 * share:g} % random labels: {change}."
     )
     return captioned(figure, caption, title="Spectrum of the tangent kernel along training")
 
@@ -130,7 +130,7 @@ def _alignment(result: penchant.Result) -> Figure:
     share = result.options["noise_shares"][0]
     change = result.quantities[f"cka-change-{share:g}"]
     caption = (
-        "The kernel turns towards the labels; dotted: labels in random order. Layers from dark "
+        "Alignment of the kernel with the labels; dotted: labels in random order. Layers from dark "
         f"(input) to light (output). Change with {100 * share:g} % random labels: {change}."
     )
     return captioned(figure, caption, title="Alignment with the labels along training")
@@ -198,5 +198,8 @@ def _difficult(result: penchant.Result) -> Figure:
     legend_beside(grid[0, -1], fontsize=7)
     share = result.options["noise_shares"][0]
     lead = result.quantities[f"easy-lead-{share:g}"]
-    caption = f"Easy samples align before difficult ones do; mean lead {lead}."
+    caption = (
+        "Alignment and accuracy; dotted: labels in random order. Mean lead of easy samples since "
+        f"the first look: {lead}."
+    )
     return captioned(figure, caption, title="Alignment on easy and difficult samples")

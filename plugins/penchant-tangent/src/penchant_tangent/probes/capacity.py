@@ -11,6 +11,7 @@ from penchant_numerics import statistics
 from torch import Tensor
 
 from penchant_tangent.declarations.linear import Capacity
+from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
 from penchant_tangent.numerics.norm_capacity import (
     ball,
     optimal_rescaling,
@@ -238,32 +239,30 @@ def _quantities(
         stderr=arrays["test-error-stderr"][last],
         over="draws",
         count=len(values["test-error"]),
+        df=len(values["test-error"]) - 1,
         null=0.5,
     )
 
     # whether larger bounds go with larger errors
     for name in NORMS:
-        orders = _orders(values[f"bound-{name}"], values["test-error"], context)
-        if orders:
-            found[f"rank-correlation-{name}"] = penchant.Quantity.of(
-                orders,
-                over="draws",
-                null=0.0,
-            )
+        order = _order(values[f"bound-{name}"], values["test-error"], context)
+        if order is not None:
+            found[f"rank-correlation-{name}"] = order
     return found
 
 
-def _orders(bounds: np.ndarray, errors: np.ndarray, context: penchant.Context) -> list[float]:
-    """Rank correlations over scalings of bounds and errors (draws, scalings), draw by draw."""
-    found = []
-    for bound, error in zip(bounds, errors):
-        # where nothing changes there is no order
-        if statistics.varies(bound) and statistics.varies(error):
-            order = statistics.rank_correlation(
-                bound,
-                error,
-                generator=context.generator("order"),
-                permutations=1,
-            )
-            found.append(order.value)
-    return found
+def _order(
+    bounds: np.ndarray, errors: np.ndarray, context: penchant.Context
+) -> penchant.Quantity | None:
+    """Rank correlation over scalings of bounds and errors (draws, scalings), mean of the draws."""
+    # where nothing changes there is no order
+    pairs = zip(bounds, errors)
+    vary = [statistics.varies(bound) and statistics.varies(error) for bound, error in pairs]
+    if not any(vary):
+        return None
+    found = mean_rank_correlation(
+        bounds[vary],
+        errors[vary],
+        generator=context.generator("order"),
+    )
+    return penchant.Quantity.of(found.values, over="draws", null=found.null())

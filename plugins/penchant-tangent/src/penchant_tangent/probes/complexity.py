@@ -171,12 +171,5 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
             gaps,
             generator=context.generator("order", name),
         )
-        found[f"rank-correlation-{name}"] = penchant.Quantity(
-            order.value,
-            stderr=order.stderr,
-            over="settings",
-            count=order.count,
-            null=0.0,
-            null_spread=order.null_spread,
-        )
+        found[f"rank-correlation-{name}"] = penchant.Quantity(**order.fields(), over="settings")
     return found

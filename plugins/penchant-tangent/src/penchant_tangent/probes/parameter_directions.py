@@ -140,11 +140,21 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
             over="test samples and random directions",
             null=1.0,
         ),
-        "random-change-train": penchant.Quantity.of(
-            arrays["random-changes-train"],
-            over="random directions",
-            null=expected,
-        ),
+        "random-change-train": _root_mean_square(arrays["random-changes-train"], null=expected),
         "random-change-expected": penchant.Quantity(expected, exact=True),
-        "first-order-error": penchant.Quantity.of(away, over="directions", null=0.0),
+        "first-order-error": penchant.Quantity.of(away, over="directions"),
     }
+
+
+def _root_mean_square(changes: np.ndarray, *, null: float) -> penchant.Quantity:
+    """The root of the mean square over random directions: first order tells of its square."""
+    squares = torch.as_tensor(changes, device="cpu").square()
+    value, stderr = root_mean(squares)
+    return penchant.Quantity(
+        value,
+        stderr=stderr,
+        over="random directions",
+        count=len(changes),
+        df=len(changes) - 1,
+        null=null,
+    )

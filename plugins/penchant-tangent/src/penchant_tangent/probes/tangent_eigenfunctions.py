@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.kernel_alignment import centre, eigenfunctions
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.moments import descending_eigh
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from penchant_tangent.declarations.eigenfunctions import TangentEigenfunctions
 from penchant_tangent.numerics.label_alignment import targets_of
 from penchant_tangent.numerics.learning_speeds import learning_speeds
+from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
 
 ROUNDING = 10  # times the precision of the network, of the largest eigenvalue
 
@@ -200,30 +201,11 @@ def _quantities(
 
     # lemma 4.1, and frequencies where there are any
     errors = [float(shard["speed-error"]) for shard in shards]
-    found["speed-error"] = penchant.Quantity.of(errors, over="trainings", null=0.0)
+    found["speed-error"] = penchant.Quantity.of(errors, over="trainings")
     if np.prod(context.data.shape) == 1:
         functions = _stacked(shards, "eigenfunctions")[:, 0]
-        orders = [_order(each, context) for each in functions]
-        found["frequency-correlation"] = _mean_order(orders, functions.shape[1])
+        found["frequency-correlation"] = _order(functions, context)
     return found
-
-
-def _mean_order(orders: list[float], count: int) -> penchant.Quantity:
-    """The mean rank correlation of trainings, each of which orders `count` functions.
-
-    Two neighbours that change places move it by 12 / (count (count^2 - 1)): it is not known better
-    than that, even where all trainings agree.
-    """
-    mean, spread = statistics.mean_and_stderr(orders)
-    step = 12 / (count * (count**2 - 1))
-    rounding = step / (12 * len(orders)) ** 0.5
-    return penchant.Quantity(
-        mean,
-        stderr=np.hypot(spread, rounding),
-        over="trainings",
-        count=len(orders),
-        null=0.0,
-    )
 
 
 def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
@@ -234,18 +216,29 @@ def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
     return np.stack(values)
 
 
-def _order(functions: np.ndarray, context: penchant.Context) -> float:
-    """Rank correlation of the index of a function (k, points) with its mean frequency."""
-    amplitudes = np.abs(np.fft.rfft(functions, axis=1))
-    powers = amplitudes**2
+def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+    """Rank correlation of the index of functions (trainings, k, points) with their frequency.
 
-    # the mean of a spectrum
-    frequencies = np.arange(powers.shape[1])
-    means = powers @ frequencies / powers.sum(1)
-    found = statistics.rank_correlation(
-        np.arange(len(means)),
-        means,
-        generator=context.generator("order"),
-        permutations=1,
+    Two neighbours that change places move it by 12 / (k (k^2 - 1)): it is not known better than
+    that, even where all trainings agree.
+    """
+    frequencies = mean_frequencies(functions)
+    indices = np.broadcast_to(np.arange(frequencies.shape[1]), frequencies.shape)
+    found = mean_rank_correlation(indices, frequencies, generator=context.generator("order"))
+    quantity = penchant.Quantity.of(
+        found.values,
+        over="trainings",
+        null=found.null(),
     )
-    return found.value
+    trainings, count = frequencies.shape
+    step = 12 / (count * (count**2 - 1))
+    rounding = step / (12 * trainings) ** 0.5
+    return attrs.evolve(quantity, stderr=np.hypot(quantity.stderr, rounding))
+
+
+def mean_frequencies(functions: np.ndarray) -> np.ndarray:
+    """The mean of the power spectrum of functions (..., points)."""
+    amplitudes = np.abs(np.fft.rfft(functions, axis=-1))
+    powers = amplitudes**2
+    frequencies = np.arange(powers.shape[-1])
+    return powers @ frequencies / powers.sum(-1)

@@ -16,7 +16,6 @@ from penchant_tangent.declarations.kernels import TangentKernel
 from penchant_tangent.numerics.kernel_summary import (
     Summary,
     even_spectrum,
-    negative_share,
     summarise,
     summarise_layers,
     summary_stderr,
@@ -27,9 +26,8 @@ from penchant_tangent.numerics.label_alignment import (
     expected_alignment,
     permuted,
 )
+from penchant_tangent.probes.kernel_precision import warn_of_rounding
 from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
-
-ROUNDING = 0.01  # of a spectrum that may be negative before it says nothing
 
 
 def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
@@ -45,7 +43,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     orders = permuted(wanted, generator=context.generator("null"), draws=options.permutations)
     summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
     quantities = _quantities(K, wanted, orders, summary, options)
-    _warn_of_rounding(summary, context)
+    warn_of_rounding(summary.eigenvalues, context)
     arrays: dict[str, Any] = {
         "eigenvalues": summary.eigenvalues,
         "trace-ratios": trace_ratios(summary.eigenvalues),
@@ -63,16 +61,6 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     )
 
 
-def _warn_of_rounding(summary: Summary, context: penchant.Context) -> None:
-    """Where all samples have nearly the same features, centring leaves what rounding made."""
-    share = negative_share(summary.eigenvalues)
-    if share > ROUNDING:
-        context.warn(
-            f"{share:.0%} of the centred kernel's spectrum is negative, which is rounding: its "
-            'eigenvalues, rank and shares mean nothing; dtype = "float64" may help'
-        )
-
-
 def _quantities(
     K: Tensor, wanted: Tensor, orders: Tensor, summary: Summary, options: TangentKernel
 ) -> dict[str, penchant.Quantity]:
@@ -84,7 +72,7 @@ def _quantities(
         ratios=options.ratios,
         groups=options.groups,
     )
-    nulls = _nulls(K.double(), orders, options.centring)
+    nulls = _nulls(K.double(), orders, summary, options.centring)
     even = even_spectrum(*wanted.shape, centring=options.centring, ratios=options.ratios)
     nulls |= {name: {"null": value} for name, value in even.items()}
     # All eigenvalues together are the trace, whatever the kernel.
@@ -99,12 +87,15 @@ def _quantities(
             stderr=errors[name],
             over="samples",
             count=len(wanted),
+            df=options.groups - 1,
             **nulls.get(name, {}),
         )
     return found
 
 
-def _nulls(K: Tensor, orders: Tensor, centring: str) -> dict[str, dict[str, float | None]]:
+def _nulls(
+    K: Tensor, orders: Tensor, summary: Summary, centring: str
+) -> dict[str, dict[str, float | None]]:
     """Alignments with labels in random order."""
     outputs = orders.shape[2]
     centred = centre(K, outputs=outputs, centring=centring)
@@ -114,8 +105,8 @@ def _nulls(K: Tensor, orders: Tensor, centring: str) -> dict[str, dict[str, floa
     aligned_centred = alignment(centred, wanted)
     aligned_uncentred = alignment(K, orders)
     return {
-        "cka": null_of(aligned_centred),
-        "cka-uncentred": null_of(aligned_uncentred),
+        "cka": null_of(aligned_centred, value=summary.numbers["cka"]),
+        "cka-uncentred": null_of(aligned_uncentred, value=summary.numbers["cka-uncentred"]),
     }
 
 

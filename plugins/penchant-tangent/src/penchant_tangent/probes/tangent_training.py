@@ -10,6 +10,7 @@ import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Samples
 from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.significance import combined_error
 from penchant_numerics.tangent_kernels import layer_kernels
 from penchant_numerics.trainer import evaluate
 from torch import nn
@@ -18,6 +19,7 @@ from penchant_tangent.declarations.training import TangentTraining
 from penchant_tangent.numerics.kernel_summary import aligned, even_spectrum, summarise
 from penchant_tangent.numerics.label_alignment import centred_targets, expected_alignment
 from penchant_tangent.numerics.log_steps import log_steps
+from penchant_tangent.probes.kernel_precision import precise_layer_kernels, warn_of_rounding
 from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
 from penchant_tangent.probes.training_samples import Mixture, mixture
 
@@ -138,9 +140,10 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
     """Spectrum and alignment of the kernel of a network on a batch."""
     options = context.options
     wanted = targets(batch, context)
-    kernels = layer_kernels(network, batch.inputs)
+    kernels = precise_layer_kernels(network, batch.inputs)
     K = sum(kernels.values())
     summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    warn_of_rounding(summary.eigenvalues, context)
     numbers = summary.numbers
 
     # layers, and labels that know nothing
@@ -160,6 +163,7 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
         "cka": numbers["cka"],
         "cka-null": null,
         "cka-uncentred": numbers["cka-uncentred"],
+        "cka-uncentred-null": expected_alignment(K.double(), wanted),
         "layer-cka": np.array(layers),
     }
 
@@ -220,16 +224,14 @@ def _of_a_share(
     """Quantities of the trainings (trainings, looks) with one share of random labels."""
     rank = own["train-effective-rank"]
     first, last = rank[:, 0], rank[:, -1]
-    lowest = rank.min(1)
-    even = _even_rank(context)
-
-    # how many samples are right in the end
+    # without training the rank stays as it was
+    untrained = _measured_null(first)
     train = own["train-accuracy"][:, -1]
     test = own["test-accuracy"][:, -1]
     found = {
-        "effective-rank-initial": _mean(first, null=even),
-        "effective-rank-lowest": _mean(lowest, null=even),
-        "effective-rank-final": _mean(last, null=even),
+        "effective-rank-initial": _mean(first, null=_even_rank(context)),
+        "effective-rank-lowest": _mean(rank.min(1), null=untrained),
+        "effective-rank-final": _mean(last, null=untrained),
         "effective-rank-change": _mean(last - first, null=0.0),
         "train-accuracy": _train_accuracy(train, context),
         "test-accuracy": _test_accuracy(test, context),
@@ -238,13 +240,21 @@ def _of_a_share(
     # alignment, in the end and since the beginning
     for prefix, part in (("", "train"), ("test-", "test")):
         cka = own[f"{part}-cka"]
-        first, last = cka[:, 0], cka[:, -1]
         nulls = own[f"{part}-cka-null"][:, -1]
-        found[f"{prefix}cka-final"] = _mean(last, null=nulls.mean())
-        found[f"{prefix}cka-change"] = _mean(last - first, null=0.0)
+        found[f"{prefix}cka-final"] = _mean(cka[:, -1], null=nulls.mean())
+        found[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
+    uncentred = own["train-cka-uncentred"][:, -1]
+    nulls = own["train-cka-uncentred-null"][:, -1]
+    found["cka-uncentred-final"] = _mean(uncentred, null=nulls.mean())
     if "difficult-cka" in own:
-        found |= _easy_first(own["train-cka"], own["difficult-cka"])
+        found |= _easy_first(own)
     return found
+
+
+def _measured_null(values: np.ndarray) -> dict[str, Any]:
+    """The null that the same trainings had before they began."""
+    mean, stderr = statistics.mean_and_stderr(values)
+    return {"null": mean, "null_stderr": stderr}
 
 
 def _even_rank(context: penchant.Context) -> float:
@@ -257,7 +267,10 @@ def _even_rank(context: penchant.Context) -> float:
     return found["effective-rank"]
 
 
-def _mean(values: np.ndarray, null: float | None = None) -> penchant.Quantity:
+def _mean(
+    values: np.ndarray,
+    null: float | dict[str, Any] | None = None,
+) -> penchant.Quantity:
     """The mean over trainings."""
     return penchant.Quantity.of(
         values,
@@ -266,39 +279,56 @@ def _mean(values: np.ndarray, null: float | None = None) -> penchant.Quantity:
     )
 
 
-def _easy_first(easy: np.ndarray, difficult: np.ndarray) -> dict[str, penchant.Quantity]:
-    """How far alignment on easy samples (trainings, looks) is ahead of that on difficult ones."""
-    lead = (easy - difficult).mean(1)
+def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
+    """How far alignment on easy samples (trainings, looks) is ahead of that on difficult ones.
+
+    True labels align with any kernel of clustered data, and random ones with any kernel of few
+    directions: the lead counts what training adds to the alignment above that of random labels.
+    """
+    easy, difficult = own["train-cka"], own["difficult-cka"]
+    ahead = (easy - own["train-cka-null"]) - (difficult - own["difficult-cka-null"])
+    since_first = ahead - ahead[:, :1]
     ratio = easy.max(1) / difficult.max(1)
+    untrained = easy[:, 0] / difficult[:, 0]
     return {
-        "easy-lead": _mean(lead, null=0.0),
-        "easy-ratio": _mean(ratio, null=1.0),
+        "easy-lead": _mean(since_first.mean(1), null=0.0),
+        "easy-ratio": _mean(ratio, null=_measured_null(untrained)),
     }
 
 
 def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """Each training has labels and an order of its own."""
-    easy = mixture(context.options, context, 0.0, 0).easy
-    value, stderr = statistics.accuracy(values, len(easy.labels), shared=False)
+    labels = mixture(context.options, context, 0.0, 0).easy.labels
+    value, stderr = statistics.accuracy(values, len(labels), shared=False)
     return penchant.Quantity(
         value,
         stderr=stderr,
         over="trainings",
         count=len(values),
-        null=1 / context.data.classes,
+        df=len(values) - 1,
+        null=_commonest(labels),
     )
 
 
 def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """All trainings are judged on the same test samples."""
-    value, stderr = statistics.accuracy(values, len(context.data.test.labels))
+    labels = context.data.test.labels
+    mean, between = statistics.mean_and_stderr(values)
+    sampling = statistics.binomial_stderr(mean, len(labels))
+    stderr, df = combined_error([(sampling, None), (between, len(values) - 1)])
     return penchant.Quantity(
-        value,
+        mean,
         stderr=stderr,
         over="trainings and test samples",
         count=len(values),
-        null=1 / context.data.classes,
+        df=df,
+        null=_commonest(labels),
     )
+
+
+def _commonest(labels: torch.Tensor) -> float:
+    """The accuracy of a constant answer: the share of the commonest class."""
+    return float(labels.bincount().max()) / len(labels)
 
 
 def _order(
@@ -311,11 +341,4 @@ def _order(
         final.ravel(),
         generator=context.generator("order"),
     )
-    return penchant.Quantity(
-        found.value,
-        stderr=found.stderr,
-        over="trainings",
-        count=found.count,
-        null=0.0,
-        null_spread=found.null_spread,
-    )
+    return penchant.Quantity(**found.fields(), over="trainings")
