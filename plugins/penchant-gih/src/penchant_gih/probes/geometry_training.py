@@ -29,8 +29,9 @@ from penchant_gih.probes.missing import missing_names
 from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
 from penchant_gih.probes.probing import (
     BATCH_NORM,
+    probing_law,
     probing_points,
-    probing_scale,
+    refuse_statistics_at_zero,
     scalar_outputs,
     stacked,
     tensors_of,
@@ -159,13 +160,7 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
     """Gradients (steps, networks, inputs, D), right answers (steps, networks, samples)."""
     # Each network is probed at the same inputs all along its training.
     data = training_data(context, context.shared)
-    points = probing_points(
-        context,
-        indices,
-        inputs=context.options.inputs,
-        probing="gaussian",
-        scale=probing_scale(context),
-    )
+    points = _points(context, indices)
     own_points = dict(zip(indices, points))
 
     def begin(index: int) -> Learner:
@@ -190,6 +185,16 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
             by_network.append(torch.stack([found[name] for found in column]))
         together[name] = torch.stack(by_network, 1)
     return together
+
+
+def _points(context: penchant.Context, indices: range) -> Tensor:
+    """Probing inputs (networks, inputs, *shape) of the law of G; at zero there is one."""
+    law = probing_law(context)
+    options = context.options
+    if options.batch_norm == "batch":
+        refuse_statistics_at_zero(law, "batch")
+    inputs = 1 if law.probing == "zero" else options.inputs
+    return probing_points(context, indices, inputs=inputs, **law._asdict())
 
 
 def _right(network: nn.Module, samples: Samples) -> Tensor:
