@@ -34,8 +34,6 @@ EVERY = "take every so manieth direction where no indices are given"
 class FromGeometry(penchant.Probe):
     """What these probes share: where G comes from, and how often they train."""
 
-    renamed = {"samples": "networks", "repeats": "trainings"}
-
     networks: int = penchant.option(2000, "networks drawn for G", at_least=12)
     geometry: Any = penchant.option(None, "stored G instead of drawing networks", array=True)
     trainings: int = penchant.option(1, "networks trained for each setting", at_least=1)
@@ -132,7 +130,6 @@ class FeaturePreference(FromGeometry):
 
     name = "feature-preference"
     question = "Does a network that could learn either rely on a linear feature or on a ring?"
-    renamed = {**FromGeometry.renamed, "sigma": "noise_std"}
     needs = ("architecture", "training")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
@@ -286,7 +283,6 @@ class DecisionPlane(FromGeometry):
 
     name = "decision-plane"
     question = "Which boundary do networks learn between two circles?"
-    renamed = {**FromGeometry.renamed, "sigma": "noise_std", "grid": "grid_points"}
     needs = ("architecture", "training")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}

@@ -64,7 +64,6 @@ class Nad(penchant.Probe):
 
     name = "nad"
     question = "Which directions of its input does an architecture prefer before it has seen data?"
-    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output")
@@ -112,7 +111,6 @@ class NadAgreement(penchant.Probe):
 
     name = "nad-agreement"
     question = "Do two estimators find the same preferred directions?"
-    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
     needs = ("architecture", "scalar-output")

@@ -56,7 +56,6 @@ class DirectionalAccuracy(penchant.Probe):
 
     name = "directional-accuracy"
     question = "Along which directions of its input can a network learn to separate data?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
     needs = ("architecture", "training", "scalar-output")
@@ -157,7 +156,6 @@ class PoisonedAccuracy(penchant.Probe):
 
     name = "poisoned-accuracy"
     question = "Does a network that sees an easier way to its labels still learn the images?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")
@@ -214,7 +212,6 @@ class FlippedAccuracy(penchant.Probe):
 
     name = "flipped-accuracy"
     question = "Does accuracy fall when the data's preferred and disliked directions are exchanged?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")
