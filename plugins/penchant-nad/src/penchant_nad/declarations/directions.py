@@ -72,6 +72,8 @@ class Nad(penchant.Probe):
         "trace": "mean squared norm of the gradient",
         "effective-rank": "exp of the entropy of the eigenvalues",
         "directions-90": "how many directions carry 90 % of the trace",
+        "directions-above-null": "how many leading directions have eigenvalues above those of an "
+        "isotropic architecture; p is that of the first",
     }
     arrays = {
         "eigenvalues": "of the second moment, descending; 0 where they are rounding",

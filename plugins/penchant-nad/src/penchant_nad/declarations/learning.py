@@ -163,11 +163,17 @@ class PoisonedAccuracy(penchant.Probe):
     quantities = {
         "clean-test-accuracy": "after training on clean images",
         "clean-train-accuracy": "on the clean images it was trained on",
+        "rise": "test accuracy with the carrier of the largest index minus that with the smallest, "
+        "in pairs of the same initial network and test images",
     }
     arrays = {
         "carriers": "index of each carrier's first NAD",
         "test-accuracy": "on clean test images, by carrier",
         "test-accuracy-sampling": "its standard error over test samples alone",
+        "test-accuracy-change": "test-accuracy minus that after training on clean images, by "
+        "carrier, in pairs of the same initial network and test images",
+        "test-accuracy-change-sampling": "its standard error over test samples alone",
+        "test-accuracy-change-df": "degrees of freedom of its error",
         "train-accuracy": "on the poisoned training images, by carrier",
         "train-accuracy-sampling": "its standard error over training samples alone",
         "eigenvalues": "of the carriers' first NADs, where NADs were computed",
@@ -221,6 +227,8 @@ class FlippedAccuracy(penchant.Probe):
         "flipped-test-accuracy": "on flipped images",
         "original-train-accuracy": "on images as they are",
         "flipped-train-accuracy": "on flipped images",
+        "fall": "test accuracy on images as they are minus that on flipped ones, in pairs of the "
+        "same initial network and test images",
     }
     arrays = {
         "test-accuracy": "original, flipped",
