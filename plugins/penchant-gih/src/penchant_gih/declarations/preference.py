@@ -202,6 +202,9 @@ class FeatureElimination(FromGeometry):
         "test-accuracy": "accuracy on test samples without them",
         "random-removed": "random directions of equal explained variance",
         "random-test-accuracy": "accuracy on test samples without those",
+        "advantage": "test accuracy minus that with random directions, by count, in pairs of the "
+        "same initial network and test samples",
+        "advantage-df": "degrees of freedom of its error",
         "explained": "share of the trace of S that was taken out",
     }
     presets = {
@@ -245,6 +248,9 @@ class SamplePruning(FromGeometry):
         "fractions": "share of every class that was taken out",
         "test-accuracy": "accuracy on test samples, lowest scores taken out",
         "random-test-accuracy": "accuracy on test samples, random samples taken out",
+        "advantage": "test accuracy minus that of random pruning, by fraction, in pairs of the "
+        "same initial network and test samples",
+        "advantage-df": "degrees of freedom of its error",
         "scores": "of every training sample, in their order",
     }
     presets = {
@@ -276,7 +282,8 @@ class DecisionPlane(FromGeometry):
     """The boundary that networks learn between two circles, drawn in the plane of the circles.
 
     The plane is spanned by a leading direction of G and another one; along a direction that G
-    hardly sees, the boundary is no circle. Quick: `-a lenet --shape 1,16,16`.
+    hardly sees, the boundary is no circle. A network that sees one axis alone has the accuracy
+    1 - asin(r2 / r1) / pi, so radii are not far apart. Quick: `-a lenet --shape 1,16,16`.
 
     Reference: Geometric Inductive Biases of Deep Networks, figure 1.
     """
@@ -289,8 +296,10 @@ class DecisionPlane(FromGeometry):
     target = "penchant_gih.probes.decision_plane:run"
     figures = "penchant_gih.figures.decision_plane:draw"
     quantities = {
-        "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second index",
-        "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second index",
+        "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second "
+        "index; null: by one axis of the plane alone",
+        "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second "
+        "index; null: by one axis of the plane alone",
     }
     arrays = {
         "seconds": "eigen-index of each plane's second direction",
@@ -306,7 +315,7 @@ class DecisionPlane(FromGeometry):
         "quick": {
             "networks": 1000,
             "trainings": 2,
-            "radii": (6.0, 1.0),
+            "radii": (6.0, 3.0),
             "train": 4000,
             "test": 2000,
             "training": QUICK,
@@ -321,7 +330,7 @@ class DecisionPlane(FromGeometry):
         (1, -1), "eigen-indices of the other direction, one plane each"
     )
     radii: tuple[float, float] = penchant.option(
-        (3.0, 0.25), "radius of class 0 and of class 1", at_least=0
+        (3.0, 1.5), "radius of class 0 and of class 1", at_least=0
     )
     noise_std: float = penchant.option(1.0, NOISE_STD, at_least=0)
     grid_points: int = penchant.option(61, "points along each direction of the picture", at_least=2)

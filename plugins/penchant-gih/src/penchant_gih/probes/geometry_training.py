@@ -16,7 +16,6 @@ from penchant_numerics.correlation import (
 )
 from penchant_numerics.data import Data, Samples
 from penchant_numerics.many_trainings import Learner, looks, trainings_a_shard
-from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -37,6 +36,7 @@ from penchant_gih.probes.probing import (
     tensors_of,
     with_statistics,
 )
+from penchant_gih.probes.right_answers import right_answers
 from penchant_gih.probes.training_steps import chosen_steps
 
 DATA = {
@@ -201,8 +201,7 @@ def _right(network: nn.Module, samples: Samples) -> Tensor:
     """On which samples the network, in evaluation mode, is right (samples,)."""
     training = network.training
     network.eval()
-    found = predictions(outputs(network, samples.inputs))
-    right = found == samples.labels
+    right = right_answers(network, samples)
     network.train(training)
     return right
 
