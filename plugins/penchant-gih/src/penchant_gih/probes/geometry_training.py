@@ -24,6 +24,7 @@ from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
 from penchant_gih.numerics.velocities import velocities
+from penchant_gih.probes.advantages import answer_quantity
 from penchant_gih.probes.missing import missing_names
 from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
 from penchant_gih.probes.probing import (
@@ -72,17 +73,18 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     gradients = _joined_gradients(shards, context.device)
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
+    right = _joined_answers(shards)
     arrays = {
         "steps": np.array(steps),
-        **_accuracies(shards),
+        **_accuracies(right),
         **_correlations(gradients, S, Projected(geometry.parts, S)),
         "velocity": np.array(speeds.values),
         "velocity-stderr": np.array(speeds.errors),
     }
-    quantities = _quantities(arrays, data, options.trainings)
+    quantities = _quantities(arrays, right, data, options.trainings)
     # One step alone has no velocity.
     if speeds.values:
-        over = {"over": "trainings", "count": options.trainings}
+        over = {"over": "trainings", "count": options.trainings, "df": options.trainings - 1}
         quantities["path-length"] = penchant.Quantity(*speeds.path, null=0.0, **over)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
@@ -222,14 +224,20 @@ def _gradients(
     return found[0]
 
 
-def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Mean accuracies (steps,) over trainings, which share their samples."""
+def _joined_answers(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Right answers (steps, trainings, samples) on training and test samples."""
     found = {}
     for name in ACCURACIES:
-        # (steps, trainings, samples)
         columns = [shard[name] for shard in shards]
-        right = np.concatenate(columns, axis=1)
-        mean, stderr = statistics.crossed_accuracy(right)
+        found[name] = np.concatenate(columns, axis=1)
+    return found
+
+
+def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Mean accuracies (steps,) over trainings, which share their samples."""
+    found = {}
+    for name, answers in right.items():
+        mean, stderr = statistics.crossed_accuracy(answers)
         found[name] = mean
         found[f"{name}-stderr"] = stderr
     return found
@@ -284,21 +292,18 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    arrays: dict[str, np.ndarray], data: Data, trainings: int
+    arrays: dict[str, np.ndarray],
+    right: dict[str, np.ndarray],
+    data: Data,
+    trainings: int,
 ) -> dict[str, penchant.Quantity]:
     found = {}
     for name in CORRELATIONS:
         found[f"peak-{name}"] = _peak(arrays, name, trainings)
-    # Whoever always answers with the commonest class is the null.
+    # Always answering with the commonest class is the null.
     for name, part in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(part.labels.bincount().max())
-        found[name] = penchant.Quantity(
-            arrays[name][-1],
-            stderr=arrays[f"{name}-stderr"][-1],
-            over="trainings and samples",
-            count=trainings,
-            null=commonest / len(part.labels),
-        )
+        found[name] = answer_quantity(right[name][-1], null=commonest / len(part.labels))
     return found
 
 
@@ -318,6 +323,7 @@ def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.
         stderr=arrays[f"{name}-stderr"][step],
         over="trainings",
         count=trainings,
+        df=trainings - 1,
         null=arrays[f"{name}-null"][step],
         null_spread=arrays[f"{name}-null-spread"][step],
     )

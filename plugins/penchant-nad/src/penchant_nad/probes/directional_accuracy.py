@@ -167,8 +167,8 @@ def _by_training(
 ) -> np.ndarray:
     """Values (directions, trainings, ...)."""
     values = np.array([row[name] for row in rows])
-    each = values.shape[1:]
-    return values.reshape(-1, trainings, *each)
+    directions = len(rows) // trainings
+    return values.reshape(directions, trainings, *values.shape[1:])
 
 
 def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
