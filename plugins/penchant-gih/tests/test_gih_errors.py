@@ -7,14 +7,16 @@ import penchant
 import pytest
 import torch
 from penchant_gih.figures import average_geometry as average_geometry_figures
-from penchant_gih.numerics.advantage import advantage
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.numerics.geometry import Geometry
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.velocities import velocities
+from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
+from penchant_gih.probes.decision_plane import one_axis_accuracy
 from penchant_gih.probes.input_curvature import second_share
 from penchant_numerics import statistics
+from penchant_numerics.significance import p_value
 
 CPU = {"device": "cpu", "dtype": torch.float64}
 FAST = {"executor": "serial", "figures": False}
@@ -88,30 +90,71 @@ def test_error_of_corr_gsg_matches_its_spread_where_noise_cancels(networks):
     assert 0.5 < np.median(errors) / values.std(ddof=1) < 2.4
 
 
+def advantage(ours, others):
+    return advantage_quantity(ours, others)["advantage"]
+
+
 def test_an_advantage_of_few_trainings_that_agree_is_not_certain():
     rng = np.random.default_rng(0)
     right = rng.random((1, 3, 300)) < 0.8
     other = rng.random((1, 3, 300)) < 0.8
     # the second pair of trainings is right just where the first is
-    value, stderr = advantage(right.repeat(2, 0), other.repeat(2, 0))
-    assert value == pytest.approx(right.mean() - other.mean())
-    assert stderr > 0.01
+    found = advantage(right.repeat(2, 0), other.repeat(2, 0))
+    assert found.value == pytest.approx(right.mean() - other.mean())
+    assert found.stderr > 0.01 and found.df >= 1
 
 
-def test_no_advantage_is_seldom_far_from_zero():
+def test_no_advantage_is_seldom_significant():
     """Two trainings of networks that are better or worse, on a test set with hard samples."""
     rng = np.random.default_rng(1)
-    far, far_of_gaps = 0, 0
-    for _ in range(200):
+    significant, significant_as_known = 0, 0
+    for _ in range(400):
         hard = rng.random(200) * 0.9
         skill = 0.05 * rng.standard_normal((2, 2, 3, 1))
         ours, others = rng.random((2, 2, 3, 200)) < (1 - hard) + skill
-        value, stderr = advantage(ours, others)
-        far += abs(value) > 3 * stderr
-        gaps = ours.mean((1, 2)) - others.mean((1, 2))
-        far_of_gaps += abs(value) > 3 * gaps.std(ddof=1) / math.sqrt(2)
-    # the spread of two gaps alone, which the error used to be, is often far too small
-    assert far <= 14 and far_of_gaps >= 25
+        found = advantage(ours, others)
+        significant += p_value(found.value, found.stderr, found.df) <= 0.01
+        significant_as_known += p_value(found.value, found.stderr) <= 0.01
+    # two trainings do not know their error
+    assert significant <= 11 and significant_as_known >= 25
+
+
+@pytest.mark.parametrize(("trainings", "most"), [(2, 1.33), (5, 1.2)])
+def test_the_error_of_an_advantage_is_its_spread_where_trainings_do_not_differ(trainings, most):
+    """What trainings and samples share was counted twice: 1.4 times too large."""
+    rng = np.random.default_rng(2)
+    values, errors = [], []
+    for _ in range(300):
+        ours, others = rng.random((2, trainings, 3, 200)) < 0.7
+        found = advantage(ours, others)
+        values.append(found.value)
+        errors.append(found.stderr)
+    ratio = np.sqrt(np.mean(np.square(errors))) / np.std(values, ddof=1)
+    assert 0.9 < ratio < most
+
+
+def test_advantages_by_setting_are_the_pairs_of_each():
+    rng = np.random.default_rng(3)
+    ours, others = rng.random((2, 3, 4, 50)) < 0.7
+    arrays = advantage_arrays(ours, others)
+    for number in range(4):
+        alone = advantage(ours[:, [number]], others[:, [number]])
+        assert arrays["advantage"][number] == pytest.approx(alone.value)
+        assert arrays["advantage-stderr"][number] == pytest.approx(alone.stderr)
+        assert arrays["advantage-df"][number] == pytest.approx(alone.df)
+
+
+def test_one_axis_of_two_circles_has_its_closed_form():
+    """Against a histogram of one coordinate of many samples, and the published facts."""
+    angles = 2 * np.pi * np.random.default_rng(4).random((2, 10**6))
+    for radii, expected in {(3.0, 0.25): 0.973, (6.0, 1.0): 0.947, (1.5, 3.0): 0.833}.items():
+        edges = np.linspace(-6, 6, 2401)
+        counts = [
+            np.histogram(radius * np.cos(own), edges)[0] for radius, own in zip(radii, angles)
+        ]
+        best = np.maximum(*counts).sum() / angles.size
+        assert one_axis_accuracy(radii) == pytest.approx(expected, abs=5e-4)
+        assert one_axis_accuracy(radii) == pytest.approx(best, abs=3e-3)
 
 
 def test_a_second_part_without_anything_in_common_has_an_error():

@@ -1,10 +1,13 @@
 """G is an estimator of the role `directions`: others serve these probes, it serves other probes."""
 
+import importlib
 import importlib.util
 
 import numpy as np
 import penchant
 import pytest
+import torch
+import penchant_testing as testing
 
 MLP = {"name": "mlp", "widths": [6], "activation": "gelu"}
 FAST = {"executor": "serial", "figures": False}
@@ -94,3 +97,61 @@ def test_opposite_inputs_have_less_variance_for_the_same_networks():
         )
         spread[opposite] = result.quantities["trace"].stderr
     assert spread[True] < 0.9 * spread[False]
+
+
+def probed(probe, probing, **options):
+    """The points at which a shard of the probe takes its gradients."""
+    estimator = {"name": "average-geometry", "probing": probing, "scale": 0.5}
+    context = testing.context(
+        probe,
+        architecture={"name": "mlp", "widths": [4]},
+        dataset=CIRCLES,
+        estimators={"directions": estimator},
+        **options,
+    )
+    module = importlib.import_module(f"penchant_gih.probes.{probe.replace('-', '_')}")
+    return module._points(context, range(3)), context.data.train.inputs
+
+
+@pytest.mark.parametrize("probe", ["geometry-evolution", "geometry-training"])
+@pytest.mark.parametrize("probing", ["gaussian", "zero", "data"])
+def test_geometries_are_probed_where_the_estimator_of_g_is(probe, probing):
+    points, inputs = probed(probe, probing)
+    found = points.flatten(0, 1)
+    if probing == "zero":
+        assert points.shape == (3, 1, 4) and not points.any()
+    elif probing == "data":
+        assert all(bool((point == inputs).all(1).any()) for point in found)
+    else:
+        assert 0.1 < float(found.std()) < 1.5 and torch.cdist(found, inputs).min() > 0
+
+
+@pytest.mark.parametrize("probe", ["geometry-evolution", "geometry-training"])
+def test_a_scale_of_inputs_that_are_not_normal_is_refused(probe):
+    with pytest.raises(penchant.Error, match=r"found 0\.1 and probing zero"):
+        probed(probe, "zero", probing_scale=0.1)
+
+
+@pytest.mark.parametrize(
+    ("probe", "name", "options"),
+    [
+        ("geometry-evolution", "evolution", {"networks": 12}),
+        ("geometry-training", "velocity", {"data": "dataset", "trainings": 3, "networks": 12}),
+    ],
+)
+def test_where_it_is_probed_changes_what_is_measured(probe, name, options):
+    found = []
+    for probing in ("gaussian", "zero"):
+        estimators = {"directions": {"name": "average-geometry", "probing": probing}}
+        training = {} if probe == "geometry-evolution" else {"training": FEW}
+        result = penchant.measure(
+            probe,
+            architecture=MLP,
+            dataset=CIRCLES,
+            estimators=estimators,
+            **training,
+            **options,
+            **FAST,
+        )
+        found.append(result.arrays[name])
+    assert not np.allclose(*found, equal_nan=True)

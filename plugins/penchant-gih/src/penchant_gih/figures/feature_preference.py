@@ -29,8 +29,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
     caption = (
-        "Which of two features that tell the class is relied on: accuracy on test samples where "
-        "the other feature says nothing."
+        "Accuracy on test samples where only one of the two features tells the class, by the "
+        "direction of the linear one."
     )
     title = "A linear feature against a ring"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -40,8 +40,8 @@ def evolution(result: penchant.Result) -> Figure:
     right.set(ylim=(0, 1.05), xscale="log")
     log_ticks(right)
     caption = (
-        "How the geometry begins to change under training, and which share of that change lies "
-        "in the leading subspaces of G S G; dashed: in random subspaces."
+        "The derivative of the geometry under training, and its share in the leading subspaces of "
+        "G S G; dashed: in random subspaces."
     )
     return captioned(figure, caption, title="Evolution of the average geometry")
 
@@ -69,4 +69,4 @@ def sweep(result: penchant.Result, axis: str) -> Figure:
         "Alignment of the geometry's evolution with the data and with their projection on the "
         "geometry; dashed: after a random rotation."
     )
-    return captioned(figure, caption, title="What the evolution is aligned with")
+    return captioned(figure, caption, title="Alignment of the evolution with the data")

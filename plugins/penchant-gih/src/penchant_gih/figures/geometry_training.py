@@ -40,7 +40,7 @@ def correlations(result: penchant.Result) -> Figure:
         "Alignment of the geometry along training with the data and with their projection on "
         "the initial geometry; dashed: after a random rotation."
     )
-    return captioned(figure, caption, title="What the geometry turns to")
+    return captioned(figure, caption, title="Alignment of the geometry along training")
 
 
 def velocity(result: penchant.Result) -> Figure:
@@ -72,8 +72,8 @@ def velocity(result: penchant.Result) -> Figure:
         ncols=3,
     )
     caption = (
-        "How fast the geometry changes between the steps looked at (0: not at all), and how well "
-        "the networks do meanwhile."
+        "Change of the geometry between the steps looked at (0: none), and accuracies at these "
+        "steps."
     )
     return captioned(figure, caption, title="Velocity of the geometry")
 

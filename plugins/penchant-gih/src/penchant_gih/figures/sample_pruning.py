@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from penchant_numerics.pictures import BLUE, captioned
 
 from penchant_gih.figures.against_random import accuracy_against_random
+from penchant_gih.figures.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -26,7 +27,10 @@ def pruning(result: penchant.Result) -> Figure:
         label="lowest score first",
         xlabel="share of every class taken out of the training samples",
     )
-    caption = "What training on fewer samples costs: without those of lowest score, or of chance."
+    caption = (
+        "Test accuracy after training without the samples of lowest score, beside random ones. "
+        f"Mean advantage: {with_verdict(result.quantities['advantage'])}."
+    )
     return captioned(figure, caption, title="Pruning the training samples by score")
 
 
@@ -50,5 +54,5 @@ def scores(result: penchant.Result) -> Figure:
         scilimits=(0, 0),
     )
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    caption = "How well the training samples are aligned with the average geometry."
+    caption = "Scores of the training samples: how well they are aligned with the average geometry."
     return captioned(figure, caption, title="Scores of the training samples")

@@ -2,7 +2,7 @@
 
 D = -sum_mu E[(M^T grad_theta f(x_mu)) g^T r_mu], M = d^2 f / d theta d x. The sum over samples goes
 first: it is the parameter gradient u of the loss, so a network costs one backward pass over the
-data and one M^T u, the input gradient of the derivative of f along u. M is never formed, and a
+data and one M^T u, the derivative along u of the input gradient of f. M is never formed, and a
 network adds one term of rank two.
 """
 
@@ -115,7 +115,7 @@ def _outputs(
 
 
 def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
-    """M^T u, the input gradient of the derivative of f along u.
+    """M^T u, the derivative along u of the input gradient of f.
 
     Args:
         ensemble: The networks.
@@ -127,16 +127,16 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
     """
 
     def one(state: State, direction: State, x: Tensor) -> Tensor:
-        # Forward along u, then backward to x: twice the cost of a gradient.
-        weights = _weights(ensemble, state)
-
-        def slope(x: Tensor) -> Tensor:
-            def total(weights: State) -> Tensor:
+        # Forward along u over a gradient in x. The other order is wrong for layer norm: the tangent
+        # of torch's has a backward pass that takes mean and scale for constants (torch 2.13).
+        def gradient(weights: State) -> Tensor:
+            def total(x: Tensor) -> Tensor:
                 return _outputs(ensemble, {**state, **weights}, x).sum()
 
-            return jvp(total, (weights,), (direction,))[1]
+            return grad(total)(x)
 
-        return grad(slope)(x)
+        _, slope = jvp(gradient, (_weights(ensemble, state),), (direction,))
+        return slope
 
     return torch.vmap(one, randomness="error")(ensemble.state, along, points).flatten(2)
 

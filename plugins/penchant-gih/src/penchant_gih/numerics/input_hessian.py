@@ -1,7 +1,7 @@
 """The input Hessian of a loss, in its two parts: mean l'' g g^T and mean l' Hess_x f.
 
 A shift z shared by all samples turns the mean of Hessians into one Hessian,
-Hess_z mean_mu l'_mu f(x_mu + z) at z = 0, whose columns are forward derivatives of one gradient.
+Hess_z mean_mu l'_mu f(x_mu + z) at z = 0, whose rows are backward passes of one gradient.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from penchant_numerics.derivatives import first_output
 from torch import Tensor
-from torch.func import grad, jvp
+from torch.func import grad, vjp
 
 Network = Callable[[Tensor], Tensor]
 
@@ -41,7 +41,7 @@ def curvature_parts(
         inputs: Samples (m, *shape).
         targets: +-1, (m,).
         loss: `cross-entropy` or `squared-error`.
-        chunk: Columns that are differentiated together.
+        chunk: Rows that are differentiated together.
 
     Returns:
         Mean l'' g g^T (`first`), mean l' Hess_x f (`second`), mean g g^T (`geometry`), all (D, D),
@@ -58,18 +58,15 @@ def curvature_parts(
         outputs = first_output(network(moved))
         return (slope * outputs).mean()
 
-    def column(direction: Tensor) -> Tensor:
-        zero = torch.zeros_like(direction)
-        _, found = jvp(grad(weighted), (zero,), (direction,))
-        return found
-
     basis = torch.eye(
         size,
         device=inputs.device,
         dtype=inputs.dtype,
     )
-    # Columns of the Hessian, some at a time.
-    second = torch.cat([torch.vmap(column)(part) for part in basis.split(chunk)])
+    # Rows of the Hessian, some at a time: backward passes of one gradient.
+    zero = torch.zeros(size, device=inputs.device, dtype=inputs.dtype)
+    _, pull = vjp(grad(weighted), zero)
+    second = torch.cat([torch.vmap(pull)(rows)[0] for rows in basis.split(chunk)])
     first = (gradients * bend[:, None]).T @ gradients / count
     return {
         "first": first,

@@ -35,8 +35,8 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     rank, size = found.vectors.shape
     if rank < size:
         context.warn(
-            f"{options.networks} networks for {size} inputs: only the first {rank} directions "
-            "mean anything"
+            f"{options.networks} networks for {size} inputs: at most {rank} directions can be "
+            "estimated"
         )
     # What an architecture without preferred directions would show.
     null = _null(found, context, options)
@@ -148,6 +148,7 @@ def _quantities(
             stderr=found.trace_stderr,
             over="networks",
             count=found.networks,
+            df=found.networks - 1,
         ),
         "effective-rank": _of_spectrum(effective_rank, found, spectra, null),
         "condition": _condition(found, spectra, null),
@@ -165,15 +166,18 @@ def _of_spectrum(
     """A statistic of a spectrum, its error by the jackknife, its null from isotropic spectra."""
     # The statistic with one part left out at a time.
     replicates = [statistic(spectrum) for spectrum in spectra]
-    nothing = {}
+    value = statistic(found.eigenvalues)
+    null_fields = {}
     if null is not None:
-        nothing = statistics.null_of([statistic(spectrum) for spectrum in null])
+        draws = [statistic(spectrum) for spectrum in null]
+        null_fields = statistics.null_of(draws, value=value)
     return penchant.Quantity(
-        statistic(found.eigenvalues),
+        value,
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
-        **nothing,
+        df=len(spectra) - 1,
+        **null_fields,
     )
 
 
@@ -230,6 +234,7 @@ def _isotropy(found: Directions) -> penchant.Quantity:
         stderr=corr.stderr,
         over=OVER,
         count=found.networks,
+        df=len(traces) - 1,
         null=1.0,
     )
 
@@ -265,6 +270,7 @@ def _low_frequencies(
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
+        df=len(replicates) - 1,
         null=isotropic.double().mean(),
     )
 

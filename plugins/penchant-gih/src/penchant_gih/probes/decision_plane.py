@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from penchant_numerics import statistics
 from penchant_numerics.data import Data
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.many_trainings import Learner, map_trainings, measured
-from penchant_numerics.trainer import evaluate, outputs
+from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
 from penchant_gih.declarations.preference import DecisionPlane
+from penchant_gih.probes.advantages import answer_quantity
 from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.probes.right_answers import right_answers
 
 OUTPUTS = 2
 SHOWN = 400  # test samples kept for the picture
@@ -50,17 +53,18 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         "points": _by_plane(rows, "points", options)[:, 0],
         "labels": _by_plane(rows, "labels", options)[:, 0],
     }
+    right = {}
     for name in ("train", "test"):
-        values = _by_plane(rows, name, options)
-        samples = getattr(options, name)
-        mean, stderr = statistics.accuracy(values, samples, shared=True)
+        right[name] = _by_plane(rows, name, options)  # (planes, trainings, samples)
+        mean, stderr = statistics.crossed_accuracy(right[name])
         arrays[f"{name}-accuracy"] = mean
         arrays[f"{name}-accuracy-stderr"] = stderr
     conventions = {
         "plane": "second logit minus first, all other directions at zero",
         "outputs": "two logits",
     }
-    return penchant.Result(_quantities(arrays), arrays, conventions=conventions)
+    quantities = _quantities(seconds, right["test"], options)
+    return penchant.Result(quantities, arrays, conventions=conventions)
 
 
 def _axis(options: DecisionPlane) -> np.ndarray:
@@ -118,8 +122,8 @@ def _boundary(
     # Some test samples, for the picture.
     shown = learner.test.inputs[:SHOWN].flatten(1)
     return {
-        "train": evaluate(network, learner.samples)[1],
-        "test": evaluate(network, learner.test)[1],
+        "train": right_answers(network, learner.samples),
+        "test": right_answers(network, learner.test),
         "plane": _outputs_on_grid(context, network, directions),
         "points": shown @ directions.T,
         "labels": learner.test.labels[:SHOWN],
@@ -156,18 +160,24 @@ def _outputs_on_grid(
     return values.reshape(side, side)
 
 
-def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
+def one_axis_accuracy(radii: tuple[float, float]) -> float:
+    """The best accuracy by one coordinate of two circles, as many samples on each.
+
+    Beyond the smaller radius r2 a sample is on the larger circle; the share of that circle within
+    r2 is 2 asin(r2 / r1) / pi, and there the smaller circle is the better guess.
+    """
+    small, large = sorted(radii)
+    return 1 - math.asin(small / large) / math.pi
+
+
+def _quantities(
+    seconds: list[int],
+    right: np.ndarray,
+    options: DecisionPlane,
+) -> dict[str, penchant.Quantity]:
     """Test accuracy in the plane of the smallest and of the largest second index."""
-    places = {
-        "best": int(arrays["seconds"].argmin()),
-        "worst": int(arrays["seconds"].argmax()),
+    null = one_axis_accuracy(options.radii)
+    return {
+        "best-aligned-test-accuracy": answer_quantity(right[np.argmin(seconds)], null=null),
+        "worst-aligned-test-accuracy": answer_quantity(right[np.argmax(seconds)], null=null),
     }
-    found = {}
-    for name, place in places.items():
-        found[f"{name}-aligned-test-accuracy"] = penchant.Quantity(
-            arrays["test-accuracy"][place],
-            stderr=arrays["test-accuracy-stderr"][place],
-            over="trainings and samples",
-            null=0.5,
-        )
-    return found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
+from penchant_numerics import significance, statistics
 from penchant_numerics.data import Samples
 from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.moments import descending_eigh
@@ -195,12 +194,14 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     index = arrays["indices"][order]
     test = arrays["test-accuracy"][order]
     errors = arrays["test-accuracy-stderr"][order]
+    trainings = context.options.trainings
     over = {"over": "directions", "count": len(test)}
-    stderr = _of_mean(test, errors)
+    stderr, df = _of_mean(test, errors, trainings)
     found = {
         "test-accuracy": penchant.Quantity(
             test.mean(),
             stderr=stderr,
+            df=df,
             null=CHANCE,
             **over,
         )
@@ -211,12 +212,13 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
         first = slice(0, half)
         last = slice(len(test) - half, None)
         drop = test[first].mean() - test[last].mean()
-        leading = _of_mean(test[first], errors[first])
-        trailing = _of_mean(test[last], errors[last])
-        stderr = math.hypot(leading, trailing)
+        leading = _of_mean(test[first], errors[first], trainings)
+        trailing = _of_mean(test[last], errors[last], trainings)
+        stderr, df = significance.combined_error([leading, trailing])
         found["drop"] = penchant.Quantity(
             drop,
             stderr=stderr,
+            df=df,
             null=0.0,
             **over,
         )
@@ -224,21 +226,24 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     if len(test) > 2 and statistics.varies(test):
         stream = context.generator("permutations")
         ranked = statistics.rank_correlation(test, -index, generator=stream)
-        found["rank-correlation"] = penchant.Quantity(
-            ranked.value,
-            stderr=ranked.stderr,
-            null=ranked.null,
-            null_spread=ranked.null_spread,
-            null_stderr=ranked.null_stderr,
-            **over,
-        )
+        found["rank-correlation"] = penchant.Quantity(**ranked.fields(), over="directions")
     return found
 
 
-def _of_mean(values: np.ndarray, errors: np.ndarray) -> float:
-    """Standard error of a mean over directions: their spread, at least what their errors make."""
+def _of_mean(
+    values: np.ndarray,
+    errors: np.ndarray,
+    trainings: int,
+) -> tuple[float, int]:
+    """Standard error of a mean over directions: their spread, at least what their errors make.
+
+    And its degrees of freedom: those of directions, or of the trainings of all of them.
+    """
+    count = len(values)
     squares = errors**2
     together = np.sqrt(squares.sum())
-    own = float(together) / len(values)
+    own = float(together) / count
     _, spread = statistics.mean_and_stderr(values)
-    return max(own, spread or 0.0)
+    if spread is not None and spread > own:
+        return spread, count - 1
+    return own, count * max(trainings - 1, 1)

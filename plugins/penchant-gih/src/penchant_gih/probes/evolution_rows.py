@@ -198,6 +198,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
             stderr=corr.stderr,
             over=OVER,
             count=options.networks,
+            df=PARTS - 1,
             **null,
         )
 
@@ -212,6 +213,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
             contained.chosen,
             stderr=contained.chosen_stderr,
             over="" if contained.chosen_stderr is None else OVER,
+            df=None if contained.chosen_stderr is None else PARTS - 1,
             exact=options.leading is not None,
         ),
         "label-effect": quantity(row.label_effect, null=0.0),

@@ -10,7 +10,6 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.many_trainings import Learner, looks
-from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeatureElimination
@@ -22,9 +21,10 @@ from penchant_gih.numerics.elimination import (
     without,
 )
 from penchant_gih.numerics.geometry import uncentred
-from penchant_gih.probes.advantages import advantage_quantity
+from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.probes.preferred_directions import preferred_directions
 from penchant_gih.probes.probing import scalar_outputs
+from penchant_gih.probes.right_answers import right_answers
 
 
 def run(options: FeatureElimination, context: penchant.Context) -> penchant.Result:
@@ -61,6 +61,7 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
         **_with_error("random-removed", np.array(random)),
         **_accuracies("test-accuracy", ours),
         **_accuracies("random-test-accuracy", others),
+        **advantage_arrays(ours, others),
     }
     quantities = _quantities(ours, others)
     return penchant.Result(quantities, arrays, conventions=_conventions(options))
@@ -152,10 +153,7 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
 
 def _right(count: int, learner: Learner) -> Tensor:
     """On which test samples a network is right."""
-    test = learner.test
-    logits = outputs(learner.network, test.inputs)
-    found = predictions(logits)
-    return found == test.labels
+    return right_answers(learner.network, learner.test)
 
 
 def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:

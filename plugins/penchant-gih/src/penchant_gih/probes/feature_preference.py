@@ -10,11 +10,12 @@ import penchant
 from penchant_numerics import statistics
 from penchant_numerics.data import Data
 from penchant_numerics.many_trainings import Learner, map_trainings, measured
-from penchant_numerics.trainer import evaluate
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeaturePreference
+from penchant_gih.probes.advantages import answer_quantity
 from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.probes.right_answers import right_answers
 
 OUTPUTS = 2
 FEATURES = ("linear", "ring")
@@ -49,19 +50,19 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
         "indices": np.array(indices),
         "eigenvalues": found.eigenvalues[indices],
     }
-    # All trainings of a direction have the same samples.
+    # All trainings of a direction have the same samples: (directions, trainings, samples).
+    right = {}
     for name, array in ACCURACIES.items():
-        values = np.array([row[name] for row in rows])
-        values = values.reshape(-1, options.trainings)
-        samples = options.train if name == "train" else options.test
-        mean, stderr = statistics.accuracy(values, samples, shared=True)
+        answers = np.array([row[name] for row in rows])
+        right[name] = answers.reshape(-1, options.trainings, answers.shape[-1])
+        mean, stderr = statistics.crossed_accuracy(right[name])
         arrays[array] = mean
         arrays[f"{array}-stderr"] = stderr
     conventions = {
         "alone": "the other feature is that of an independent random label",
         "outputs": "two logits",
     }
-    return penchant.Result(_quantities(arrays), arrays, conventions=conventions)
+    return penchant.Result(_quantities(indices, right), arrays, conventions=conventions)
 
 
 def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
@@ -78,7 +79,7 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
 
 
 def accuracy_by_feature(context: penchant.Context, item: Any) -> dict[str, Any]:
-    """Accuracies of networks: on training samples, on both features, on each alone."""
+    """Right answers of networks: on training samples, on both features, on each alone."""
     begin = functools.partial(_learner, context)
     tested = functools.partial(_tested, context)
     return measured(context, item, begin, tested)
@@ -97,15 +98,15 @@ def _tested(
     context: penchant.Context,
     item: dict[str, int],
     learner: Learner,
-) -> dict[str, float]:
+) -> dict[str, Tensor]:
     network = learner.network
     found = {
-        "train": evaluate(network, learner.samples)[1],
-        "both": evaluate(network, learner.test)[1],
+        "train": right_answers(network, learner.samples),
+        "both": right_answers(network, learner.test),
     }
     # Where only one of them tells the class.
     for name in FEATURES:
-        found[name] = evaluate(network, _data(context, item, name).test)[1]
+        found[name] = right_answers(network, _data(context, item, name).test)
     return found
 
 
@@ -127,20 +128,15 @@ def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
     )
 
 
-def _quantities(arrays: dict[str, Any]) -> dict[str, penchant.Quantity]:
+def _quantities(
+    indices: list[int],
+    right: dict[str, np.ndarray],
+) -> dict[str, penchant.Quantity]:
     """Accuracy on each feature alone, at the smallest and at the largest index."""
-    places = {
-        "first": int(arrays["indices"].argmin()),
-        "last": int(arrays["indices"].argmax()),
-    }
+    places = {"first": int(np.argmin(indices)), "last": int(np.argmax(indices))}
     found = {}
     for feature in FEATURES:
-        name = f"{feature}-accuracy"
         for place, position in places.items():
-            found[f"{place}-{name}"] = penchant.Quantity(
-                arrays[name][position],
-                stderr=arrays[f"{name}-stderr"][position],
-                over="trainings and samples",
-                null=0.5,
-            )
+            answers = right[feature][position]
+            found[f"{place}-{feature}-accuracy"] = answer_quantity(answers, null=0.5)
     return found

@@ -34,14 +34,20 @@ from penchant_gih.probes.probing import (
     BATCH_NORM,
     calibration_points,
     drawn_networks,
+    probing_law,
     probing_points,
-    probing_scale,
+    refuse_statistics_at_zero,
     stacked,
     stacks,
     tensors_of,
     with_statistics,
 )
 
+PROBING = {
+    "gaussian": "normal inputs of each network's own, each with its opposite",
+    "zero": "at zero",
+    "data": "two training inputs, drawn per network",
+}
 SIZES = ("widths", "channels", "width", "hidden")  # options that are the width of an architecture
 
 
@@ -64,16 +70,16 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options),
+        conventions=_conventions(options, probing_law(context).probing),
         missing=missing,
     )
 
 
-def _conventions(options: GeometryEvolution) -> dict[str, str]:
+def _conventions(options: GeometryEvolution, probing: str) -> dict[str, str]:
     flow = f"gradient flow on the summed {options.residual}"
     return {
         "evolution": f"{flow}, Delta = D + D^T, one output, labels +-1",
-        "evolution probing": "normal inputs of each network's own, each with its opposite",
+        "evolution probing": PROBING[probing],
         "evolution batch-norm": BATCH_NORM[options.batch_norm],
         "S": "sum of x x^T over the training samples, uncentred",
         "corr": f"norms from {PARTS} independent parts of the networks; within 0.001 of +-1 the "
@@ -194,7 +200,7 @@ def _same_networks(context: penchant.Context) -> bool:
 
 
 def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tensor]:
-    """Vectors of some networks at each step, (steps, networks, 2, D).
+    """Vectors of some networks at each step, (steps, networks, inputs, D).
 
     `mixed` is v = M^T u, `difference` the part of it that permuting labels takes away, `gradients`
     are g.
@@ -213,10 +219,10 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     size = math.prod(context.architecture.shape)
     residual = RESIDUALS[context.options.residual]
     found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
-    # Some networks at a time, each at a pair of inputs of its own.
+    # Some networks at a time, each at inputs of its own.
     largest = largest_stack(size)
     for networks, some in _networks(context, indices, largest):
-        points = _opposite_points(context, some)
+        points = _points(context, some)
         a_network = points[0].numel()
         batch = batch_size(len(some), a_network, len(targets))
         flow = Flow(train.inputs, targets, permuted, residual, batch=batch)
@@ -227,20 +233,17 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     return {name: torch.cat(parts, dim=1) for name, parts in found.items()}
 
 
-def _opposite_points(context: penchant.Context, indices: range) -> Tensor:
-    """Probing inputs (networks, 2, *shape).
+def _points(context: penchant.Context, indices: range) -> Tensor:
+    """Probing inputs (networks, 1 or 2, *shape) of the law of G.
 
-    The probing law is symmetric: a pair of opposite inputs halves the variance.
+    The normal law is symmetric: a pair of opposite inputs halves the variance.
     """
-    scale = probing_scale(context)
-    points = probing_points(
-        context,
-        indices,
-        inputs=1,
-        probing="gaussian",
-        scale=scale,
-    )
-    return torch.cat([points, -points], 1)
+    law = probing_law(context)
+    inputs = 2 if law.probing == "data" else 1
+    points = probing_points(context, indices, inputs=inputs, **law._asdict())
+    if law.probing == "gaussian":
+        return torch.cat([points, -points], 1)
+    return points
 
 
 def _networks(
@@ -266,8 +269,9 @@ def _networks(
 
 
 def _calibration(context: penchant.Context) -> Any:
-    law = {"probing": "gaussian", "scale": probing_scale(context)}
-    return lambda index: calibration_points(context, index, **law)
+    law = probing_law(context)
+    refuse_statistics_at_zero(law, "calibrated")
+    return lambda index: calibration_points(context, index, **law._asdict())
 
 
 def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:

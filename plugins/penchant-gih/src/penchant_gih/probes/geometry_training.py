@@ -16,7 +16,6 @@ from penchant_numerics.correlation import (
 )
 from penchant_numerics.data import Data, Samples
 from penchant_numerics.many_trainings import Learner, looks, trainings_a_shard
-from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -25,17 +24,20 @@ from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
 from penchant_gih.numerics.velocities import velocities
+from penchant_gih.probes.advantages import answer_quantity
 from penchant_gih.probes.missing import missing_names
 from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
 from penchant_gih.probes.probing import (
     BATCH_NORM,
+    probing_law,
     probing_points,
-    probing_scale,
+    refuse_statistics_at_zero,
     scalar_outputs,
     stacked,
     tensors_of,
     with_statistics,
 )
+from penchant_gih.probes.right_answers import right_answers
 from penchant_gih.probes.training_steps import chosen_steps
 
 DATA = {
@@ -71,17 +73,18 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     gradients = _joined_gradients(shards, context.device)
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
+    right = _joined_answers(shards)
     arrays = {
         "steps": np.array(steps),
-        **_accuracies(shards),
+        **_accuracies(right),
         **_correlations(gradients, S, Projected(geometry.parts, S)),
         "velocity": np.array(speeds.values),
         "velocity-stderr": np.array(speeds.errors),
     }
-    quantities = _quantities(arrays, data, options.trainings)
+    quantities = _quantities(arrays, right, data, options.trainings)
     # One step alone has no velocity.
     if speeds.values:
-        over = {"over": "trainings", "count": options.trainings}
+        over = {"over": "trainings", "count": options.trainings, "df": options.trainings - 1}
         quantities["path-length"] = penchant.Quantity(*speeds.path, null=0.0, **over)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
@@ -159,13 +162,7 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
     """Gradients (steps, networks, inputs, D), right answers (steps, networks, samples)."""
     # Each network is probed at the same inputs all along its training.
     data = training_data(context, context.shared)
-    points = probing_points(
-        context,
-        indices,
-        inputs=context.options.inputs,
-        probing="gaussian",
-        scale=probing_scale(context),
-    )
+    points = _points(context, indices)
     own_points = dict(zip(indices, points))
 
     def begin(index: int) -> Learner:
@@ -192,12 +189,21 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
     return together
 
 
+def _points(context: penchant.Context, indices: range) -> Tensor:
+    """Probing inputs (networks, inputs, *shape) of the law of G; at zero there is one."""
+    law = probing_law(context)
+    options = context.options
+    if options.batch_norm == "batch":
+        refuse_statistics_at_zero(law, "batch")
+    inputs = 1 if law.probing == "zero" else options.inputs
+    return probing_points(context, indices, inputs=inputs, **law._asdict())
+
+
 def _right(network: nn.Module, samples: Samples) -> Tensor:
     """On which samples the network, in evaluation mode, is right (samples,)."""
     training = network.training
     network.eval()
-    found = predictions(outputs(network, samples.inputs))
-    right = found == samples.labels
+    right = right_answers(network, samples)
     network.train(training)
     return right
 
@@ -218,14 +224,20 @@ def _gradients(
     return found[0]
 
 
-def _accuracies(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Mean accuracies (steps,) over trainings, which share their samples."""
+def _joined_answers(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Right answers (steps, trainings, samples) on training and test samples."""
     found = {}
     for name in ACCURACIES:
-        # (steps, trainings, samples)
         columns = [shard[name] for shard in shards]
-        right = np.concatenate(columns, axis=1)
-        mean, stderr = statistics.crossed_accuracy(right)
+        found[name] = np.concatenate(columns, axis=1)
+    return found
+
+
+def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Mean accuracies (steps,) over trainings, which share their samples."""
+    found = {}
+    for name, answers in right.items():
+        mean, stderr = statistics.crossed_accuracy(answers)
         found[name] = mean
         found[f"{name}-stderr"] = stderr
     return found
@@ -280,21 +292,18 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    arrays: dict[str, np.ndarray], data: Data, trainings: int
+    arrays: dict[str, np.ndarray],
+    right: dict[str, np.ndarray],
+    data: Data,
+    trainings: int,
 ) -> dict[str, penchant.Quantity]:
     found = {}
     for name in CORRELATIONS:
         found[f"peak-{name}"] = _peak(arrays, name, trainings)
-    # Whoever always answers with the commonest class is the null.
+    # Always answering with the commonest class is the null.
     for name, part in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(part.labels.bincount().max())
-        found[name] = penchant.Quantity(
-            arrays[name][-1],
-            stderr=arrays[f"{name}-stderr"][-1],
-            over="trainings and samples",
-            count=trainings,
-            null=commonest / len(part.labels),
-        )
+        found[name] = answer_quantity(right[name][-1], null=commonest / len(part.labels))
     return found
 
 
@@ -314,6 +323,7 @@ def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.
         stderr=arrays[f"{name}-stderr"][step],
         over="trainings",
         count=trainings,
+        df=trainings - 1,
         null=arrays[f"{name}-null"][step],
         null_spread=arrays[f"{name}-null-spread"][step],
     )

@@ -12,6 +12,7 @@ import torch
 from penchant_numerics import statistics
 from penchant_numerics.correlation import (
     Corr,
+    RotatedCorr,
     corr_of_sampled,
     distinct_mean,
     jackknifed,
@@ -167,24 +168,30 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
 
     # What a random rotation of one of them would leave.
     count, size = parts["first"].shape[:2]
-    trace = _mean_trace(hessian.reshape(-1, size, size))
-    norms = [distinct_mean(table, range(count)) for table in (whole, own)]
-    other_trace = _mean_trace(parts["geometry"])
-    null = rotated(trace, other_trace, *norms, size)
+    traces = _traces(parts["first"] + parts["second"])
+    other_traces = _traces(parts["geometry"])
+
+    def null_among(keep: list[int]) -> RotatedCorr:
+        norms = [distinct_mean(table, keep) for table in (whole, own)]
+        trace, other = float(traces[keep].mean()), float(other_traces[keep].mean())
+        return rotated(trace, other, *norms, size)
+
+    null = null_among(list(range(count)))
+    null_error = jackknifed(lambda keep: null_among(keep).null, count).stderr
     return {
         "corr-g": corr.value,
         "corr-g-stderr": corr.stderr,
         "corr-g-null": null.null,
+        "corr-g-null-stderr": null_error,
         "corr-g-null-spread": null.null_spread,
         "second-share": share.value,
         "second-share-stderr": share.stderr,
     }
 
 
-def _mean_trace(matrices: Tensor) -> float:
-    diagonals = matrices.diagonal(dim1=1, dim2=2)
-    traces = diagonals.sum(1)
-    return float(traces.mean())
+def _traces(matrices: Tensor) -> Tensor:
+    """Traces (networks,) of matrices (networks, D, D)."""
+    return matrices.diagonal(dim1=1, dim2=2).sum(1)
 
 
 def second_share(inner: Tensor, whole: Tensor) -> Corr:
@@ -238,7 +245,7 @@ def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str
 
 
 def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, penchant.Quantity]:
-    over = {"over": "trainings", "count": options.trainings}
+    over = {"over": "trainings", "count": options.trainings, "df": options.trainings - 1}
     # At the end of training.
     share = arrays["second-share"][-1]
     error = arrays["second-share-stderr"][-1]
@@ -250,6 +257,7 @@ def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, pe
             arrays["corr-g"][-1],
             stderr=arrays["corr-g-stderr"][-1],
             null=arrays["corr-g-null"][-1],
+            null_stderr=arrays["corr-g-null-stderr"][-1],
             null_spread=arrays["corr-g-null-spread"][-1],
             **over,
         ),

@@ -87,7 +87,7 @@ def independent_parts(
 def _stored(context: penchant.Context, stored: object) -> Directions:
     # A stored matrix has no networks, so nothing about it has an error.
     size = math.prod(context.architecture.shape)
-    matrix = torch.as_tensor(stored, dtype=torch.float64).to(context.device)
+    matrix = torch.as_tensor(stored, dtype=torch.float64, device=context.device)
     if matrix.shape != (size, size):
         found = list(matrix.shape)
         raise penchant.Error(f"geometry must be {size} x {size}, found an array of shape {found}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import penchant
 import torch
@@ -176,12 +177,35 @@ def _points(
     return (scale * torch.stack(points)).to(**place)
 
 
-def probing_scale(context: penchant.Context) -> float:
-    """The standard deviation of probing inputs: the probe's own, or that of the estimator of G."""
-    # G and G_t are compared, so by default they are probed alike.
-    if context.options.probing_scale is not None:
-        return context.options.probing_scale
-    return getattr(context.estimator("directions").options, "scale", 1.0)
+class ProbingLaw(NamedTuple):
+    """The law of probing inputs: `gaussian`, `zero` or `data`, and the scale of normal ones."""
+
+    probing: str
+    scale: float
+
+
+def probing_law(context: penchant.Context) -> ProbingLaw:
+    """The law of the estimator of G, with the probe's own scale where it has one.
+
+    G is compared with G_t and with Delta, so all are probed alike.
+    """
+    estimator = context.estimator("directions").options
+    probing = getattr(estimator, "probing", "gaussian")
+    scale = context.options.probing_scale
+    if scale is None:
+        return ProbingLaw(probing, getattr(estimator, "scale", 1.0))
+    if probing != "gaussian":
+        raise penchant.Error(
+            f"probing_scale is that of normal inputs, found {scale:g} and probing {probing} in "
+            "the estimator of G"
+        )
+    return ProbingLaw(probing, scale)
+
+
+def refuse_statistics_at_zero(law: ProbingLaw, batch_norm: str) -> None:
+    """Probing inputs that are all zero have no statistics to normalise by."""
+    if law.probing == "zero":
+        raise penchant.Error(f"at zero there are no statistics, found batch_norm {batch_norm}")
 
 
 def with_statistics(

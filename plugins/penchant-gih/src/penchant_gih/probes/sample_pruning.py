@@ -10,14 +10,14 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.many_trainings import Learner, map_trainings, measured
-from penchant_numerics.trainer import outputs, predictions
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.numerics.geometry import scores
-from penchant_gih.probes.advantages import advantage_quantity
+from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.probes.preferred_directions import independent_parts, preferred_directions
 from penchant_gih.probes.probing import scalar_outputs
+from penchant_gih.probes.right_answers import right_answers
 
 
 def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
@@ -44,6 +44,7 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
         "scores": score,
         **_accuracies("test-accuracy", ours),
         **_accuracies("random-test-accuracy", others),
+        **advantage_arrays(ours, others),
     }
     if stderr is not None:
         arrays["scores-stderr"] = stderr
@@ -136,10 +137,7 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
 
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
-    test = learner.test
-    logits = outputs(learner.network, test.inputs)
-    found = predictions(logits)
-    return {"right": found == test.labels}
+    return {"right": right_answers(learner.network, learner.test)}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:

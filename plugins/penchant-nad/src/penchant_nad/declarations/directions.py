@@ -64,7 +64,6 @@ class Nad(penchant.Probe):
 
     name = "nad"
     question = "Which directions of its input does an architecture prefer before it has seen data?"
-    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output")
@@ -73,6 +72,8 @@ class Nad(penchant.Probe):
         "trace": "mean squared norm of the gradient",
         "effective-rank": "exp of the entropy of the eigenvalues",
         "directions-90": "how many directions carry 90 % of the trace",
+        "directions-above-null": "how many leading directions have eigenvalues above those of an "
+        "isotropic architecture; p is that of the first",
     }
     arrays = {
         "eigenvalues": "of the second moment, descending; 0 where they are rounding",
@@ -112,7 +113,6 @@ class NadAgreement(penchant.Probe):
 
     name = "nad-agreement"
     question = "Do two estimators find the same preferred directions?"
-    renamed = {"samples": "networks"}
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
     needs = ("architecture", "scalar-output")

@@ -56,7 +56,6 @@ class DirectionalAccuracy(penchant.Probe):
 
     name = "directional-accuracy"
     question = "Along which directions of its input can a network learn to separate data?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
     needs = ("architecture", "training", "scalar-output")
@@ -157,7 +156,6 @@ class PoisonedAccuracy(penchant.Probe):
 
     name = "poisoned-accuracy"
     question = "Does a network that sees an easier way to its labels still learn the images?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")
@@ -165,11 +163,17 @@ class PoisonedAccuracy(penchant.Probe):
     quantities = {
         "clean-test-accuracy": "after training on clean images",
         "clean-train-accuracy": "on the clean images it was trained on",
+        "rise": "test accuracy with the carrier of the largest index minus that with the smallest, "
+        "in pairs of the same initial network and test images",
     }
     arrays = {
         "carriers": "index of each carrier's first NAD",
         "test-accuracy": "on clean test images, by carrier",
         "test-accuracy-sampling": "its standard error over test samples alone",
+        "test-accuracy-change": "test-accuracy minus that after training on clean images, by "
+        "carrier, in pairs of the same initial network and test images",
+        "test-accuracy-change-sampling": "its standard error over test samples alone",
+        "test-accuracy-change-df": "degrees of freedom of its error",
         "train-accuracy": "on the poisoned training images, by carrier",
         "train-accuracy-sampling": "its standard error over training samples alone",
         "eigenvalues": "of the carriers' first NADs, where NADs were computed",
@@ -214,7 +218,6 @@ class FlippedAccuracy(penchant.Probe):
 
     name = "flipped-accuracy"
     question = "Does accuracy fall when the data's preferred and disliked directions are exchanged?"
-    renamed = {"samples": "networks", "repeats": "trainings"}
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images")
@@ -224,6 +227,8 @@ class FlippedAccuracy(penchant.Probe):
         "flipped-test-accuracy": "on flipped images",
         "original-train-accuracy": "on images as they are",
         "flipped-train-accuracy": "on flipped images",
+        "fall": "test accuracy on images as they are minus that on flipped ones, in pairs of the "
+        "same initial network and test images",
     }
     arrays = {
         "test-accuracy": "original, flipped",

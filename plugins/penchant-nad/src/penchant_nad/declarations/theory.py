@@ -25,7 +25,6 @@ class Dipole(penchant.Probe):
 
     name = "dipole"
     question = "How fast does a network learn to tell inputs apart along each direction?"
-    renamed = {"samples": "basis_networks"}
     target = "penchant_nad.probes.dipole:run"
     figures = "penchant_nad.figures.dipole:draw"
     needs = ("architecture", "scalar-output")
@@ -85,7 +84,6 @@ class PoolingTheory(penchant.Probe):
 
     name = "pooling-theory"
     question = "What does pooling lose, frequency by frequency?"
-    renamed = {"size": "inputs", "draws": "simulations", "networks": "trainings"}
     target = "penchant_nad.probes.pooling_theory:run"
     figures = "penchant_nad.figures.pooling_theory:draw"
     quantities = {

@@ -28,9 +28,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "markov-bound",
     )
     right.set(ylabel="share of networks above eta")
+    excess = result.quantities["largest-excess"]
     caption = (
-        "Measured sides must not lie above their bounds by more than the errors allow. Left: "
-        "lemma 2. Right: Markov's inequality."
+        "Measured sides and their bounds by direction. Left: lemma 2; right: Markov's inequality. "
+        f"Largest excess over the bound of lemma 2: {excess}."
     )
     title = "How fast a dipole is learnt, and what bounds it"
     return {"bounds": captioned(figure, caption, title=title)}

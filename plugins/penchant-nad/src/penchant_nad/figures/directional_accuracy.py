@@ -20,6 +20,7 @@ from penchant_numerics.pictures import (
 
 from penchant_nad.figures.errors import known_error
 from penchant_nad.figures.frequency_map import frequency_map
+from penchant_nad.figures.verdicts import with_verdict
 
 SHOWN = 12  # curves of directions in one panel
 WINDOW = 10  # steps of a running mean
@@ -58,7 +59,10 @@ def _accuracy(result: penchant.Result) -> Figure:
         beside=beside,
     )
     figure.axes[0].set_ylim(0.4, 1.03)
-    caption = f"A network without a preference would learn every direction alike; {_bars(result)}."
+    caption = f"Accuracy by direction; {_bars(result)}."
+    correlation = result.quantities.get("rank-correlation")
+    if correlation is not None:
+        caption += f" Rank correlation with minus the index: {with_verdict(correlation)}."
     return captioned(figure, caption, title="Accuracy along each direction")
 
 
@@ -106,7 +110,7 @@ def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
     axes.set_xscale("log")
     log_ticks(axes)
     axes.legend(loc="lower right")
-    caption = f"Is what a network prefers what it learns? Numbers are indices; {_bars(result)}."
+    caption = f"Test accuracy against the eigenvalue; numbers are indices, {_bars(result)}."
     return captioned(figure, caption, title="Accuracy against the eigenvalue of the direction")
 
 
@@ -118,7 +122,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
     found = {
         "frequency-map": captioned(
             accuracy,
-            f"Which frequencies are learnt; zero frequency in the centre, {beside}.",
+            f"Test accuracy by frequency; zero frequency in the centre, {beside}.",
             title="Test accuracy by frequency",
         )
     }
@@ -128,7 +132,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
         drawn = frequency_map(result, steps, label="steps to the loss asked for")
         found["steps-map"] = captioned(
             drawn,
-            f"Which frequencies are learnt first; {beside} or never reached that loss.",
+            f"Steps by frequency; {beside} or never reached that loss.",
             title="Steps to a small loss by frequency",
         )
     return found
@@ -165,7 +169,7 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
     )
     log_ticks(axes)
     axes.legend(title="index")
-    caption = f"How many samples each direction needs; {_bars(result)}."
+    caption = f"Test accuracy by direction and number of samples; {_bars(result)}."
     return captioned(figure, caption, title="Accuracy against the number of training samples")
 
 
@@ -187,7 +191,7 @@ def _loss_curves(result: penchant.Result) -> Figure:
     axes.set_yscale("log")
     log_ticks(axes)
     axes.legend(title="index", ncols=2)
-    caption = f"How fast each direction is learnt; dots mark where a loss of {target:g} is reached."
+    caption = f"Training loss by direction; dots mark where a loss of {target:g} is reached."
     return captioned(figure, caption, title="Training loss along each direction")
 
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREY, captioned
 
 from penchant_nad.figures.errors import known_error
+from penchant_nad.figures.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -43,7 +44,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
-        "Flipping loses nothing, so a lower accuracy on flipped images means that the network's "
-        "preferences fit the images as they are."
+        "Accuracy on images and on the same images with their NAD coefficients in reverse order, "
+        f"a rotation that loses nothing. Fall: {with_verdict(result.quantities['fall'])}."
     )
     return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

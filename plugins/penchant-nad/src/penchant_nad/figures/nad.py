@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import captioned, rows_as_images, spectrum
+from penchant_numerics.pictures import FAINT, captioned, rows_as_images, spectrum
 
 SHOWN = 12
 MANY = 100  # directions from which on a second figure shows more of them
+VEIL = 0.25  # opacity of directions that are not above the null
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -31,7 +32,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         figures["directions-further"] = _directions(
             result,
             [*range(20), *further],
-            caption="NADs by index: what is preferred first, and what is hardly seen.",
+            caption="NADs by index: the first twenty and every fiftieth.",
             columns=10,
         )
     return figures
@@ -46,12 +47,21 @@ def _eigenvalues(result: penchant.Result) -> Figure:
         null_spread=arrays.get("null-eigenvalues-spread"),
     )
     seen = "The spectrum of the second moment; bands are two standard errors."
-    if "null-eigenvalues" in arrays:
+    above = _count_above(result)
+    if above is not None:
         seen = (
-            "Preferred directions have eigenvalues above those that an isotropic architecture "
-            "with the same gradient norms has at the same index."
+            "Eigenvalues of the second moment, beside those that an isotropic architecture with "
+            f"the same gradient norms has at the same index: the first {above} lie above it."
         )
+    if above == 0:
+        seen = seen.replace("the first 0 lie", "not even the first lies")
     return captioned(figure, seen, title="How strongly directions are preferred")
+
+
+def _count_above(result: penchant.Result) -> int | None:
+    """How many directions lie above the null; None where there is no null."""
+    found = result.quantities.get("directions-above-null")
+    return None if found is None else int(found.value)
 
 
 def _directions(
@@ -68,4 +78,25 @@ def _directions(
         columns=columns,
         fourier=True,
     )
+    above = _count_above(result)
+    if above is not None and any(index >= above for index in chosen):
+        _grey_out(figure, chosen, above, columns)
+        caption += f" Pale: not above the null, as all from index {above} on."
     return captioned(figure, caption, title="Neural anisotropy directions by index")
+
+
+def _grey_out(figure: Figure, chosen: list[int], above: int, columns: int) -> None:
+    """Make the panels of directions pale that are not above the null."""
+    # A direction is a column of panels in one line of them.
+    columns = min(columns, len(chosen))
+    lines = -(-len(chosen) // columns)
+    tall = len(figure.axes) // (lines * columns)
+    for number, index in enumerate(chosen):
+        if index < above:
+            continue
+        line, column = divmod(number, columns)
+        for panel in range(line * tall, (line + 1) * tall):
+            axes = figure.axes[panel * columns + column]
+            for drawn in (*axes.images, *axes.lines):
+                drawn.set_alpha(VEIL)
+            axes.title.set_color(FAINT)

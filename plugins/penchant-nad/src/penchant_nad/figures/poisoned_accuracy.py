@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import Curve, by_index, captioned
 
 from penchant_nad.figures.errors import known_error
+from penchant_nad.figures.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -32,8 +33,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     figure.axes[0].set_ylim(0, 1.05)
     caption = (
-        "A carrier at a low index hides the images: the network learns the carrier instead, and "
-        "fails on clean images."
+        "Accuracy after training on images that a carrier along a NAD gives away, by its index."
     )
+    rise = result.quantities.get("rise")
+    if rise is not None:
+        caption += f" Rise from the first to the last carrier: {with_verdict(rise)}."
     title = "Accuracy after training on images with a carrier"
     return {"accuracy": captioned(figure, caption, title=title)}

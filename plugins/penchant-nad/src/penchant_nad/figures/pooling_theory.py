@@ -17,6 +17,8 @@ from penchant_numerics.pictures import (
     palette,
 )
 
+from penchant_nad.figures.verdicts import with_verdict
+
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy and curvature by frequency, and the loss curves."""
@@ -72,7 +74,10 @@ def _accuracy(result: penchant.Result) -> Figure:
         ylim=(0.45, 1.03),
     )
     axes.legend()
-    caption = "The corrected theorem goes through the simulated accuracies, dot by dot."
+    caption = (
+        "Simulated accuracies beside the theorem, corrected and as printed. Largest deviation from "
+        f"the corrected one: {with_verdict(result.quantities['deviation'])}."
+    )
     return captioned(figure, caption, title="What pooling loses by frequency")
 
 
@@ -111,7 +116,10 @@ def _curvature(result: penchant.Result) -> Figure:
     upper.legend(ncols=2)
     lower.plot(places, arrays["zeta"], color=ORANGE)
     lower.set(xlabel="frequency", ylabel="zeta")
-    caption = "The corrected lemma goes through the measured curvatures; zeta falls with frequency."
+    caption = (
+        "Measured curvatures beside the corrected lemma. Largest deviation: "
+        f"{with_verdict(result.quantities['curvature-deviation'])}."
+    )
     return captioned(figure, caption, title="How pooling bends the loss by frequency")
 
 
@@ -149,5 +157,10 @@ def _loss_curves(result: penchant.Result) -> Figure:
     )
     log_ticks(axes)
     axes.legend(title="frequency", ncols=2)
-    caption = "Where zeta is small the loss falls late; bands are two standard errors."
+    caption = "Loss while training by frequency; bands are two standard errors."
+    correlation = result.quantities.get("rank-correlation")
+    if correlation is not None:
+        caption += (
+            f" Rank correlation of the mean loss with minus zeta: {with_verdict(correlation)}."
+        )
     return captioned(figure, caption, title="Training of the linear model of pooling")

@@ -1,8 +1,9 @@
 """The largest of many deviations, each in its own standard errors, and what chance makes of it.
 
-The largest of n scores is far from 0 even where every score is standard normal. Its mean and
-spread there are simulated, and so is its standard error: the scores are what they are, give or
-take one.
+The largest of n scores is far from 0 even where every score is standard normal. Its distribution
+there is simulated, and so is its standard error: the scores are what they are, give or take their
+own standard deviations. These are one where a score was divided by its true error, and larger where
+it was divided by the error that a wrong theory expects.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ def largest_deviation(
     *,
     generator: Generator,
     two_sided: bool,
+    spreads: np.ndarray | float = 1.0,
 ) -> dict[str, float | None]:
     """The fields of a quantity that is the largest of some scores.
 
@@ -27,9 +29,10 @@ def largest_deviation(
         scores: Deviations (n,) in standard errors.
         generator: A generator on the CPU.
         two_sided: Whether deviations to both sides count; else those upwards only.
+        spreads: Standard deviations of the scores (n,), or of all of them.
 
     Returns:
-        `value`, its `stderr`, and `null`, `null_spread`, `null_stderr`: the same of as many
+        `value`, its `stderr`, and `null`, `null_spread`, `null_stderr`, `p`: the same of as many
         independent standard normal numbers.
     """
     own = torch.as_tensor(
@@ -45,11 +48,12 @@ def largest_deviation(
         dtype=torch.float64,
     )
     # What drawing everything again would do to the scores, and to scores without an effect.
-    again = _largest(own + noise, two_sided)
+    again = _largest(own + noise * torch.as_tensor(spreads, device="cpu"), two_sided)
+    value = float(_largest(own, two_sided))
     return {
-        "value": float(_largest(own, two_sided)),
+        "value": value,
         "stderr": float(again.std()),
-        **null_of(_largest(noise, two_sided)),
+        **null_of(_largest(noise, two_sided), value=value),
     }
 
 

@@ -27,8 +27,10 @@ def steps_to_loss(
     >>> steps_to_loss(np.array([4.0, 2.0, 1.0, 0.5, 0.25]), 1.0, window=2)
     4.0
     """
+    # An untrained network has no losses.
+    if not len(losses):
+        return math.nan
     window = min(window, len(losses))
-    window = max(1, window)
     weights = np.full(window, 1 / window)
     means = np.convolve(losses, weights, mode="valid")
     (below,) = np.nonzero(means < target)

@@ -2,13 +2,32 @@
 
 Several trainings tell how much trainings differ; one does not. So of one training there is no
 standard error: only the part of it that comes from the samples it was tested on.
+
+Trainings that share their samples are known by their answers, right or wrong, (..., trainings,
+samples): then the error is that of crossed trainings and samples, and what two conditions share
+cancels in their difference.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import penchant
-from penchant_numerics.statistics import accuracy, binomial_stderr
+from penchant_numerics.significance import combined_error
+from penchant_numerics.statistics import (
+    accuracy,
+    binomial_stderr,
+    crossed_accuracy,
+    mean_and_stderr,
+    paired_difference,
+)
+
+
+def error_name(name: str, trainings: int) -> str:
+    """What the error of an array is called: of one training only the samples' part is known."""
+    kind = "stderr" if trainings > 1 else "sampling"
+    return f"{name}-{kind}"
 
 
 def accuracy_arrays(
@@ -24,10 +43,20 @@ def accuracy_arrays(
         samples: Samples of each.
     """
     mean, stderr = accuracy(values, samples)
-    # The spread of trainings is known from two on.
-    if values.shape[-1] > 1:
-        return {name: mean, f"{name}-stderr": stderr}
-    return {name: mean, f"{name}-sampling": binomial_stderr(mean, samples)}
+    return {name: mean, error_name(name, values.shape[-1]): stderr}
+
+
+def answer_arrays(name: str, right: np.ndarray) -> dict[str, np.ndarray]:
+    """The same from right answers (..., trainings, samples)."""
+    mean, stderr = crossed_accuracy(right)
+    return {name: mean, error_name(name, right.shape[-2]): stderr}
+
+
+def difference_arrays(name: str, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+    """Second less first, pair by pair, from right answers (..., trainings, samples)."""
+    mean, stderr, df = paired_difference(first, second)
+    error = error_name(name, second.shape[-2])
+    return {name: mean, error: stderr, f"{name}-df": df}
 
 
 def accuracy_quantity(
@@ -35,27 +64,52 @@ def accuracy_quantity(
     samples: int,
     *,
     part: str,
-    null: float | None = None,
+    null: float,
 ) -> penchant.Quantity:
-    """The mean accuracy of trainings (trainings,).
+    """The mean accuracy of independent rows (rows,): trainings, or directions.
 
     Args:
         values: Accuracies.
-        samples: Samples of each.
-        part: Which samples they are: "test" or "training".
+        samples: Samples of each, the same for all.
+        part: What the error is over.
         null: The accuracy of guessing.
     """
     mean, stderr = accuracy(values, samples)
+    # What rows differ by has as many degrees of freedom as rows less one; samples are many.
+    _, between = mean_and_stderr(values)
+    terms = [(between or 0.0, max(len(values) - 1, 1)), (binomial_stderr(mean, samples), None)]
+    _, df = combined_error(terms)
+    return penchant.Quantity(mean, stderr=stderr, over=part, count=len(values), df=df, null=null)
+
+
+def answer_quantity(
+    right: np.ndarray,
+    *,
+    part: str,
+    null: float,
+    instead: np.ndarray | float = 0.0,
+) -> penchant.Quantity:
+    """The share of right answers (trainings, samples), less that of others in pairs.
+
+    Args:
+        right: Whether a training is right on a sample.
+        part: Which samples they are: "test" or "training".
+        null: The value without an effect.
+        instead: Right answers of the same trainings and samples under the other condition.
+    """
+    others = np.broadcast_to(instead, right.shape)
+    mean, stderr, df = paired_difference(others, right)
+    trainings = len(right)
     over = f"trainings and {part} samples"
-    if len(values) == 1:
+    if trainings == 1:
         over = f"{part} samples of one training"
-    return penchant.Quantity(
-        mean,
-        stderr=stderr,
-        over=over,
-        count=samples,
-        null=null,
-    )
+    return penchant.Quantity(mean, stderr=stderr, over=over, count=trainings, df=df, null=null)
+
+
+def commonest_class(labels: Any) -> float:
+    """The accuracy of always answering with the commonest class."""
+    counts = labels.bincount()
+    return float(counts.max() / counts.sum())
 
 
 def conventions(trainings: int) -> dict[str, str]:

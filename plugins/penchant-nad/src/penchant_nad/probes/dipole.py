@@ -62,6 +62,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             stderr=error,
             over="networks (jackknife over pairs)",
             count=options.networks,
+            df=options.networks // 2 - 1,
         ),
         **rank_correlation_of(
             arrays["gradient-norm"],

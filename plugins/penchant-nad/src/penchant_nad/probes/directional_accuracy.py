@@ -17,7 +17,7 @@ from penchant_numerics.many_trainings import (
     stacks,
     train_together,
 )
-from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
 from penchant_numerics.trainer import evaluate
 from torch import Tensor
 
@@ -167,8 +167,8 @@ def _by_training(
 ) -> np.ndarray:
     """Values (directions, trainings, ...)."""
     values = np.array([row[name] for row in rows])
-    each = values.shape[1:]
-    return values.reshape(-1, trainings, *each)
+    directions = len(rows) // trainings
+    return values.reshape(directions, trainings, *values.shape[1:])
 
 
 def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
@@ -271,9 +271,10 @@ def _mean_accuracy(
 ) -> penchant.Quantity:
     """The mean test accuracy over directions, all of which have the same noise in their samples."""
     # A single direction has no spread over directions, but one over its trainings.
+    values, over = test, "directions and test samples"
     if len(test) == 1:
         values = np.array([row["test-accuracy"] for row in rows])
-        return accuracies.accuracy_quantity(values, samples, part="test", null=0.5)
-    mean, stderr = accuracy(test, samples)
-    over = "directions and test samples"
-    return penchant.Quantity(mean, stderr=stderr, over=over, count=len(test), null=0.5)
+        over = "trainings and test samples"
+        if len(values) == 1:
+            over = "test samples of one training"
+    return accuracies.accuracy_quantity(values, samples, part=over, null=0.5)

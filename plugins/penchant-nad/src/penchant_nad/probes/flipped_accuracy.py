@@ -73,18 +73,25 @@ def _result(
     context: penchant.Context,
     rows: list[dict[str, Any]],
 ) -> penchant.Result:
-    data, chance = context.data, 1 / context.data.classes
+    data = context.data
     arrays: dict[str, Any] = {}
     quantities = {}
     for part, samples in (("test", data.test), ("train", data.train)):
-        name, count = f"{part}-accuracy", len(samples.labels)
+        name = f"{part}-accuracy"
         # Rows are in the order of items: variant by variant.
-        values = np.array([row[name] for row in rows]).reshape(2, options.trainings)
-        arrays |= accuracies.accuracy_arrays(name, values, count)
+        right = np.array([row[part] for row in rows])
+        right = right.reshape(2, options.trainings, -1)
+        arrays |= accuracies.answer_arrays(name, right)
         kind = "training" if part == "train" else part
-        for variant, own in zip(VARIANTS, values):
-            quantities[f"{variant}-{name}"] = accuracies.accuracy_quantity(
-                own, count, part=kind, null=chance
+        chance = accuracies.commonest_class(samples.labels)
+        for variant, own in zip(VARIANTS, right):
+            quantities[f"{variant}-{name}"] = accuracies.answer_quantity(
+                own, part=kind, null=chance
+            )
+        if part == "test":
+            original, turned = right
+            quantities["fall"] = accuracies.answer_quantity(
+                original, part=kind, null=0.0, instead=turned
             )
     conventions = {
         "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike",

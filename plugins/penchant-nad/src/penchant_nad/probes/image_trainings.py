@@ -8,7 +8,8 @@ from typing import Any
 import penchant
 from penchant_numerics.data import Samples
 from penchant_numerics.many_trainings import Learner, measured
-from penchant_numerics.trainer import evaluate
+from penchant_numerics.trainer import outputs, predictions
+from torch import Tensor, nn
 
 Images = Callable[[dict[str, Any]], tuple[Samples, Samples]]
 
@@ -18,7 +19,7 @@ def train_and_test(
     item: Any,
     images: Images,
 ) -> dict[str, Any]:
-    """Accuracies of networks trained on variants of the images.
+    """On which samples networks trained on variants of the images are right.
 
     Args:
         context: That of a shard.
@@ -26,7 +27,7 @@ def train_and_test(
         images: Makes training and test images of a variant.
 
     Returns:
-        Accuracies, one for each of several trainings.
+        Right answers on training and test samples, for each of several trainings.
     """
 
     def begin(one: dict[str, Any]) -> Learner:
@@ -35,17 +36,21 @@ def train_and_test(
         number = one["training"]
         return Learner(context.network(number), train, (number,), test)
 
-    return measured(context, item, begin, _accuracies)
+    return measured(context, item, begin, _answers)
 
 
-def _accuracies(item: dict[str, Any], learner: Learner) -> dict[str, float]:
+def _answers(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
     network = learner.network
-    _, train_accuracy = evaluate(network, learner.samples)
-    _, test_accuracy = evaluate(network, learner.test)
     return {
-        "train-accuracy": train_accuracy,
-        "test-accuracy": test_accuracy,
+        "train": _right(network, learner.samples),
+        "test": _right(network, learner.test),
     }
+
+
+def _right(network: nn.Module, samples: Samples) -> Tensor:
+    """On which samples the network is right (samples,)."""
+    found = predictions(outputs(network, samples.inputs))
+    return found == samples.labels
 
 
 def one_channel(context: penchant.Context) -> penchant.Context:

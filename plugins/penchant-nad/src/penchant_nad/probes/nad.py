@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import penchant
 import torch
 from penchant_numerics.answers import Directions
@@ -10,13 +12,15 @@ from penchant_numerics.statistics import jackknife, null_of
 from torch import Tensor
 
 from penchant_nad.declarations.directions import Nad
-from penchant_nad.numerics import participation
+from penchant_nad.numerics import participation, preferred
+
+NULL_DRAWS = 20  # isotropic architectures that are simulated
 
 
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
     found: Directions = context.estimator("directions")(networks=options.networks)
-    _warn_of_few_networks(found, context)
+    _warn_of_unseen_inputs(found, context)
     arrays = {
         "eigenvalues": participation.without_rounding(found.eigenvalues),
         "directions": found.vectors[: options.keep],
@@ -31,26 +35,54 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
     # What they would be without a preference, index by index.
     null = _null(found, context)
     if null is not None:
-        arrays["null-edges"] = torch.stack([null[:, -1].mean(), null[:, 0].mean()])
-        arrays["null-eigenvalues"] = null.mean(0)
+        mean = null.mean(0)
+        arrays["null-edges"] = mean[[-1, 0]]
+        arrays["null-eigenvalues"] = mean
         arrays["null-eigenvalues-spread"] = null.std(0)
     if options.keep_matrix:
         arrays["second-moment"] = _matrix(found)
-    return penchant.Result(
-        _quantities(found, left_out, null),
-        arrays,
-        missing=("eigenvalues-stderr",),
-    )
+    quantities = _quantities(found, left_out, null)
+    _warn_of_few_networks(found, quantities, context)
+    return penchant.Result(quantities, arrays, missing=("eigenvalues-stderr",))
 
 
-def _warn_of_few_networks(found: Directions, context: penchant.Context) -> None:
+def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None:
+    """Inputs by which the gradient is exactly zero in every network."""
+    if found.rows is not None:
+        seen = (found.rows != 0).any(0)
+    elif found.matrix is not None:
+        seen = found.matrix.diagonal() != 0
+    else:
+        return
+    size, reaching = len(seen), int(seen.sum())
+    if not reaching:
+        raise penchant.Error(
+            f"the gradient by each of {size} inputs is exactly zero in every network: an "
+            "architecture whose output does not depend on its input has no directions"
+        )
+    if reaching < size:
+        context.warn(
+            f"{size} inputs, of which {reaching} reach the output: the gradient by the others is "
+            "exactly zero in every network"
+        )
+
+
+def _warn_of_few_networks(
+    found: Directions,
+    quantities: dict[str, penchant.Quantity],
+    context: penchant.Context,
+) -> None:
     """With one vector a network there are as many directions as networks."""
     size = found.vectors.shape[1]
     if found.networks < size and found.squared_norms is not None:
         # An estimate that is centred has one direction less.
         kept = len(found.eigenvalues)
+        above = quantities["directions-above-null"].value
         counts = f"{found.networks} networks for {size} inputs"
-        context.warn(f"{counts}: only the first {kept} directions mean anything")
+        context.warn(
+            f"{counts}: at most {kept} directions can be estimated; {above:.0f} of them lie above "
+            "the null"
+        )
 
 
 def _matrix(found: Directions) -> Tensor:
@@ -95,6 +127,7 @@ def _null(found: Directions, context: penchant.Context) -> Tensor | None:
         found.squared_norms,
         size,
         generator=generator,
+        draws=NULL_DRAWS,
     )
     return spectra[:, : len(found.eigenvalues)]
 
@@ -109,26 +142,54 @@ def _quantities(
         stderr=found.trace_stderr,
         over="networks",
         count=found.networks,
+        df=found.networks - 1,
     )
     # A few pairs say nothing about the whole spectrum.
     if found.residuals is not None:
         return {"trace": trace}
 
-    ranks, counts = {}, {}
+    rank = effective_rank(found.eigenvalues)
+    ranks: dict[str, Any] = {"value": rank}
+    counts: dict[str, Any] = {"value": participation.directions_90(found.eigenvalues)}
     if left_out is not None:
-        over = {"over": "networks (jackknife over parts)", "count": found.networks}
+        over = {
+            "over": "networks (jackknife over parts)",
+            "count": found.networks,
+            "df": len(left_out) - 1,
+        }
         ranks |= {"stderr": jackknife(_effective_ranks(left_out)), **over}
         counts |= {"stderr": participation.place_stderr(left_out), **over}
     if null is not None:
-        ranks |= null_of(_effective_ranks(null))
+        ranks |= null_of(_effective_ranks(null), value=rank)
         counts |= participation.place_null(null)
-    rank = effective_rank(found.eigenvalues)
-    count = participation.directions_90(found.eigenvalues)
-    return {
+    quantities = {
         "trace": trace,
-        "effective-rank": penchant.Quantity(rank, **ranks),
-        "directions-90": penchant.Quantity(count, **counts),
+        "effective-rank": penchant.Quantity(**ranks),
+        "directions-90": penchant.Quantity(**counts),
     }
+    if null is not None:
+        quantities["directions-above-null"] = _above_null(found, left_out, null)
+    return quantities
+
+
+def _above_null(
+    found: Directions,
+    left_out: Tensor | None,
+    null: Tensor,
+) -> penchant.Quantity:
+    """How many leading eigenvalues lie above those of isotropic architectures."""
+    above = preferred.count_above(found.eigenvalues, null)
+    known = {}
+    if left_out is not None:
+        counts = [preferred.count_above(spectrum, null) for spectrum in left_out]
+        known = {
+            "stderr": participation.count_stderr(counts),
+            "over": "networks (jackknife over parts)",
+            "count": found.networks,
+            "df": len(left_out) - 1,
+        }
+    p = preferred.first_p_value(found.eigenvalues, null)
+    return penchant.Quantity(above, null=0.0, p=p, **known)
 
 
 def _effective_ranks(spectra: Tensor) -> list[float]:

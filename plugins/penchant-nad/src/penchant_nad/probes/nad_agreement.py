@@ -83,7 +83,7 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
     rank = min(size, drawn) if one_vector_each else size
     if rank < size:
         counts = f"{drawn} networks for {size} inputs"
-        context.warn(f"{counts}: only the first {rank} directions mean anything")
+        context.warn(f"{counts}: at most {rank} directions can be estimated")
     labels = tuple(estimator.label for estimator in estimators)
     result = _compared(Pair(*moments, rank), labels)
     if result.quantities["corr"].missing:
@@ -119,7 +119,7 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     # Everything again, with one group left out at a time.
     left_out = [pair.without(group) for group in range(groups)]
     curves = torch.stack([other.overlap() for other in left_out])
-    networks = {"over": "networks (jackknife over groups)", "count": groups}
+    networks = {"over": "networks (jackknife over groups)", "count": groups, "df": groups - 1}
     overlap = penchant.Quantity(
         curve.mean(),
         stderr=jackknife(curves.mean(1)),

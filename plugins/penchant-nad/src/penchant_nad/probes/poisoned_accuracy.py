@@ -102,24 +102,37 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
     return train, test
 
 
+def _rise(carriers: tuple[int, ...], right: np.ndarray) -> dict[str, penchant.Quantity]:
+    """How much better networks do with the carrier of the largest index than of the smallest."""
+    if len(carriers) < 2:
+        return {}
+    last = right[int(np.argmax(carriers))]
+    first = right[int(np.argmin(carriers))]
+    return {"rise": accuracies.answer_quantity(last, part="test", null=0.0, instead=first)}
+
+
 def _result(
     options: PoisonedAccuracy,
     context: penchant.Context,
     rows: list[dict[str, Any]],
     basis: Basis,
 ) -> penchant.Result:
-    data, chance = context.data, 1 / context.data.classes
+    data = context.data
     arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}
     quantities = {}
     for part, samples in (("train", data.train), ("test", data.test)):
-        name, count = f"{part}-accuracy", len(samples.labels)
+        name = f"{part}-accuracy"
+        right = np.array([row[part] for row in rows])
+        right = right.reshape(1 + len(options.carriers), options.trainings, -1)
         # The first row is that of clean images.
-        values = np.array([row[name] for row in rows]).reshape(-1, options.trainings)
-        arrays |= accuracies.accuracy_arrays(name, values[1:], count)
+        clean, carried = right[0], right[1:]
+        arrays |= accuracies.answer_arrays(name, carried)
         kind = "training" if part == "train" else part
-        quantities[f"clean-{name}"] = accuracies.accuracy_quantity(
-            values[0], count, part=kind, null=chance
-        )
+        chance = accuracies.commonest_class(samples.labels)
+        quantities[f"clean-{name}"] = accuracies.answer_quantity(clean, part=kind, null=chance)
+        if part == "test":
+            arrays |= accuracies.difference_arrays("test-accuracy-change", clean, carried)
+            quantities |= _rise(options.carriers, carried)
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[list(options.carriers)]
     conventions = {

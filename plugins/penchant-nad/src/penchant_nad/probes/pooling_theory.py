@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from penchant_nad.declarations.theory import PoolingTheory
 from penchant_nad.numerics import pooling
 from penchant_nad.numerics.deviations import largest_deviation
+from penchant_nad.numerics.resampled_ranks import rank_correlation_stderr
 from penchant_nad.probes.rank_correlations import rank_correlation_of
 
 SHARD = 8  # frequencies
@@ -46,14 +48,15 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
     # Beside them what theory says, and how the linear model learns.
     arrays |= _theory(options, chosen)
     arrays["simulation-stderr"] = binomial_stderr(arrays["theory"], options.simulations)
-    arrays |= _curves(options, context, chosen)
+    curves, efforts = _curves(options, context, chosen)
+    arrays |= curves
     conventions = {
         "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
         "2 l = 0 mod M are left out",
         "lemma 1": "with 1/S; curvature along phi_l and along theta_(l mod M)",
         "loss": "(y - f)^2, every step on fresh samples",
     }
-    quantities = {**_deviations(arrays, context), **_correlation(arrays, context)}
+    quantities = {**_deviations(arrays, context), **_correlation(arrays, efforts, context)}
     return penchant.Result(quantities, arrays, conventions=conventions)
 
 
@@ -134,19 +137,24 @@ def _curves(
     options: PoolingTheory,
     context: penchant.Context,
     chosen: list[int],
-) -> dict[str, Any]:
-    """Loss curves at a few frequencies from the lowest to the highest."""
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Loss curves at a few frequencies from the lowest to the highest, and their means.
+
+    The means (frequencies, trainings) are over steps.
+    """
     # Few frequencies may be fewer than the curves that were asked for.
     places = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(place)] for place in places})
     rows = list(context.map(follow, picked))
     losses = np.stack([row["losses"] for row in rows])  # (frequencies, trainings, steps)
     mean, stderr = mean_and_stderr(losses, axis=1)
-    return {
+    arrays = {
         "curve-frequencies": np.array(picked),
         "loss-curves": mean,
         "loss-curves-stderr": stderr,
     }
+    # A loss that falls late is large on average.
+    return arrays, losses.mean(2)
 
 
 def follow(context: penchant.Context, frequency: int) -> dict[str, Tensor]:
@@ -179,10 +187,11 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     options: PoolingTheory = context.options
     found = {}
     for name, (measured, theory) in COMPARED.items():
-        # Of an accuracy, the error that this version of the theorem expects.
-        stderr = arrays[f"{measured}-stderr"]
+        # Of an accuracy, the error that this version of the theorem expects, and the one it has.
+        stderr = own = arrays[f"{measured}-stderr"]
         if measured == "simulation":
             stderr = binomial_stderr(arrays[theory], options.simulations)
+            own = binomial_stderr(arrays[measured], options.simulations)
         # There is no curvature at zeros of the filter.
         known = stderr > 0
         scores = (arrays[measured] - arrays[theory])[known] / stderr[known]
@@ -190,6 +199,7 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
             scores,
             generator=context.generator(name),
             two_sided=True,
+            spreads=own[known] / stderr[known],
         )
         found[name] = penchant.Quantity(
             **fields,
@@ -200,17 +210,19 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     return found
 
 
-def _correlation(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
-    """Is training slow where zeta is small?"""
+def _correlation(
+    arrays: dict[str, Any],
+    efforts: np.ndarray,
+    context: penchant.Context,
+) -> dict[str, penchant.Quantity]:
+    """Is training slow where zeta is small? The frequencies are given, trainings are drawn."""
     # Curves were taken at some of the frequencies only.
     followed = arrays["curve-frequencies"]
     places = np.searchsorted(arrays["frequencies"], followed)
-    ease = arrays["zeta"][places]
-    # A loss that falls late is large on average.
-    effort = arrays["loss-curves"].mean(1)
-    return rank_correlation_of(
-        effort,
-        -ease,
-        context,
-        over="frequencies",
-    )
+    order = -arrays["zeta"][places]
+    found = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
+    if not found:
+        return {}
+    stderr = rank_correlation_stderr(efforts, order, generator=context.generator("bootstrap"))
+    quantity = found["rank-correlation"]
+    return {"rank-correlation": attrs.evolve(quantity, stderr=stderr, count=efforts.shape[1])}
