@@ -1,4 +1,4 @@
-"""Every probe, small: all that the kit asks of it, and what it refuses."""
+"""Every probe, small: all that the conformance tests ask of it, and what it refuses."""
 
 import math
 
@@ -178,7 +178,10 @@ SLOPE = "a slope has no value by chance"
 BOUND = "a bound, not a measurement"
 COUNT = "a count of linear pieces has no value by chance"
 WITHOUT_NULL = {
-    "class-paths": {"confirmed": "a check of `connected`: 1 where points lie close enough"},
+    "class-paths": {
+        "confirmed": "a check of `connected`: 1 where points lie close enough",
+        "length-ratio": "a bent path is longer than a straight line in any network",
+    },
     "exact-spectrum": {
         "decay": DECAY,
         "*-decay": DECAY,
@@ -190,7 +193,7 @@ WITHOUT_NULL = {
         "high-frequency-share": "a volume of parameters has no value by chance",
     },
     "kernel-spectrum": {"dip-step": "a step has no value by chance"},
-    "manifold-accuracy": {"*-decay": "networks and neighbours are compared with each other"},
+    "manifold-accuracy": {"neighbour-decay": "neighbours are not trained"},
     "peak-ablation": {"lipschitz": SLOPE},
 }
 

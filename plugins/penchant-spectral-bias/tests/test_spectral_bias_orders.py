@@ -1,5 +1,6 @@
 """Orders, learnt shares, resolutions and shared ends: against scipy, closed forms and seeds."""
 
+import itertools
 import math
 
 import numpy as np
@@ -50,12 +51,42 @@ def test_error_of_an_order_is_its_spread_over_repetitions():
     assert np.mean([each.stderr for each in found]) == pytest.approx(spread, rel=0.25)
 
 
-def test_null_has_the_moments_of_permuted_places():
-    """All trainings in one order: their null is that of a single one, however many there are."""
+def test_null_has_the_moments_of_trainings_in_random_orders():
+    """Each training is permuted by itself: the variance of the mean is 1 / ((n - 1) trainings)."""
     same = draw(8, seed=3).expand(4, 8)
     found = rank_order(same, PLACES, generator=stream())
-    assert found.null_spread == pytest.approx(1 / math.sqrt(7), rel=0.05)
+    assert found.null_spread == pytest.approx(1 / math.sqrt(7 * 4), rel=0.05)
     assert abs(found.null) < 3 * found.null_stderr
+    assert found.df == 3
+
+
+def test_p_of_an_order_is_that_of_all_orders_of_two_trainings():
+    """All 24^2 pairs of orders of four places, with ties in one training."""
+    values = torch.tensor([[1.0, 2.0, 4.0, 3.0], [1.0, 1.0, 2.0, 5.0]], **HOST)
+    places = torch.arange(4, **HOST)
+    found = rank_order(values, places, generator=stream())
+    singles = []
+    for row in values:
+        orders = itertools.permutations(row.tolist())
+        singles.append([stats.spearmanr(order, places).statistic for order in orders])
+    means = np.add.outer(*singles).ravel() / 2
+    exact = (np.abs(means) >= found.value - 1e-9).mean()
+    assert 0.01 < exact < 0.1
+    assert found.p == pytest.approx(exact, abs=4 * math.sqrt(exact / 4999))
+
+
+def test_p_of_one_training_is_exact():
+    """It had none: with a spread of 1 / sqrt(n - 1), 1 over six places was 2.2 errors."""
+    found = rank_order(PLACES[None, :6], PLACES[:6], generator=stream())
+    assert found.p == pytest.approx(2 / math.factorial(6)) and found.df is None
+
+
+def test_few_trainings_in_no_order_are_rarely_significant():
+    """200 times three trainings of six places; by their error alone 10 % were beyond 1 %."""
+    places = PLACES[:6]
+    found = [rank_order(draw(3, 6, seed=n), places, generator=stream(n)).p for n in range(200)]
+    assert np.mean(np.array(found) <= 0.01) <= 0.03
+    assert np.mean(np.array(found) <= 0.5) == pytest.approx(0.5, abs=0.1)
 
 
 def test_one_training_has_the_error_of_its_pairs():

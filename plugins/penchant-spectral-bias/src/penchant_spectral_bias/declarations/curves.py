@@ -66,6 +66,7 @@ class FrequencyLearning(_OnCurve):
         "first-fit-rank-correlation": "of the first step at which a frequency is learnt with the "
         "frequency, mean over trainings; never comes last",
         "shuffled-rank-correlation": "rank-correlation where samples are dealt at random: about 0",
+        "above-control": "rank-correlation minus shuffled-rank-correlation",
         "learnt-frequencies": "frequencies that were ever learnt, mean over trainings; null: where "
         "samples are dealt at random",
         "final-loss": "mean squared error at the end; null: the variance of the target",
@@ -217,13 +218,14 @@ class ManifoldAccuracy(penchant.Probe):
     needs = ("architecture", "training")
     uses = ("flower",)
     quantities = {
-        "train-accuracy": "on training samples, over all frequencies and petals",
+        "train-accuracy": "on training samples, over all frequencies and petals; null: the "
+        "commonest class",
         "petal-gain": "training accuracy with most petals minus that with fewest, all frequencies",
         "frequency-loss": "training accuracy at the lowest minus that at the highest frequency, "
-        "all petals",
+        "all petals; null: of the commonest class",
         "neighbour-petal-gain": "petal-gain of nearest neighbours, the first number above 1",
         "network-decay": "exponent of the radial spectrum of the network's probability, upper "
-        "three quarters of the frequencies",
+        "three quarters of the frequencies; null: the same networks before training",
         "neighbour-decay": "the same of nearest neighbours, the smallest number of them",
     }
     arrays = {
@@ -231,6 +233,8 @@ class ManifoldAccuracy(penchant.Probe):
         "petals": "of the flower",
         "train-accuracy": "on training samples (petals x frequencies), mean over trainings",
         "test-accuracy": "half-way between training samples (petals x frequencies), mean",
+        "commonest-share": "of training samples in the commonest class (petals x frequencies), "
+        "mean",
         "neighbours": "numbers K of nearest neighbours",
         "neighbour-train-accuracy": "of K nearest neighbours on training samples "
         "(K x petals x frequencies)",

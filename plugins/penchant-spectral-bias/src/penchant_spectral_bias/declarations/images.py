@@ -95,8 +95,9 @@ class KernelSpectrum(penchant.Probe):
 
     Two classes are regressed as 0 and 1 plus noise that grows with the number of the eigenvector.
     The clean target is learnt first: validation on it dips, and rises when the noise of late
-    eigenvectors follows. The kernel's width must fit the distances between inputs; where the kernel
-    is close to the identity the probe warns.
+    eigenvectors follows. Noise that grows with the number makes an order in any basis, so that the
+    null is the same training in random orthonormal bases. The kernel's width must fit the distances
+    between inputs; where the kernel is close to the identity the probe warns.
 
     Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
 
@@ -110,11 +111,13 @@ class KernelSpectrum(penchant.Probe):
     needs = ("architecture", "dataset", "training", "classes")
     quantities = {
         "rank-correlation": "of minus the learnt share of the target, averaged over training, with "
-        "the eigenvector, mean over trainings",
-        "dip": "final minus smallest loss on the clean target; null: no noise is learnt",
+        "the eigenvector, mean over trainings; null: the same in random bases",
+        "dip": "final minus smallest loss on the clean target; null: in random bases",
         "dip-step": "step of the smallest loss on the clean target",
-        "noise-at-dip": "share of the noise that is learnt at that step",
-        "noise-at-end": "share of the noise that is learnt at the end",
+        "noise-at-dip": "share of the noise that is learnt at that step; null: in random bases",
+        "noise-at-end": "share of the noise that is learnt at the end; null: in random bases",
+        "grid-slope": "cycles of an eigenvector on 50 equidistant points by its number, about 1/2; "
+        "null: in random bases",
         "effective-rank": "of the kernel matrix; close to the number of samples where the kernel "
         "is too narrow, which is the null",
     }
@@ -125,6 +128,7 @@ class KernelSpectrum(penchant.Probe):
         "clean-coefficients": "the same of the clean target (bins)",
         "noisy-coefficients": "the same of the noisy target (bins)",
         "learnt-target": "share of the noisy target that is learnt in a bin (steps x bins), mean",
+        "random-learnt-target": "learnt-target in random bases (steps x bins), mean",
         "learnt-noise": "share of the whole noise that is learnt (steps), mean",
         "training-loss": "on the noisy target (steps)",
         "validation-loss": "on the clean target (steps)",
@@ -168,6 +172,9 @@ class KernelSpectrum(penchant.Probe):
     trainings: int = penchant.option(
         3, "trainings, each on samples and with signs of the noise of its own", at_least=1
     )
+    random_bases: int = penchant.option(
+        4, "trainings of the null, each in a random orthonormal basis of its own", at_least=2
+    )
     look_every: int = penchant.option(10, LOOKS, at_least=1)
     grid_kernel_width: float = penchant.option(
         0.04, "sigma of the kernel on 50 equidistant points of [0, 1]", above=0
@@ -179,9 +186,10 @@ class NoiseOnManifold(penchant.Probe):
     """Is white noise easier to learn on a manifold of images than on a plane of its dimension?
 
     Targets are independent uniform numbers. Inputs are the reconstructions of a denoising
-    autoencoder with so many features, or uniform vectors with as many values that are not zero:
-    as long as the images on average, and also as the paper has them, where they are shorter or
-    longer. Inputs of another length are another task, so that the first comparison is the fair one.
+    autoencoder with so many features, or uniform vectors with as many values that are not zero.
+    Inputs that are shorter, or nearer to each other, are another task: the plane has the mean
+    square norm and the total variance of the images, and a normal cloud has their mean and
+    covariance too. The plane as the paper has it is trained beside them.
 
     Quick: `-a 'mlp:widths=[256,256,256]' -d mnist`.
 
@@ -196,11 +204,13 @@ class NoiseOnManifold(penchant.Probe):
     figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
     needs = ("architecture", "dataset", "training")
     quantities = {
-        "manifold-minus-plane": "final loss on the images' manifold minus that on the plane whose "
-        "inputs are as long as the images",
+        "manifold-minus-plane": "final loss on the images' manifold minus that on the plane with "
+        "the images' mean square norm and total variance",
+        "manifold-minus-normal": "the same for normal inputs with the images' mean and covariance",
         "manifold-minus-unscaled-plane": "the same for the plane as the paper has it",
         "manifold-loss": "final loss on the images' manifold; null: the variance of the targets",
         "plane-loss": "final loss on the plane; null: the variance of the targets",
+        "normal-loss": "final loss on the normal cloud; null: the variance of the targets",
         "unscaled-plane-loss": "final loss on the plane as the paper has it; null as above",
         "norm-ratio": "length of the images over that of inputs on the unscaled plane; null: 1",
         "reconstruction-error": "mean squared error of the autoencoder; null: the images' variance",
@@ -208,7 +218,8 @@ class NoiseOnManifold(penchant.Probe):
     arrays = {
         "steps": "at which the network was looked at",
         "manifold-loss": "on the images' manifold (steps), mean over trainings",
-        "plane-loss": "on the plane, inputs as long as the images (steps), mean",
+        "plane-loss": "on the plane, inputs as long and spread as the images (steps), mean",
+        "normal-loss": "on the normal cloud with the images' mean and covariance (steps), mean",
         "unscaled-plane-loss": "on the plane as the paper has it (steps), mean",
         "reconstruction-error": "of the autoencoder, by training",
     }

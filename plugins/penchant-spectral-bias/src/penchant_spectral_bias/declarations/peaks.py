@@ -31,8 +31,8 @@ class PeakAblation(penchant.Probe):
     needs = ("architecture", "training")
     uses = ("peak",)
     quantities = {
-        "reach": "share of all frequencies with at least half of the peak's amplitude at the end, "
-        "at the loosest clip; null: before training",
+        "reach": "share of all frequencies of which at least half of the peak's wave is learnt at "
+        "the end, at the loosest clip; null: before training",
         "clip-gain": "reach at the loosest clip minus that at the tightest",
         "lipschitz": "largest slope along the line at the end, at the loosest clip",
     }
@@ -42,10 +42,12 @@ class PeakAblation(penchant.Probe):
         "frequencies": "0 to half the samples",
         "amplitude": "|DFT| / N of the learnt function (clips x steps x frequencies), mean over "
         "trainings",
+        "learnt-share": "projection on the peak's wave over its square (clips x steps x "
+        "frequencies), mean over trainings",
         "prediction": "of the first training (clips x steps x samples)",
         "target": "the peak (samples)",
         "loss": "mean squared error (clips x steps), mean over trainings",
-        "reach": "share of frequencies with half of the peak's amplitude at the end (clips), mean",
+        "reach": "share of frequencies of which half is learnt at the end (clips), mean",
         "lipschitz": "largest slope along the line at the end (clips), mean",
         "lipschitz-bound": "product of spectral norms at the end (clips), mean; chains of linear "
         "layers and ReLUs only",

@@ -39,7 +39,7 @@ def _segment(result: penchant.Result) -> Figure:
     log_ticks(axes)
     figure.legend(loc="outside right upper")
     decay = result.quantities["decay"]
-    caption = f"The spectrum falls like k^-2 (fitted exponent {decay}), dashed."
+    caption = f"Fitted exponent of the spectrum: {decay}; dashed: the powers of the theory."
     return captioned(figure, caption, title="Exact spectrum of networks as drawn")
 
 
@@ -91,5 +91,5 @@ def _share(result: penchant.Result) -> Figure:
     frequencies = result.arrays["frequencies"]
     curve(axes, frequencies, share, stderr, colour=BLUE, label="share")
     log_ticks(axes)
-    caption = "Parameters of a box with high frequencies are rare, and rarer the higher these are."
+    caption = "Parameters of a box with an amplitude above epsilon at the cut-off or beyond."
     return captioned(figure, caption, title="High-frequency parameters")

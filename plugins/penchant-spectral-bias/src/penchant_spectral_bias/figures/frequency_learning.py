@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
 
 from penchant_spectral_bias.figures.bands import column, curve, row, stderr_of
+from penchant_spectral_bias.figures.sentences import by_significance
 
 MANY = 10  # layers or frequencies that a legend can list
 
@@ -52,12 +53,19 @@ def _shares(result: penchant.Result, name: str) -> Figure:
     axes.set_ylim(min(-0.1, low), max(1.2, high))
     figure.legend(title="frequency", loc="outside right upper")
     if name == "learnt-share":
-        order = result.quantities["rank-correlation"]
-        caption = f"Lower frequencies come first: rank correlation {order}."
+        caption = _order(result.quantities["rank-correlation"])
         return captioned(figure, caption, title="When each frequency is learnt")
-    order = result.quantities["shuffled-rank-correlation"]
-    caption = f"Samples dealt at random: no frequency comes first, rank correlation {order}."
+    caption = _order(result.quantities["shuffled-rank-correlation"])
     return captioned(figure, caption, title="The control: samples dealt at random")
+
+
+def _order(correlation: penchant.Quantity) -> str:
+    return by_significance(
+        correlation,
+        above="Lower frequencies come first, rank correlation",
+        below="Higher frequencies come first, rank correlation",
+        neither="No significant order of frequencies, rank correlation",
+    )
 
 
 def _amplitudes(result: penchant.Result) -> Figure:
@@ -99,7 +107,7 @@ def _norms(result: penchant.Result) -> Figure:
     loss = np.maximum(result.arrays["loss"], 1e-12)
     stderr = stderr_of(result, "loss")
     curve(right, steps, loss, stderr, colour=BLUE, label="loss")
-    caption = "Norms of the layers grow while higher frequencies are learnt; bands: one error."
+    caption = "Spectral norm of every layer, and the loss; bands: one standard error."
     return captioned(figure, caption, title="Layers and loss over training")
 
 
@@ -132,7 +140,7 @@ def _predictions(result: penchant.Result) -> Figure:
     figure.supylabel("value", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2)
-    caption = "The first training: slow waves are there long before fast ones."
+    caption = "Target and network of the first training at some of the recorded steps."
     return captioned(figure, caption, title="The learnt function")
 
 
@@ -160,6 +168,10 @@ def _petals(result: penchant.Result) -> Figure:
         label = f"{petals[number]}"
         curve(axes, steps, losses, error, colour=colour, label=label)
     axes.legend(title="petals")
-    gain = result.quantities["petal-loss-gain"]
-    caption = f"The same waves on flowers: final loss with fewest minus most petals {gain}."
-    return captioned(figure, caption, title="Petals make the same waves easier")
+    caption = by_significance(
+        result.quantities["petal-loss-gain"],
+        above="Petals make the same waves easier, final loss with fewest minus most",
+        below="Petals make the same waves harder, final loss with fewest minus most",
+        neither="Petals make no significant difference, final loss with fewest minus most",
+    )
+    return captioned(figure, caption, title="The same waves on flowers")

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, captioned, heat_map, palette
 
 from penchant_spectral_bias.figures.bands import column, stderr_of
+from penchant_spectral_bias.figures.sentences import by_significance
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -25,8 +26,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         axes=left,
     )
     _curves(right, result)
-    gap = result.quantities["robustness-gap"]
-    caption = f"Lower frequencies keep more of their amplitude: the gap is {gap}."
+    caption = by_significance(
+        result.quantities["robustness-gap"],
+        above="The lowest frequency keeps more of its amplitude than the highest",
+        below="The highest frequency keeps more of its amplitude than the lowest",
+        neither="Lowest and highest frequency keep about as much of their amplitude",
+    )
     title = "The spectrum of networks whose parameters are moved"
     return {"robustness": captioned(figure, caption, title=title)}
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
 
 from penchant_spectral_bias.figures.bands import curve, row, stderr_of
+from penchant_spectral_bias.figures.sentences import by_significance
 
 BLACK = "#222222"
 
@@ -33,8 +34,12 @@ def _learnt(result: penchant.Result) -> Figure:
         label="learnt share of the target",
         limits=(0, 1),
     )
-    order = result.quantities["rank-correlation"]
-    caption = f"Early eigenvectors are learnt first: rank correlation {order}."
+    caption = by_significance(
+        result.quantities["rank-correlation"],
+        above="Early eigenvectors are learnt first, more so than in a random basis",
+        below="Early eigenvectors are learnt first less than in a random basis",
+        neither="Eigenvectors show no other order than a random basis",
+    )
     return captioned(figure, caption, title="What is learnt, by eigenvector of the kernel")
 
 
@@ -61,7 +66,7 @@ def _coefficients(result: penchant.Result) -> Figure:
         target = result.arrays[f"{name}-coefficients"]
         axes.plot(places, target, style, color=BLACK, label=f"{name} target")
     figure.legend(loc="outside right upper")
-    caption = "The network's spectrum goes from the clean target's to the noisy one's."
+    caption = "The network's spectrum at some steps, and those of clean and noisy target."
     return captioned(figure, caption, title="Spectrum in the kernel's eigenvectors")
 
 
@@ -81,7 +86,7 @@ def _losses(result: penchant.Result) -> Figure:
     axes.legend()
     dip = result.quantities["dip"]
     step = result.quantities["dip-step"]
-    caption = f"Validation dips at step {step} and rises again by {dip} as noise is learnt."
+    caption = f"Validation is smallest at step {step}; the end is above it by {dip}."
     return captioned(figure, caption, title="Losses over training")
 
 
@@ -96,7 +101,8 @@ def _grid_spectrum(result: penchant.Result) -> Figure:
         ylabel="eigenvector n",
         label="|DFT| / sqrt(N)",
     )
-    caption = "The n-th eigenvector has about n / 2 periods: its number is a frequency."
+    slope = result.quantities["grid-slope"]
+    caption = f"Cycles of an eigenvector by its number, slope: {slope}."
     return captioned(figure, caption, title="Eigenvectors on equidistant points")
 
 

@@ -54,7 +54,7 @@ def _accuracy(result: penchant.Result) -> Figure:
         panel.set_title(name)
     figure.colorbar(axes[0].images[0], ax=list(axes), label="training accuracy")
     mean = result.quantities["train-accuracy"]
-    caption = f"High frequencies are hard where there are few petals; mean accuracy {mean}."
+    caption = f"Training accuracy by frequency and petals, on average {mean}."
     return captioned(figure, caption, title="A binarised wave on flowers")
 
 
@@ -94,7 +94,7 @@ def _plane(result: penchant.Result) -> Figure:
         )
         panel.set(aspect="equal", xlabel="x", title=f"network {number}")
     axes[0].set_ylabel("y")
-    caption = "Networks agree on the training samples (dots) and differ elsewhere."
+    caption = "Classes that networks give the plane, and their common training samples (dots)."
     return captioned(figure, caption, title="The learnt functions in the plane")
 
 
@@ -126,5 +126,5 @@ def _radial(result: penchant.Result) -> Figure:
     log_ticks(axes)
     axes.legend()
     decay = result.quantities["network-decay"]
-    caption = f"A network's function has less at high frequencies: its exponent is {decay}."
+    caption = f"Fitted exponent of the networks: {decay}; null: before training."
     return captioned(figure, caption, title="Radial spectra in the plane")

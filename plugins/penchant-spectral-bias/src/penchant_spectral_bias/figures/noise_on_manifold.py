@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, ORANGE, captioned
 
 from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.figures.sentences import by_significance
 
 LINES = {
     "manifold-loss": ("reconstructed images", BLUE, "-"),
-    "plane-loss": ("plane, as long as the images", GREEN, "-"),
+    "plane-loss": ("plane, length and spread of the images", GREEN, "-"),
+    "normal-loss": ("normal, mean and covariance of the images", GREY, "-"),
     "unscaled-plane-loss": ("plane as in the paper", ORANGE, "--"),
 }
-VARIANCE = 1 / 12  # of the targets
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -33,8 +34,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             style=style,
         )
     # what a network that learnt nothing has
-    axes.axhline(VARIANCE, color=FAINT, linestyle=":", label="variance of the targets")
+    variance = result.quantities["manifold-loss"].null
+    axes.axhline(variance, color=FAINT, linestyle=":", label="variance of the targets")
     axes.legend()
-    difference = result.quantities["manifold-minus-plane"]
-    caption = f"Images minus plane, inputs of one length: {difference} at the end."
+    caption = by_significance(
+        result.quantities["manifold-minus-plane"],
+        above="Noise is harder on the images than on a plane of their length and spread",
+        below="Noise is easier on the images than on a plane of their length and spread",
+        neither="No significant difference of images and a plane of their length and spread",
+    )
     return {"loss": captioned(figure, caption, title="Learning white noise on two manifolds")}

@@ -16,7 +16,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectrum and prediction over training, one panel a clip; their end; the peak itself."""
     return {
         "amplitude": _spectra(result),
-        "final-amplitude": _final(result),
+        "learnt-share": _final(result),
         "prediction": _predictions(result),
         "peak": _peak(result),
     }
@@ -93,29 +93,28 @@ def _name(clip: float) -> str:
 
 
 def _final(result: penchant.Result) -> Figure:
-    """The spectra at the end, with half of the peak's amplitude as the limit of reach."""
+    """What of every frequency is learnt at the end, with the limit of reach."""
     clips = result.arrays["weight-clips"]
     frequencies = result.arrays["frequencies"]
-    samples = len(result.arrays["target"])
-    stderr = stderr_of(result, "amplitude")
+    stderr = stderr_of(result, "learnt-share")
     figure = Figure(figsize=(6.5, 3.8))
     axes = figure.subplots()
     colours = palette(len(clips))
     for number, colour in enumerate(colours):
         # of the last step
-        values = result.arrays["amplitude"][number, -1]
+        values = result.arrays["learnt-share"][number, -1]
         error = None if stderr is None else stderr[number, -1]
         label = _name(clips[number])
         curve(axes, frequencies, values, error, colour=colour, label=label)
 
     # what the target has, and what counts as fitted
-    axes.axhline(1 / samples, color=FAINT, linestyle="-", label="the peak")
-    axes.axhline(0.5 / samples, color=FAINT, linestyle=":", label="half of it")
-    axes.set(xlabel="frequency (cycles)", ylabel="|DFT| / N", ylim=(0, None))
+    axes.axhline(1.0, color=FAINT, linestyle="-", label="the peak")
+    axes.axhline(0.5, color=FAINT, linestyle=":", label="half of it")
+    axes.set(xlabel="frequency (cycles)", ylabel="learnt share of the peak's wave")
     figure.legend(loc="outside right upper")
     reach = result.quantities["reach"]
-    caption = f"Reach, the share of frequencies above half of the peak's, is {reach}."
-    return captioned(figure, caption, title="The spectrum at the end")
+    caption = f"Reach, the share of frequencies of which half is learnt, is {reach}."
+    return captioned(figure, caption, title="What is learnt at the end")
 
 
 def _peak(result: penchant.Result) -> Figure:

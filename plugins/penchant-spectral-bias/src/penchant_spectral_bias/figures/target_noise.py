@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, Curve, by_index, captioned, palette
 
 from penchant_spectral_bias.figures.bands import curve, row, stderr_of
+from penchant_spectral_bias.figures.sentences import by_significance
 
 CAPTIONS = {
-    "validation-loss": "Slow noise spoils validation from the start, fast noise only late.",
-    "training-loss": "Slow noise is fitted early, fast noise late.",
+    "validation-loss": "Loss on clean targets of test samples; bands: one standard error.",
+    "training-loss": "Loss on the noisy targets of training; bands: one standard error.",
 }
 
 
@@ -103,6 +104,10 @@ def _best(result: penchant.Result) -> Figure:
         level=clean,
         level_label="no noise",
     )
-    difference = result.quantities["low-minus-high"]
-    caption = f"Slow noise hurts more than fast noise: {difference}; dashed, noise dealt at random."
+    caption = by_significance(
+        result.quantities["low-minus-high"],
+        above="Slow noise hurts more than fast noise (dashed: dealt at random)",
+        below="Fast noise hurts more than slow noise (dashed: dealt at random)",
+        neither="No significant difference of slow and fast noise (dashed: dealt at random)",
+    )
     return captioned(figure, caption, title="Best validation by frequency of the noise")

@@ -153,8 +153,9 @@ def _spread(path: Tensor) -> Tensor:
     count = path.shape[1]
     # how far along the path each pivot is, and should be, (paths, pivots)
     pieces = path.diff(dim=1).norm(dim=2)
-    beginning = torch.zeros_like(pieces[:, :1])
-    at = torch.cat([beginning, pieces.cumsum(1)], dim=1)
+    # a product with ones above the diagonal: `cumsum` has no deterministic kernel on CUDA
+    before = torch.ones(count - 1, count, device=path.device, dtype=path.dtype).triu(1)
+    at = pieces @ before
     evenly = torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
     wanted = at[:, -1:] * evenly
 

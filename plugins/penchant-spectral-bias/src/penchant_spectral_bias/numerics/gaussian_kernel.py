@@ -62,6 +62,17 @@ def grid_spectrum(vectors: Tensor) -> Tensor:
     return transform.abs() / points**0.5
 
 
+def grid_slope(vectors: Tensor) -> float:
+    """Cycles per number of eigenvectors on equidistant points: 1/2 where the n-th has n / 2.
+
+    The least-squares slope of the frequency with the largest |DFT| by the number.
+    """
+    frequencies = grid_spectrum(vectors).argmax(1).double()
+    numbers = torch.arange(len(vectors), device=vectors.device, dtype=torch.float64)
+    away = numbers - numbers.mean()
+    return float(frequencies @ away / (away @ away))
+
+
 def bin_edges(count: int, bins: int) -> list[tuple[int, int]]:
     """First and last (exclusive) index of every bin of neighbouring eigenvectors.
 

@@ -1,16 +1,15 @@
-"""In which order things come, training by training: a rank correlation with error and null.
+"""In which order things come, training by training: a rank correlation with error, null and p.
 
 Every training orders the same places (frequencies, eigenvectors). The value is the mean over
 trainings of Spearman's rank correlation of its numbers with the places. Two neighbours that change
 places move a correlation of n by 12 / (n (n^2 - 1)), so what lies between is not seen: this is the
 resolution that `resolution.mean_and_stderr` adds, without which trainings in perfect order would be
-called certain. Under the null the places are permuted, in the same way for all trainings.
+called certain. Under the null every training has its numbers in a random order of its own.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,19 +18,35 @@ from torch import Generator, Tensor
 
 from penchant_spectral_bias.numerics import resolution
 
-PERMUTATIONS = 2000
+PERMUTATIONS = 4999
 
 
 class RankOrder(NamedTuple):
-    """Mean rank correlation of trainings; its null is that of permuted places."""
+    """Mean rank correlation of trainings; under its null each of them is permuted."""
 
     value: float
     stderr: float | None
     over: str
     count: int
+    df: int | None
     null: float
-    null_spread: float
-    null_stderr: float
+    null_spread: float | None
+    null_stderr: float | None
+    p: float
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a quantity: `Quantity(**order.fields())`."""
+        return self._asdict()
+
+
+def correlations(values: Tensor, places: Tensor) -> Tensor | None:
+    """The rank correlation of each training's values (trainings, places) with the places.
+
+    None where some training has no ranks: fewer than three places, or only equal values.
+    """
+    if len(places) < 3 or not all(statistics.varies(row) for row in values):
+        return None
+    return _standard_ranks(values) @ _standard_ranks(places[None])[0]
 
 
 def rank_order(
@@ -49,46 +64,51 @@ def rank_order(
 
     Returns:
         The order, or None where some training has no ranks: fewer than three places, or only equal
-        values. The error of a single training is that of a correlation of so many pairs.
+        values. Of a single training error and p are those of a correlation of so many pairs, where
+        p is exact up to nine; of several, p is at least 1 / (`PERMUTATIONS` + 1).
     """
-    count = len(places)
-    if count < 3 or not all(statistics.varies(row) for row in values):
+    found = correlations(values, places)
+    if found is None:
         return None
-    ranked = [_standard_ranks(row) for row in values]
-    standard = torch.stack(ranked)
-    wanted = _standard_ranks(places)
-    correlations = standard @ wanted
-
-    # a random order is that of random keys
-    keys = torch.rand(PERMUTATIONS, count, generator=generator, device="cpu")
-    null = wanted[keys.argsort(1)] @ standard.mean(0)
-    spread = float(null.std())
-    if len(values) > 1:
-        over = "trainings"
-        step = 12 / (count * (count**2 - 1))
-        value, stderr = resolution.mean_and_stderr(correlations, step)
-    else:
-        over = "places"
-        found = statistics.rank_correlation(values[0], places, generator=generator)
-        value, stderr = float(correlations[0]), found.stderr
+    if len(values) == 1:
+        single = statistics.rank_correlation(values[0], places, generator=generator)
+        return RankOrder(**single.fields(), over="places", df=None)
+    value, stderr = resolution.mean_and_stderr(found, smallest_step(len(places)))
+    draws = _permuted(values, places, generator)
     return RankOrder(
         value=value,
         stderr=stderr,
-        over=over,
-        count=len(values) if len(values) > 1 else count,
-        null=float(null.mean()),
-        null_spread=spread,
-        null_stderr=spread / math.sqrt(PERMUTATIONS),
+        over="trainings",
+        count=len(values),
+        df=len(values) - 1,
+        **statistics.null_of(draws, value=value),
     )
 
 
+def smallest_step(count: int) -> float:
+    """What two neighbours that change places move a correlation of so many by."""
+    return 12 / (count * (count**2 - 1))
+
+
+def _permuted(values: Tensor, places: Tensor, generator: Generator) -> Tensor:
+    """Mean correlations (permutations,) of trainings whose values are permuted independently."""
+    ranks = _standard_ranks(values)
+    wanted = _standard_ranks(places[None])[0]
+    total = torch.zeros(PERMUTATIONS, device="cpu", dtype=torch.float64)
+    for row in ranks:
+        # a random order is that of random keys
+        keys = torch.rand(PERMUTATIONS, len(row), generator=generator, device="cpu")
+        total += row[keys.argsort(1)] @ wanted
+    return total / len(ranks)
+
+
 def _standard_ranks(values: Tensor) -> Tensor:
-    """Ranks, centred and of length 1, so that products of two are rank correlations."""
+    """Ranks along rows, centred and of length 1: products of two are rank correlations."""
     from scipy import stats  # here, because it takes a second to load, which no shard needs
 
     on_host = values.detach().to("cpu", torch.float64)
     # equal numbers share their mean rank
-    ranks = stats.rankdata(on_host.numpy())
-    centred = ranks - ranks.mean()
-    length = np.linalg.norm(centred)
-    return torch.as_tensor(centred / length, device="cpu")
+    ranks = stats.rankdata(on_host.numpy(), axis=1)
+    centred = ranks - ranks.mean(1, keepdims=True)
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    return torch.as_tensor(centred / lengths, device="cpu")

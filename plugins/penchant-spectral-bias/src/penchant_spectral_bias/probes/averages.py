@@ -61,8 +61,7 @@ def order(
     if found is None:
         nothing = float("nan")
         return penchant.Quantity(nothing, null=0.0)
-    fields = found._asdict()
-    return penchant.Quantity(**fields)
+    return penchant.Quantity(**found.fields())
 
 
 def missing(quantities: Mapping[str, penchant.Quantity]) -> tuple[str, ...]:

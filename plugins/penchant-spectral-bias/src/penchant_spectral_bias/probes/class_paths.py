@@ -9,6 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.significance import p_value
 from penchant_numerics.trainer import evaluate
 from torch import Generator, Tensor, nn
 
@@ -264,11 +265,12 @@ def _of_connected(
 ) -> dict[str, penchant.Quantity]:
     """Lengths of connected paths, and whether they are still connected when seen more finely."""
     count = len(ratios)
+    df = _df(ends)
     mean, stderr = shared_ends.mean_and_stderr(ratios, ends)
     share, share_stderr = shared_ends.share_and_stderr(confirmed, ends)
     return {
-        "length-ratio": penchant.Quantity(mean, stderr=stderr, over=OVER, count=count, null=1.0),
-        "confirmed": penchant.Quantity(share, stderr=share_stderr, over=OVER, count=count),
+        "length-ratio": penchant.Quantity(mean, stderr=stderr, over=OVER, count=count, df=df),
+        "confirmed": penchant.Quantity(share, stderr=share_stderr, over=OVER, count=count, df=df),
     }
 
 
@@ -276,15 +278,25 @@ def _share(connected: np.ndarray, straight: np.ndarray, ends: np.ndarray) -> pen
     """The share of connected pairs; under the null it is that of straight lines."""
     share, stderr = shared_ends.share_and_stderr(connected, ends)
     null, spread = shared_ends.share_and_stderr(straight, ends)
+    # of the same pairs, so that the difference is what is tested
+    gain = _difference(connected.astype(float) - straight.astype(float), ends)
     return penchant.Quantity(
         share,
         stderr=stderr,
         over=OVER,
         count=len(connected),
+        df=gain.df,
         null=null,
         null_spread=spread,
         null_stderr=spread,
+        p=p_value(gain.value, gain.stderr, gain.df),
     )
+
+
+def _df(ends: np.ndarray) -> int | None:
+    """Degrees of freedom of an error over ends; None where leaving one out leaves nothing."""
+    count = len(np.unique(ends))
+    return count - 1 if count > 2 else None
 
 
 def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
@@ -297,6 +309,7 @@ def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
         stderr=error,
         over=OVER,
         count=len(values),
+        df=_df(ends),
         null=0.0,
     )
 

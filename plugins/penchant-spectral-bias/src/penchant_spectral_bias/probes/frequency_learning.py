@@ -9,7 +9,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.side_by_side import groups, recorded_steps
-from penchant_numerics.statistics import null_of
+from penchant_numerics.significance import combined_error
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
@@ -19,9 +19,11 @@ from penchant_spectral_bias.numerics.learnt_share import (
     learnt_share,
     mean_over_training,
 )
+from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
 from penchant_spectral_bias.probes.averages import averages, joined, missing, order
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.controls import against_control, in_steps
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.waves import (
     learners,
     spectra,
@@ -58,6 +60,8 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
         arrays |= _petal_arrays(losses)
         quantities["petal-loss-gain"] = _petal_gain(losses)
     _warn_where_not_learnt(options, context, arrays["first-fit"], steps)
+    final = quantities["final-loss"]
+    warn_above_constant(context, final.value, final.null)
     return penchant.Result(
         quantities,
         arrays,
@@ -249,7 +253,26 @@ def _quantities(
             frequencies,
             generator=context.generator("permutations", "shuffled"),
         )
+        found["above-control"] = _above_control(shares, control, frequencies)
     return found
+
+
+def _above_control(shares: Tensor, control: Tensor, frequencies: Tensor) -> penchant.Quantity:
+    """The order of trainings minus that of the control's, which are independent of them."""
+    means, terms = [], []
+    for each in (shares, control):
+        found = correlations(-mean_over_training(each), frequencies)
+        if found is None:
+            return penchant.Quantity(math.nan, null=0.0)
+        mean, stderr = resolution.mean_and_stderr(found, smallest_step(len(frequencies)))
+        means.append(mean)
+        if stderr is not None:
+            terms.append((stderr, len(found) - 1.0))
+    stderr, df = combined_error(terms) if len(terms) == 2 else (None, None)
+    value = means[0] - means[1]
+    return penchant.Quantity(
+        value, stderr=stderr, over="trainings", count=len(shares), df=df, null=0.0
+    )
 
 
 def _learnt_frequencies(
@@ -262,15 +285,9 @@ def _learnt_frequencies(
         return first.isfinite().sum(1)
 
     counts = counts_of(shares)
-    mean, stderr = resolution.mean_and_stderr(counts, 1.0)
-    null = {} if control is None else null_of(counts_of(control))
-    return penchant.Quantity(
-        mean,
-        stderr=stderr,
-        over="trainings",
-        count=len(counts),
-        **null,
-    )
+    if control is None:
+        return in_steps(counts, 1.0)
+    return against_control(counts, counts_of(control), paired=False, step=1.0)
 
 
 def _losses_by_petals(

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.probes.averages import averages, joined, missing, order
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.waves import (
     learners,
     spectra,
@@ -45,6 +45,8 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     quantities["final-loss"] = penchant.Quantity.of(
         losses, over="trainings", null=target_variance(options)
     )
+    final = quantities["final-loss"]
+    warn_above_constant(context, final.value, final.null)
     return penchant.Result(
         quantities,
         arrays,

@@ -8,20 +8,23 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.moments import effective_rank
+from penchant_numerics.statistics import null_of, random_rotation
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import KernelSpectrum
-from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.gaussian_kernel import (
     eigenvectors,
     grid_eigenvectors,
+    grid_slope,
     grid_spectrum,
     learnt_share,
     rising_noise,
     root_mean_squares,
 )
-from penchant_spectral_bias.probes.averages import averages, missing, order, stacked
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
+from penchant_spectral_bias.probes.averages import averages, missing, stacked
+from penchant_spectral_bias.probes.controls import against_control, in_steps
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.two_classes import (
     check_classes,
     clean_samples,
@@ -32,6 +35,7 @@ from penchant_spectral_bias.probes.two_classes import (
 )
 
 GRID = 50  # equidistant points of figure 3.6
+GRID_DRAWS = 999  # random bases with which its slope is compared
 FLAT = 0.9  # of all samples: an effective rank above this says that the kernel is too narrow
 ROWS = (
     "coefficients",
@@ -41,16 +45,23 @@ ROWS = (
     "learnt-noise",
     "training-loss",
     "validation-loss",
+    "constant-loss",
     "eigenvalues",
 )
+RANDOM = ("learnt-target", "learnt-noise", "validation-loss")
 
 
 def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
-    """Train networks on targets with noise on the late eigenvectors."""
+    """Train networks on targets with noise on late eigenvectors, and on random bases."""
     check_loss(context, "squared-error")
     check_classes(context, options.chosen_classes)
-    items = list(range(options.trainings))
-    rows = stacked(list(context.map(noisy_training, items)), ROWS)
+    # trainings in random bases have samples and networks of their own
+    numbers = range(options.trainings + options.random_bases)
+    items = [{"training": each, "random": each >= options.trainings} for each in numbers]
+    shards = list(context.map(noisy_training, items))
+    rows = stacked(shards[: options.trainings], ROWS)
+    control = stacked(shards[options.trainings :], RANDOM)
+    constant = rows.pop("constant-loss")
     count = rows["eigenvalues"].shape[1]
 
     # figure 3.6 needs no training: the same kernel on a line
@@ -62,9 +73,12 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
         "grid-eigenvectors": on_grid,
         "grid-spectrum": grid_spectrum(on_grid),
         **averages(rows),
+        **averages({"random-learnt-target": control["learnt-target"]}),
     }
+    warn_above_constant(context, float(rows["training-loss"][:, -1].mean()), float(constant.mean()))
     _warn_where_flat(context, rows["eigenvalues"].mean(0), count)
-    quantities = _quantities(options, context, rows)
+    quantities = _quantities(options, context, rows, control)
+    quantities["grid-slope"] = _grid_slope(context, on_grid)
     return penchant.Result(
         quantities,
         arrays,
@@ -72,21 +86,32 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
             "kernel": "exp(-|x - y|^2 / sigma^2), eigenvectors of the Gram matrix, descending "
             "eigenvalues, unit length",
             "noise": "coefficients (n / N)^power on eigenvectors, signs drawn for every training",
+            "null": "other trainings with the noise on a random orthonormal basis, seen in that "
+            "basis: noise that grows with the number makes an order by itself",
             "validation": "mean squared error on the clean targets of the training samples",
             "coefficients": "root mean square in a bin of eigenvectors",
             "learnt share": "projection on the coefficients of the target (or of the noise) over "
             "their square",
+            "grid slope": "least squares, of the frequency with the largest |DFT| by the number of "
+            "the eigenvector; null: random orthonormal bases",
         },
         missing=missing(quantities),
     )
 
 
-def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
-    """One training, its outputs projected on the eigenvectors at every recorded step."""
+def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
+    """One training, its outputs projected on the eigenvectors at every recorded step.
+
+    In the control (`random`), a random orthonormal basis takes the place of the eigenvectors.
+    """
     options = context.options
+    training = item["training"]
     clean = clean_samples(context, training)
     points = clean.inputs.flatten(1)
     values, vectors = eigenvectors(points, options.kernel_width)
+    if item["random"]:
+        generator = context.generator("basis", training)
+        vectors = random_rotation(len(vectors), generator=generator).to(vectors)
 
     # clean targets, and the same with noise on late eigenvectors
     noise = _noise(context, training, len(vectors))
@@ -115,6 +140,7 @@ def noisy_training(context: penchant.Context, training: int) -> dict[str, Any]:
         "learnt-noise": learnt_share(of_network - of_target, noise, 1)[..., 0],
         "training-loss": _losses(functions, samples.labels),
         "validation-loss": _losses(functions, targets),
+        "constant-loss": noisy.var(correction=0),
         "eigenvalues": values.clamp(min=0),
     }
 
@@ -155,36 +181,58 @@ def _quantities(
     options: KernelSpectrum,
     context: penchant.Context,
     rows: dict[str, Tensor],
+    control: dict[str, Tensor],
 ) -> dict[str, penchant.Quantity]:
-    losses = rows["validation-loss"]
-    learnt = rows["learnt-target"]
-    steps = torch.tensor(looked_at(context), device="cpu")
-    # where the loss on the clean target is smallest
-    best = losses.argmin(1)
-    at_dip = rows["learnt-noise"].gather(1, best[:, None])[:, 0]
-    ranks = [effective_rank(each) for each in rows["eigenvalues"]]
-    dip_step, stderr = resolution.mean_and_stderr(steps[best], options.look_every)
-    values = {
-        "dip": losses[:, -1] - losses.amin(1),
-        "noise-at-dip": at_dip,
-        "noise-at-end": rows["learnt-noise"][:, -1],
-    }
     found = {}
-    for name, each in values.items():
-        found[name] = penchant.Quantity.of(each, over="trainings", null=0.0)
-    found["dip-step"] = penchant.Quantity(
-        dip_step,
-        stderr=stderr,
-        over="trainings",
-        count=options.trainings,
-    )
+    of_control = _numbers(control)
+    for name, values in _numbers(rows).items():
+        found[name] = against_control(values, of_control[name], paired=False)
+
+    # the step where the loss on the clean target is smallest
+    steps = torch.tensor(looked_at(context), device="cpu")
+    best = rows["validation-loss"].argmin(1)
+    found["dip-step"] = in_steps(steps[best], options.look_every)
+
     # where all samples are equally far apart
     identity = rows["eigenvalues"].shape[1]
+    ranks = [effective_rank(each) for each in rows["eigenvalues"]]
     found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples", null=identity)
-
-    # the order in which bins of eigenvectors are learnt
-    places = torch.arange(learnt.shape[-1], device="cpu", dtype=torch.float64)
-    share = learnt.clamp(max=1).mean(1)  # (trainings, bins)
-    generator = context.generator("permutations")
-    found["rank-correlation"] = order(-share, places, generator=generator)
+    found["rank-correlation"] = _order(rows["learnt-target"], control["learnt-target"])
     return found
+
+
+def _numbers(rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """How far the loss on the clean target rises again, and how much noise is learnt by then."""
+    losses = rows["validation-loss"]
+    noise = rows["learnt-noise"]
+    best = losses.argmin(1)
+    return {
+        "dip": losses[:, -1] - losses.amin(1),
+        "noise-at-dip": noise.gather(1, best[:, None])[:, 0],
+        "noise-at-end": noise[:, -1],
+    }
+
+
+def _order(learnt: Tensor, control: Tensor) -> penchant.Quantity:
+    """In which order bins of eigenvectors are learnt, beside bins of random bases."""
+    bins = learnt.shape[-1]
+    places = torch.arange(bins, device="cpu", dtype=torch.float64)
+    found = []
+    for each in (learnt, control):
+        share = each.clamp(max=1).mean(1)  # (trainings, bins)
+        ranked = correlations(-share, places)
+        if ranked is None:
+            return penchant.Quantity(float("nan"), null=0.0)
+        found.append(ranked)
+    return against_control(found[0], found[1], paired=False, step=smallest_step(bins))
+
+
+def _grid_slope(context: penchant.Context, vectors: Tensor) -> penchant.Quantity:
+    """Cycles per number of an eigenvector on equidistant points, beside random bases."""
+    generator = context.generator("grid")
+    draws = []
+    for _ in range(GRID_DRAWS):
+        basis = random_rotation(len(vectors), generator=generator)
+        draws.append(grid_slope(basis))
+    slope = grid_slope(vectors)
+    return penchant.Quantity(slope, exact=True, **null_of(draws, value=slope))

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import penchant
 import torch
 from penchant_numerics import statistics
@@ -15,7 +16,6 @@ from penchant_numerics.trainer import predictions
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import ManifoldAccuracy
-from penchant_spectral_bias.numerics import resolution
 from penchant_spectral_bias.numerics.decay import decay_exponent
 from penchant_spectral_bias.numerics.nearest_neighbours import (
     neighbour_accuracy,
@@ -23,6 +23,7 @@ from penchant_spectral_bias.numerics.nearest_neighbours import (
 )
 from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum
 from penchant_spectral_bias.probes.averages import averages, joined
+from penchant_spectral_bias.probes.controls import against_control, in_steps
 from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.waves import learners, on_curve
 
@@ -38,14 +39,16 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
     plane = _plane_cells(options, context)
     shards = list(context.map(trained, [*cells, *plane]))
     accuracy = _accuracies(options, shards[: len(cells)])
-    logits = joined(shards[len(cells) :], ["plane"])["plane"]
+    planes = joined(shards[len(cells) :], ["plane", "untrained-plane"])
     arrays = {
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
         "petals": torch.tensor(options.petal_counts, device="cpu"),
-        "plane": logits,
+        "plane": planes["plane"],
         **averages(accuracy),
     }
-    quantities = _accuracy_quantities(options, accuracy["train-accuracy"])
+    constant = accuracy["commonest-share"]
+    quantities = _accuracy_quantities(options, accuracy["train-accuracy"], constant)
+    _warn_where_not_learnt(context, quantities["train-accuracy"])
     if options.neighbour_counts:
         of_neighbours = _neighbour_accuracies(options, context)
         arrays["neighbours"] = torch.tensor(options.neighbour_counts, device="cpu")
@@ -53,13 +56,15 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         quantities |= _neighbour_gain(options, of_neighbours["neighbour-train-accuracy"])
 
     # what networks and neighbours make of the plane between the samples
-    spectra, found = _plane(options, context, plane[0], logits)
+    spectra, found = _plane(options, context, plane[0], planes)
     arrays |= spectra
     quantities |= found
     return penchant.Result(
         quantities,
         arrays,
         conventions={
+            "null": "accuracies: the commonest class of the training samples; decay of networks: "
+            "the same networks before training",
             "radial spectrum": "of the probability of class 1 on a square of side 3.2, mean taken "
             "off, Hann window",
             "plane": f"logits at {plane[0]['petals']} petals, frequency {plane[0]['frequency']}; "
@@ -111,19 +116,35 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         data.append(_flower(context, item, phases))
     samples = [part.train for part in data]
     training = learners(context, item["trainings"], samples)
+    shares = [_commonest_share(part.labels) for part in samples]
+    found: dict[str, Any] = {"commonest-share": torch.stack(shares)}
+    if item["plane"]:
+        found["untrained-plane"] = _logits(context, item, training)
     training.run(training.total)
-    found: dict[str, Any] = {}
     for side in PARTS:
         parts = [getattr(part, side) for part in data]
         found[f"{side}-accuracy"] = _right(training, parts)
 
     # the functions themselves
     if item["plane"]:
-        count = context.options.grid_points
-        inputs = _plane_inputs(context, item)
-        logits = training.outputs(inputs)[..., 0]
-        found["plane"] = logits.reshape(-1, count, count)
+        found["plane"] = _logits(context, item, training)
     return found
+
+
+def _commonest_share(labels: Tensor) -> Tensor:
+    """The accuracy of a network that gives every sample the commonest class."""
+    share = labels.double().mean()
+    return torch.maximum(share, 1 - share)
+
+
+def _logits(
+    context: penchant.Context, item: dict[str, Any], training: OneByOne | Stacked
+) -> Tensor:
+    """Logits of networks on the plane of the curve, (networks, rows, columns)."""
+    count = context.options.grid_points
+    inputs = _plane_inputs(context, item)
+    logits = training.outputs(inputs)[..., 0]
+    return logits.reshape(-1, count, count)
 
 
 def _right(training: OneByOne | Stacked, parts: Sequence[Samples]) -> Tensor:
@@ -210,7 +231,7 @@ def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict
         len(options.frequencies),
         options.trainings,
     )
-    names = [f"{side}-accuracy" for side in PARTS]
+    names = ["commonest-share", *(f"{side}-accuracy" for side in PARTS)]
     found = {}
     for name, values in joined(shards, names).items():
         cells = values.reshape(shape)
@@ -248,11 +269,9 @@ def _neighbour_accuracies(
 
 
 def _accuracy_quantities(
-    options: ManifoldAccuracy, accuracy: Tensor
+    options: ManifoldAccuracy, accuracy: Tensor, constant: Tensor
 ) -> dict[str, penchant.Quantity]:
-    """Of accuracies (trainings, petals, frequencies)."""
-    low = options.frequencies.index(min(options.frequencies))
-    high = options.frequencies.index(max(options.frequencies))
+    """Of accuracies (trainings, petals, frequencies), and of those of the commonest class."""
     # every training has waves of its own, in all cells
     by_training = accuracy.flatten(1).mean(1)
     samples = accuracy[0].numel() * options.samples
@@ -263,16 +282,28 @@ def _accuracy_quantities(
             stderr=stderr,
             over="trainings and samples",
             count=options.trainings,
-            null=0.5,
+            df=options.trainings - 1 or None,
+            null=float(constant.mean()),
         )
     }
     if len(set(options.petal_counts)) > 1:
+        # petals do not change labels, so that a constant gains nothing
         gains = _petal_gain(options, accuracy)
-        found["petal-gain"] = _difference(options, gains)
-    if low != high:
-        losses = accuracy[:, :, low] - accuracy[:, :, high]
-        found["frequency-loss"] = _difference(options, losses.mean(1))
+        found["petal-gain"] = in_steps(gains, 1 / options.samples, null=0.0)
+    if len(set(options.frequencies)) > 1:
+        losses, of_constant = (_frequency_loss(options, each) for each in (accuracy, constant))
+        found["frequency-loss"] = against_control(
+            losses, of_constant, paired=True, step=1 / options.samples
+        )
     return found
+
+
+def _frequency_loss(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
+    """Accuracy at the lowest frequency minus that at the highest, (trainings,)."""
+    low = options.frequencies.index(min(options.frequencies))
+    high = options.frequencies.index(max(options.frequencies))
+    losses = accuracy[:, :, low] - accuracy[:, :, high]
+    return losses.mean(1)
 
 
 def _petal_gain(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
@@ -284,17 +315,13 @@ def _petal_gain(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
     return gains.mean(1)
 
 
-def _difference(options: ManifoldAccuracy, values: Tensor) -> penchant.Quantity:
-    """A difference of accuracies, each known to one sample."""
-    one_sample = 1 / options.samples
-    mean, stderr = resolution.mean_and_stderr(values, one_sample)
-    return penchant.Quantity(
-        mean,
-        stderr=stderr,
-        over="trainings",
-        count=len(values),
-        null=0.0,
-    )
+def _warn_where_not_learnt(context: penchant.Context, accuracy: penchant.Quantity) -> None:
+    null = accuracy.null or 0.0
+    if accuracy.value <= null:
+        context.warn(
+            f"the training accuracy is {accuracy.value:.3g}, and the commonest class alone gives "
+            f"{null:.3g}: nothing was learnt; train longer"
+        )
 
 
 def _neighbour_gain(options: ManifoldAccuracy, accuracy: Tensor) -> dict[str, penchant.Quantity]:
@@ -306,17 +333,23 @@ def _neighbour_gain(options: ManifoldAccuracy, accuracy: Tensor) -> dict[str, pe
         # one neighbour of a training sample is the sample itself
         if count > 1:
             gains = _petal_gain(options, accuracy[:, number])
-            return {"neighbour-petal-gain": _difference(options, gains)}
+            return {"neighbour-petal-gain": in_steps(gains, 1 / options.samples, null=0.0)}
     return {}
 
 
 def _plane(
-    options: ManifoldAccuracy, context: penchant.Context, cell: dict[str, Any], logits: Tensor
+    options: ManifoldAccuracy,
+    context: penchant.Context,
+    cell: dict[str, Any],
+    planes: dict[str, Tensor],
 ) -> tuple[dict[str, Any], dict[str, penchant.Quantity]]:
     """The plane's axis and points, radial spectra of networks and neighbours, and their decays."""
     data = _flower(context, cell, 0, (2,)).train
-    probability = logits.double().sigmoid()
-    frequencies, zeta = radial_spectrum(probability, 2 * BOX)
+    zetas = {}
+    for name, logits in planes.items():
+        probability = logits.double().sigmoid()
+        frequencies, zetas[name] = radial_spectrum(probability, 2 * BOX)
+    zeta = zetas["plane"]
     arrays = {
         "plane-axis": _line(options.grid_points, context.device),
         "plane-points": data.inputs,
@@ -324,7 +357,9 @@ def _plane(
         "radial-frequencies": frequencies,
         **averages({"radial-spectrum": zeta}),
     }
-    quantities = {"network-decay": _decay(frequencies, zeta, over="networks")}
+    exponents = [_exponents(frequencies, each) for each in zetas.values()]
+    decay = against_control(*exponents, paired=True)
+    quantities = {"network-decay": attrs.evolve(decay, over="networks")}
     if options.neighbour_counts:
         of_neighbours = _neighbour_spectra(options, context, cell)
         arrays |= averages({"neighbour-radial-spectrum": of_neighbours})
@@ -333,7 +368,8 @@ def _plane(
         counts = options.neighbour_counts
         smallest = counts.index(min(counts))
         of_fewest = of_neighbours[:, smallest]
-        quantities["neighbour-decay"] = _decay(frequencies, of_fewest, over="phases")
+        exponents_of_fewest = _exponents(frequencies, of_fewest)
+        quantities["neighbour-decay"] = penchant.Quantity.of(exponents_of_fewest, over="phases")
     return arrays, quantities
 
 
@@ -357,17 +393,9 @@ def _neighbour_spectra(
     return torch.stack(rows).cpu()
 
 
-def _decay(
-    frequencies: Tensor,
-    spectra: Tensor,
-    *,
-    over: str,
-) -> penchant.Quantity:
+def _exponents(frequencies: Tensor, spectra: Tensor) -> Tensor:
     """Exponent of each of several spectra, over the upper three quarters of the frequencies."""
     first = len(frequencies) // 4
     upper = frequencies[first:]
-    exponents = []
-    for spectrum in spectra:
-        exponent = decay_exponent(upper, spectrum[first:])
-        exponents.append(exponent)
-    return penchant.Quantity.of(exponents, over=over)
+    exponents = [decay_exponent(upper, spectrum[first:]) for spectrum in spectra]
+    return torch.tensor(exponents, device="cpu", dtype=torch.float64)

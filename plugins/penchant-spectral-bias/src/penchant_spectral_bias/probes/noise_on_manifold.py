@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
+from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
 from penchant_spectral_bias.probes.averages import averages, stacked
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.two_classes import first_outputs, followed, squared_error
 
-MANIFOLDS = ("manifold", "plane", "unscaled-plane")
-VARIANCE = 1 / 12  # of targets that are uniform in [0, 1]
+MANIFOLDS = ("manifold", "plane", "normal", "unscaled-plane")
 
 
 def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
@@ -30,12 +30,15 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     # (trainings, steps) each; the autoencoder has a number a training
     losses = stacked(shards, names)
     of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio", "image-variance"])
+    variance = float(stacked(shards, ["target-variance"])["target-variance"].mean())
     arrays = {
         "steps": torch.tensor(_steps(context), device="cpu"),
         "reconstruction-error": of_encoder["reconstruction-error"],
         **averages(losses),
     }
-    quantities = _quantities(losses)
+    quantities = _quantities(losses, variance)
+    for name in names:
+        warn_above_constant(context, quantities[name].value, variance, f"training ({name})")
     nulls = {
         "reconstruction-error": float(of_encoder["image-variance"].mean()),
         "norm-ratio": 1.0,
@@ -46,9 +49,12 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
         quantities,
         arrays,
         conventions={
-            "targets": "U[0, 1], independent of the inputs; variance 1/12",
+            "targets": "U[0, 1], independent of the inputs",
             "unscaled plane": "U[0, 1] in the first values of the input, zero elsewhere",
-            "plane": "the same, scaled so that its mean square norm is that of the images",
+            "plane": "the same, moved along its diagonal and stretched: the length of its mean and "
+            "its total variance are those of the images, and so is its mean square norm",
+            "normal": "normal with the mean and the covariance of the images, and their total "
+            "variance exactly",
             "loss": "mean squared error on the training samples",
         },
     )
@@ -79,11 +85,14 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     """Losses on every manifold over one training, with the same targets and the same network."""
     chosen = _chosen(context, training)
     images, error = _images(context, training, chosen)
+    flat = images.flatten(1)
     plane = _plane(context, training)
-    ratio = _length(images) / _length(plane)
-    inputs = {
-        "manifold": images,
-        "plane": plane * ratio,
+    features = context.options.features
+    normal = context.generator("normal", training)
+    points = {
+        "manifold": flat,
+        "plane": matched_plane(plane, flat, features=features),
+        "normal": normal_cloud(flat, generator=normal),
         "unscaled-plane": plane,
     }
 
@@ -93,11 +102,13 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     targets = drawn.to(context.device, context.dtype)
     found: dict[str, Any] = {
         "reconstruction-error": error,
-        "norm-ratio": ratio,
+        "norm-ratio": _length(flat) / _length(plane),
         "image-variance": chosen.double().var(0, correction=0).mean(),
+        "target-variance": targets.double().var(correction=0),
     }
     for name in MANIFOLDS:
-        found[f"{name}-loss"] = _losses(context, training, Samples(inputs[name], targets))
+        inputs = points[name].reshape(images.shape)
+        found[f"{name}-loss"] = _losses(context, training, Samples(inputs, targets))
     return found
 
 
@@ -141,8 +152,7 @@ def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[T
 
 
 def _plane(context: penchant.Context, training: int) -> Tensor:
-    """Uniform numbers in the first values of the input, zero elsewhere."""
-    shape = context.data.shape
+    """Uniform numbers in the first values of the input, zero elsewhere, (samples, D)."""
     count = context.options.samples
     features = context.options.features
     generator = context.generator("plane", training)
@@ -150,28 +160,27 @@ def _plane(context: penchant.Context, training: int) -> Tensor:
     values = drawn.to(context.device, context.dtype)
 
     # the plane lies along the first values of the input
-    size = math.prod(shape)
+    size = math.prod(context.data.shape)
     flat = torch.zeros(count, size, device=context.device, dtype=context.dtype)
     flat[:, :features] = values
-    return flat.reshape(-1, *shape)
+    return flat
 
 
-def _length(inputs: Tensor) -> Tensor:
-    """Root mean square norm of inputs."""
-    vectors = inputs.flatten(1)
-    squares = vectors.square().sum(1)
+def _length(points: Tensor) -> Tensor:
+    """Root mean square norm of points."""
+    squares = points.square().sum(1)
     return squares.mean().sqrt()
 
 
-def _quantities(losses: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
+def _quantities(losses: dict[str, Tensor], variance: float) -> dict[str, penchant.Quantity]:
     final = {name: values[:, -1] for name, values in losses.items()}
     found = {}
     # the same samples, targets and network, so that differences are taken training by training
-    for name in ("plane", "unscaled-plane"):
+    for name in ("plane", "normal", "unscaled-plane"):
         differences = final["manifold-loss"] - final[f"{name}-loss"]
         found[f"manifold-minus-{name}"] = penchant.Quantity.of(
             differences, over="trainings", null=0.0
         )
     for name, values in final.items():
-        found[name] = penchant.Quantity.of(values, over="trainings", null=VARIANCE)
+        found[name] = penchant.Quantity.of(values, over="trainings", null=variance)
     return found

@@ -11,14 +11,16 @@ from penchant_numerics.side_by_side import OneByOne, Stacked, groups, recorded_s
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.peaks import PeakAblation
-from penchant_spectral_bias.numerics import resolution
+from penchant_spectral_bias.numerics.learnt_share import learnt_share
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
 from penchant_spectral_bias.probes.averages import averages, joined, stacked
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.controls import against_control, in_steps
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.waves import learners, on_curve
 
 SLOPES = ("lipschitz", "lipschitz-bound", "pieces")
+FITTED = 0.5  # of the peak's wave: what a frequency within reach has
 
 
 def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
@@ -34,12 +36,12 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     starts = range(0, len(shards), len(shares))
     parts = [shards[start : start + len(shares)] for start in starts]
     # slopes are those that the first shard knows
-    names = ["amplitude", "loss", *(name for name in SLOPES if name in shards[0])]
+    names = ["amplitude", "learnt-share", "loss", *(name for name in SLOPES if name in shards[0])]
     by_clip = [joined(part, names) for part in parts]
     rows = {}
     for name in names:
         rows[name] = torch.stack([each[name] for each in by_clip], dim=1)  # (trainings, clips, ...)
-    rows["reach"] = _reach(options, rows["amplitude"])
+    rows["reach"] = _reach(rows["learnt-share"])
 
     # of every clip the first training's
     firsts = [part[0] for part in parts]
@@ -52,11 +54,14 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
         "target": shards[0]["target"],
         **averages(rows),
     }
+    _warn_where_not_learnt(options, context, rows["loss"], arrays["target"])
     return penchant.Result(
         _quantities(options, rows),
         arrays,
         conventions={
             "amplitude": "|DFT| / N, two-sided: the peak has 1 / N",
+            "reach": f"frequencies of which the function has {FITTED:g} of the peak's wave, "
+            "Re(DFT_k conj t_k) / |t_k|^2, t the peak's: a wave of another phase does not count",
             "weight clip": "every parameter clamped after every step; 0: not",
         },
     )
@@ -85,6 +90,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     residuals = (functions - samples.labels).double()
     return {
         "amplitude": transform.abs() / functions.shape[-1],
+        "learnt-share": learnt_share(functions, samples.labels, range(transform.shape[-1])),
         "loss": residuals.square().mean(-1),
         "prediction": functions[0],
         "target": samples.labels,
@@ -130,46 +136,40 @@ def _slopes(
     }
 
 
-def _reach(
-    options: PeakAblation,
-    amplitude: Tensor,
-    look: int = -1,
-) -> Tensor:
-    """Share of frequencies with at least half of the peak's amplitude, at the end or before."""
-    found = amplitude[:, :, look]
-    half = 0.5 / options.samples
-    enough = found >= half
-    return enough.double().mean(-1)  # (trainings, clips)
+def _reach(share: Tensor, look: int = -1) -> Tensor:
+    """Share of frequencies of which enough is learnt, at the end or before, (trainings, clips)."""
+    fitted = share[:, :, look] >= FITTED
+    return fitted.double().mean(-1)
+
+
+def _loosest_and_tightest(options: PeakAblation) -> tuple[int, int]:
+    # without a clip nothing is bounded
+    looseness = [clip or math.inf for clip in options.weight_clips]
+    return looseness.index(max(looseness)), looseness.index(min(looseness))
+
+
+def _warn_where_not_learnt(
+    options: PeakAblation, context: penchant.Context, losses: Tensor, target: Any
+) -> None:
+    loosest, _ = _loosest_and_tightest(options)
+    final = float(losses[:, loosest, -1].mean())
+    peak = torch.as_tensor(target, device="cpu", dtype=torch.float64)
+    warn_above_constant(context, final, float(peak.var(correction=0)))
 
 
 def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
-    # without a clip nothing is bounded
-    looseness = [clip or math.inf for clip in options.weight_clips]
-    loosest = looseness.index(max(looseness))
-    tightest = looseness.index(min(looseness))
+    loosest, tightest = _loosest_and_tightest(options)
     reach = rows["reach"][:, loosest]
 
     # the first look is before the first step
-    untrained = _reach(options, rows["amplitude"], look=0)[:, loosest]
+    untrained = _reach(rows["learnt-share"], look=0)[:, loosest]
     slopes = rows["lipschitz"][:, loosest]
-    step = 1 / rows["amplitude"].shape[-1]  # one frequency more or less
+    step = 1 / rows["learnt-share"].shape[-1]  # one frequency more or less
     found = {
-        "reach": _share(reach, step, null=float(untrained.mean())),
+        "reach": against_control(reach, untrained, paired=True, step=step),
         "lipschitz": penchant.Quantity.of(slopes, over="trainings"),
     }
     if loosest != tightest:
         gains = reach - rows["reach"][:, tightest]
-        found["clip-gain"] = _share(gains, step, null=0.0)
+        found["clip-gain"] = in_steps(gains, step, null=0.0)
     return found
-
-
-def _share(values: Tensor, step: float, null: float | None = None) -> penchant.Quantity:
-    """A share of frequencies, known to one of them."""
-    mean, stderr = resolution.mean_and_stderr(values, step)
-    return penchant.Quantity(
-        mean,
-        stderr=stderr,
-        over="trainings",
-        count=len(values),
-        null=null,
-    )

@@ -1,4 +1,4 @@
-"""What the loss of a training must be."""
+"""What the loss of a training must be, and whether it fell."""
 
 from __future__ import annotations
 
@@ -11,3 +11,15 @@ def check_loss(context: penchant.Context, wanted: str) -> None:
     if found == wanted:
         return
     raise penchant.Error(f"this probe needs training.loss = {wanted!r}, found {found!r}")
+
+
+def warn_above_constant(
+    context: penchant.Context, loss: float, constant: float | None, where: str = "training"
+) -> None:
+    """Warn where a final loss is above that of the best constant: nothing was learnt."""
+    if constant is not None and loss > constant:
+        context.warn(
+            f"the loss of {where} ended at {loss:.3g}, above the {constant:.3g} of a constant: "
+            "the numbers are of a network that learnt nothing; use a smaller learning rate or "
+            "train longer"
+        )

@@ -7,13 +7,13 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.data import Samples
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import TargetNoise
 from penchant_spectral_bias.probes.averages import averages, stacked
-from penchant_spectral_bias.probes.regression import check_loss
+from penchant_spectral_bias.probes.controls import against_control
+from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.two_classes import (
     check_classes,
     clean_samples,
@@ -48,8 +48,11 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
         "steps": torch.tensor(looked_at(context), device="cpu"),
         **averages(_by_noise(options, losses, best)),
     }
+    quantities = _quantities(options, best, float(variances.mean()))
+    clean = quantities["clean-best-loss"]
+    warn_above_constant(context, clean.value, clean.null, "training without noise")
     return penchant.Result(
-        _quantities(options, best, float(variances.mean())),
+        quantities,
         arrays,
         conventions={
             "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
@@ -175,8 +178,8 @@ def _quantities(
         "excess-high": (waves[high] - clean, dealt[high] - clean),
     }
     found = {}
-    for name, (values, null) in compared.items():
-        nothing = statistics.null_of(null)
-        found[name] = penchant.Quantity.of(values, over="trainings", null=nothing)
+    # the same samples and networks, so that differences are taken training by training
+    for name, (values, control) in compared.items():
+        found[name] = against_control(values, control, paired=True)
     found["clean-best-loss"] = penchant.Quantity.of(clean, over="trainings", null=variance)
     return found

@@ -1,0 +1,305 @@
+"""Nulls: what a basis, a classifier, a plane or a training without the effect gives."""
+
+import math
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from penchant_numerics.statistics import random_rotation
+from penchant_spectral_bias.numerics import elastic_band
+from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, grid_slope
+from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
+from penchant_spectral_bias.probes import kernel_spectrum
+from penchant_spectral_bias.probes.controls import against_control, in_steps
+from scipy import stats
+from torch import nn
+
+HOST = {"device": "cpu", "dtype": torch.float64}
+ADAM = {"optimizer": "adam", "learning_rate": 0.01, "batch": 0}
+
+
+def stream(seed=0):
+    return torch.Generator(device="cpu").manual_seed(seed)
+
+
+# ---- comparisons
+
+
+def test_control_is_compared_by_welchs_test():
+    values, control = torch.randn(4, generator=stream(1), **HOST), torch.randn(7, **HOST)
+    found = against_control(values, control, paired=False)
+    expected = stats.ttest_ind(values.numpy(), control.numpy(), equal_var=False).pvalue
+    assert found.p == pytest.approx(expected, rel=1e-9)
+    assert found.df == 3 and found.null == pytest.approx(float(control.mean()))
+    # the spread of a mean over four such trainings
+    assert found.null_spread == pytest.approx(float(control.std()) / 2)
+
+
+def test_pairs_are_compared_by_students_test():
+    values, control = torch.randn(2, 5, generator=stream(2), **HOST)
+    found = against_control(values, control, paired=True)
+    expected = stats.ttest_rel(values.numpy(), control.numpy()).pvalue
+    assert found.p == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_training_has_no_p_and_no_degrees_of_freedom():
+    one = torch.ones(1, **HOST)
+    assert against_control(one, one, paired=True).p is None
+    assert against_control(one, one, paired=False).p is None
+    assert in_steps(one, 1.0).df is None and in_steps(one.expand(3), 1.0).df == 2
+
+
+# ---- kernel-spectrum
+
+
+def cloud(generator):
+    inputs = 2 * torch.rand(120, 2, generator=generator, device="cpu") - 1
+    labels = (inputs[:, 0] > 0).long()
+    return (inputs, labels), (inputs, labels)
+
+
+def relu_network(shape, outputs):
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(math.prod(shape), 64), nn.ReLU(), nn.Linear(64, outputs)
+    )
+
+
+def _random_basis(values, vectors, generator):
+    return values, random_rotation(len(vectors), generator=generator)
+
+
+def _dealt_to_wrong_samples(values, vectors, generator):
+    order = torch.randperm(len(vectors), generator=generator, device="cpu")
+    return values, vectors[:, order]
+
+
+@pytest.mark.parametrize("broken", [_random_basis, _dealt_to_wrong_samples])
+def test_eigenvectors_that_are_none_show_no_order(broken, monkeypatch):
+    """Noise grows with the number, so that any basis has an order; its null was 0."""
+    eigenvectors = kernel_spectrum.eigenvectors
+    generator = stream()
+
+    def wrong(points, width):
+        return broken(*eigenvectors(points, width), generator)
+
+    monkeypatch.setattr(kernel_spectrum, "eigenvectors", wrong)
+    result = penchant.measure(
+        "kernel-spectrum",
+        architecture=relu_network,
+        dataset=cloud,
+        training={**ADAM, "steps": 60},
+        chosen_classes=(0, 1),
+        samples=60,
+        kernel_width=0.5,
+        bins=10,
+        executor="serial",
+    )
+    found = result.quantities["rank-correlation"]
+    assert found.value > 0.5 and found.null > 0.5
+    for name in ("rank-correlation", "dip", "noise-at-dip", "noise-at-end"):
+        assert result.quantities[name].p > 0.01, name
+
+
+def test_slope_of_eigenvectors_on_a_grid_is_a_half():
+    """Cosines have exactly n / 2 periods (a closed form); eigenvectors nearly so."""
+    places = (torch.arange(50, **HOST) + 0.5) / 50
+    cosines = torch.cos(math.pi * torch.arange(50, **HOST)[:, None] * places)
+    assert grid_slope(cosines) == pytest.approx(0.5, abs=0.01)
+    assert grid_slope(grid_eigenvectors(50, 0.04, device="cpu")) == pytest.approx(0.5, abs=0.01)
+    draws = [grid_slope(random_rotation(50, generator=stream(n))) for n in range(50)]
+    assert abs(np.mean(draws)) < 0.04 and max(draws) < 0.3
+
+
+# ---- manifold-accuracy
+
+
+class Constant(nn.Module):
+    """The same logit everywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1, device="cpu"))
+
+    def forward(self, x):
+        return 0 * x.flatten(1)[:, :1] + self.bias
+
+
+def test_constant_classifier_is_the_null_of_accuracies():
+    """40 cycles on 200 samples are 60 : 40: its null was 0.5, and it was called +4.9 errors."""
+    result = penchant.measure(
+        "manifold-accuracy",
+        architecture=lambda shape, outputs: Constant(),
+        training={**ADAM, "learning_rate": 0.1, "steps": 30, "loss": "cross-entropy"},
+        frequencies=(20, 40),
+        petal_counts=(0, 3),
+        samples=200,
+        trainings=3,
+        grid_points=16,
+        shape=(2,),
+        executor="serial",
+    )
+    found = result.quantities
+    shares = result.arrays["commonest-share"]
+    np.testing.assert_allclose(shares, [[0.5, 0.6]] * 2)
+    assert found["train-accuracy"].value == pytest.approx(0.55) == found["train-accuracy"].null
+    assert found["frequency-loss"].value == pytest.approx(-0.1) == found["frequency-loss"].null
+    assert found["frequency-loss"].p > 0.5 and found["train-accuracy"].df == 2
+    assert any("nothing was learnt" in text for text in result.warnings)
+
+
+def test_decay_of_networks_is_compared_with_that_before_training():
+    options = {"frequencies": (3,), "petal_counts": (2,), "samples": 24, "trainings": 1}
+    result = penchant.measure(
+        "manifold-accuracy",
+        architecture=relu_network,
+        training={**ADAM, "steps": 0, "loss": "cross-entropy"},
+        grid_points=16,
+        shape=(2,),
+        executor="serial",
+        **options,
+    )
+    found = result.quantities["network-decay"]
+    assert found.value == found.null and found.p == 1.0 and found.over == "networks"
+
+
+# ---- noise-on-manifold
+
+
+def test_plane_has_the_length_and_the_spread_of_the_images():
+    """Scaled to the length alone, its variance was half of the images'."""
+    images = 3 + torch.randn(60, 12, generator=stream(1), **HOST)
+    plane = torch.zeros(60, 12, **HOST)
+    plane[:, :4] = torch.rand(60, 4, generator=stream(2), **HOST)
+    found = matched_plane(plane, images, features=4)
+    for points in (found, normal_cloud(images, generator=stream(3))):
+        squares = points.square().sum(1).mean()
+        assert float(squares) == pytest.approx(float(images.square().sum(1).mean()), rel=1e-9)
+        variance = points.var(0).sum()
+        assert float(variance) == pytest.approx(float(images.var(0).sum()), rel=1e-9)
+    assert (found[:, 4:] == 0).all()
+    assert torch.linalg.matrix_rank(found - found.mean(0)) == 4
+
+
+def test_normal_cloud_has_the_covariance_of_the_images():
+    mixing = torch.randn(5, 5, generator=stream(4), **HOST)
+    images = torch.rand(20000, 5, generator=stream(5), **HOST) @ mixing + 2
+    found = normal_cloud(images, generator=stream(6))
+    np.testing.assert_allclose(found.mean(0), images.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(found.T.cov(), images.T.cov(), atol=0.05)
+    # normal: no excess kurtosis, which sums of uniform numbers have
+    assert np.abs(stats.kurtosis(found.numpy())).max() < 0.15
+
+
+# ---- peak-ablation
+
+
+class Shifted(nn.Module):
+    """A peak at another place: the amplitudes of the peak, and other phases."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, device="cpu"))
+
+    def forward(self, z):
+        at = (z.flatten(1)[:, :1] * 16).round()
+        return (at == 3).to(z.dtype) + 0 * self.weight
+
+
+def test_a_peak_elsewhere_is_no_reach():
+    """|f_k| has all of the target's amplitude: reach was 1."""
+    result = penchant.measure(
+        "peak-ablation",
+        architecture=lambda shape, outputs: Shifted(),
+        training={**ADAM, "steps": 1},
+        samples=16,
+        weight_clips=(0.0,),
+        trainings=2,
+        look_every=1,
+        shape=(1,),
+        embedding="coordinates",
+        executor="serial",
+    )
+    np.testing.assert_allclose(result.arrays["amplitude"][0, -1], 1 / 16, rtol=1e-6)
+    shift = (3 - int(result.arrays["target"].argmax())) / 16
+    expected = np.cos(2 * math.pi * result.arrays["frequencies"] * shift)
+    np.testing.assert_allclose(result.arrays["learnt-share"][0, -1], expected, atol=1e-6)
+    assert result.quantities["reach"].value == pytest.approx((expected >= 0.5).mean())
+    assert result.quantities["reach"].p == 1.0  # as before training
+
+
+# ---- class-paths
+
+
+class NoCumsum(torch.overrides.TorchFunctionMode):
+    """`cumsum` of floats has no deterministic kernel on CUDA."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        assert "cumsum" not in function.__name__
+        return function(*arguments, **(keywords or {}))
+
+
+def test_pivots_are_spread_evenly_without_cumsum():
+    path = torch.randn(3, 9, 4, generator=stream(), **HOST)
+    with NoCumsum():
+        found = elastic_band._spread(path)
+    # along the old path, which numpy measures, pivots are equally far from each other
+    for old, new in zip(path.numpy(), found.numpy()):
+        lengths = np.linalg.norm(np.diff(old, axis=0), axis=1)
+        at = np.concatenate([[0], np.cumsum(lengths)])
+        wanted = np.linspace(0, at[-1], 9)
+        expected = np.stack([np.interp(wanted, at, column) for column in old.T], axis=1)
+        np.testing.assert_allclose(new, expected, atol=1e-12)
+
+
+# ---- frequency-learning
+
+
+def wide_waves(shape, outputs):
+    """Linear in waves so fast that neighbouring inputs have nothing in common."""
+    return WideWaves(math.prod(shape))
+
+
+class WideWaves(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.register_buffer("waves", 300 * torch.randn(inputs, 64, device="cpu"))
+        self.weight = nn.Parameter(0.02 * torch.randn(64, 1, device="cpu"))
+
+    def forward(self, x):
+        return torch.cos(x.flatten(1) @ self.waves) @ self.weight
+
+
+WAVES = {"frequencies": (1, 2, 3, 4, 5, 6), "samples": 32, "look_every": 5, "shape": (1,)}
+
+
+def test_order_is_compared_with_the_control():
+    """Welch's test of the correlations of both, from the stored shares of single trainings."""
+    result = penchant.measure(
+        "frequency-learning",
+        architecture=relu_network,
+        training={**ADAM, "steps": 40},
+        trainings=3,
+        shuffled_trainings=4,
+        executor="serial",
+        **WAVES,
+    )
+    found = result.quantities
+    own, control = found["rank-correlation"], found["shuffled-rank-correlation"]
+    above = found["above-control"]
+    assert above.value == pytest.approx(own.value - control.value)
+    assert above.stderr == pytest.approx(math.hypot(own.stderr, control.stderr))
+    assert 2 < above.df <= 5 and own.df == 2 and control.df == 3
+    assert own.p < 0.05
+
+
+def test_a_loss_above_that_of_a_constant_is_said():
+    """A training whose loss was 5.8 where a constant has 4 carried every claim of its figures."""
+    diverging = {"optimizer": "sgd", "learning_rate": 1.0, "momentum": 0.0, "batch": 0, "steps": 5}
+    options = {**WAVES, "trainings": 2, "shuffled_trainings": 0, "executor": "serial"}
+    result = penchant.measure(
+        "frequency-learning", architecture=wide_waves, training=diverging, **options
+    )
+    final = result.quantities["final-loss"]
+    assert final.value > final.null
+    assert any("of a constant" in text for text in result.warnings)
