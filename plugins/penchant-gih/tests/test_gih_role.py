@@ -5,9 +5,9 @@ import importlib.util
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-import penchant_testing as testing
 
 MLP = {"name": "mlp", "widths": [6], "activation": "gelu"}
 FAST = {"executor": "serial", "figures": False}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
-import penchant_testing as testing
 from penchant_nad.numerics import preferred
 from penchant_nad.numerics.deviations import largest_deviation
 from penchant_nad.numerics.resampled_ranks import rank_correlation_stderr
