@@ -130,7 +130,7 @@ class Mine(Neural):
     """
 
     name = "mine"
-    target = "penchant_mine.estimators.mine:estimate"
+    target = "penchant_mine.estimators.neural:mine"
     example = f"{EXAMPLE}=mine"
 
     ema: float = penchant.option(
@@ -151,7 +151,7 @@ class MineF(Neural):
     """
 
     name = "mine-f"
-    target = "penchant_mine.estimators.mine_f:estimate"
+    target = "penchant_mine.estimators.neural:mine_f"
     example = f"{EXAMPLE}=mine-f"
 
 
@@ -166,7 +166,7 @@ class Nwj(Neural):
     """
 
     name = "nwj"
-    target = "penchant_mine.estimators.nwj:estimate"
+    target = "penchant_mine.estimators.neural:nwj"
     example = f"{EXAMPLE}=nwj"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
@@ -186,7 +186,7 @@ class InfoNceEstimator(Neural):
     """
 
     name = "info-nce"
-    target = "penchant_mine.estimators.info_nce:estimate"
+    target = "penchant_mine.estimators.neural:info_nce"
     example = f"{EXAMPLE}=info-nce"
 
     batch: int = penchant.option(64, "pairs a step", at_least=2)
@@ -208,7 +208,7 @@ class SmileEstimator(Neural):
     """
 
     name = "smile"
-    target = "penchant_mine.estimators.smile:estimate"
+    target = "penchant_mine.estimators.neural:smile"
     example = f"{EXAMPLE}=smile"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)

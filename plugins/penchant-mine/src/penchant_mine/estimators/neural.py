@@ -1,4 +1,4 @@
-"""What neural estimators share: train statistics networks, report what unseen samples say."""
+"""Estimators that train statistics networks, and report what unseen samples say."""
 
 from __future__ import annotations
 
@@ -11,9 +11,22 @@ from penchant_numerics.answers import Information
 from penchant_numerics.statistics import null_of
 from torch import Generator, Tensor
 
-from penchant_mine.declarations.estimators import Neural
+from penchant_mine.declarations.estimators import (
+    InfoNceEstimator,
+    Mine,
+    MineF,
+    Neural,
+    Nwj,
+    SmileEstimator,
+)
 from penchant_mine.estimators.prepared import nothing, prepared
-from penchant_mine.numerics.information.bounds import Bound
+from penchant_mine.numerics.information.bounds import (
+    Bound,
+    DonskerVaradhan,
+    FDivergence,
+    InfoNce,
+    Smile,
+)
 from penchant_mine.numerics.information.pairs import Pairs, looks_deterministic
 from penchant_mine.numerics.information.stacked_training import (
     Pairing,
@@ -35,6 +48,33 @@ OVER = (
     "half of what training samples give more than held-out ones"
 )
 CONVENTION = "nats; held-out value; shuffled pairs for the null"
+
+
+def mine(options: Mine, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `mine`."""
+    return trained_estimate(options, context, x, z, DonskerVaradhan(options.ema))
+
+
+def mine_f(options: MineF, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `mine-f`."""
+    return trained_estimate(options, context, x, z, FDivergence())
+
+
+def nwj(options: Nwj, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `nwj`."""
+    return trained_estimate(options, context, x, z, FDivergence())
+
+
+def info_nce(
+    options: InfoNceEstimator, context: penchant.Context, x: Tensor, z: Tensor
+) -> Information:
+    """Target of the estimator `info-nce`."""
+    return trained_estimate(options, context, x, z, InfoNce())
+
+
+def smile(options: SmileEstimator, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `smile`."""
+    return trained_estimate(options, context, x, z, Smile(options.clip))
 
 
 def trained_estimate(
