@@ -448,3 +448,14 @@ def test_the_best_of_smoothed_checks_is_not_the_first_lucky_one():
         )
         steps[smoothed] = int(found.best_step)
     assert steps == {1: 2, 3: 8}
+
+
+def test_ranks_and_linear_fits_of_a_device_are_computed_on_the_host():
+    """CUDA sums floats in no fixed order, and solves full rank only."""
+    x, z = gaussians(200, 2, 0.5)
+    x[:, 1] = 0  # a constant column leaves the fit without full rank
+    with testing.emulated_device() as counts:
+        scores = normal_scores(x.to("emulated")).cpu()
+        linear = looks_deterministic(x.to("emulated"), 3 * x[:, :1].to("emulated"))
+    assert linear and torch.equal(scores, normal_scores(x))
+    assert not {"cumsum", "linalg_lstsq"} & set(counts.operators)
