@@ -88,10 +88,12 @@ def grid_of(options: InformationBenchmark) -> list[tuple[str, float]]:
 
 def _check(options: InformationBenchmark) -> None:
     family, grid = options.family, list(options.grid)
-    if family in ("gaussian", "spiral"):
-        if not all(-1 < value < 1 for value in grid):
+    if FAMILIES[family].parameter == "rho":
+        lowest = 0 if family == "dense" else -1
+        if not all(lowest <= value < 1 for value in grid) or -1 in grid:
             raise penchant.Error(
-                f"the grid of the family {family} holds correlations between -1 and 1, found {grid}"
+                f"the grid of the family {family} holds correlations between {lowest} and 1, "
+                f"found {grid}"
             )
     elif not all(value > 0 for value in grid):
         raise penchant.Error(f"the grid of the family {family} must be above 0, found {grid}")
