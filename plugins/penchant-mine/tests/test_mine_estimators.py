@@ -524,3 +524,45 @@ def test_ranks_and_linear_fits_of_a_device_are_computed_on_the_host():
         linear = looks_deterministic(x.to("emulated"), 3 * x[:, :1].to("emulated"))
     assert linear and torch.equal(scores, normal_scores(x))
     assert not {"cumsum", "linalg_lstsq"} & set(counts.operators)
+
+
+class Creeping:
+    """A bound of two networks, of which one gains next to nothing at every check."""
+
+    def __init__(self, gain):
+        self.gain = gain
+        self.value_now = 0.0
+
+    def loss(self, joint, marginal):
+        return joint.mean(1)
+
+    def value(self, joint, marginal):
+        self.value_now += self.gain
+        return torch.tensor([self.value_now, 0.0], device="cpu", dtype=torch.float64)
+
+    def contributions(self, joint, marginal, shifts):
+        return torch.linspace(-1, 1, joint.shape[1], device="cpu").expand_as(joint).double()
+
+
+@pytest.mark.parametrize(("gain", "steps"), [(1e-6, 4), (0.3, 30)])
+def test_training_stops_when_the_mean_gains_less_than_its_error_shows(gain, steps):
+    x, z = gaussians(60, 1, 0.5)
+    architecture = testing.architecture("statistics-perceptron:widths=[4]", shape=(2,))
+    recipe = Recipe(30, 8, 1e-3, 1, 1, 4, 0.9, 0.2, 0.1, 4)
+    order = torch.arange(60, device="cpu")
+    found = train(
+        StatisticsStack(ensembles.draw(architecture, range(2))),
+        Creeping(gain),
+        recipe,
+        Pairing(x, z, order.expand(2, -1)),
+        split(60, 2, recipe, order),
+        torch.Generator(device="cpu").manual_seed(0),
+    )
+    assert found.steps == steps
+
+
+def test_networks_for_the_null_stop_by_themselves():
+    """Shuffled pairs have nothing to learn, however long the others go on."""
+    options = {**SMALL, "steps": 400, "null_trainings": 2}
+    found = estimate("mine", *gaussians(1000, 5, 0.7), **options)
+    assert 0 < found.details["null_steps"] < found.details["steps"]

@@ -55,7 +55,7 @@ class StatisticsConv(penchant.Architecture):
 class Neural(penchant.Estimator):
     """Options of every estimator that trains statistics networks.
 
-    All trainings, and those on shuffled pairs for the null, are done stacked. Each has its own
+    All trainings are done stacked, and then those on shuffled pairs for the null. Each has its own
     held-out samples for the value and others for stopping; the weights that are judged are a
     running average.
     """
@@ -107,7 +107,10 @@ class Neural(penchant.Estimator):
         3, "checks that are averaged before one is called the best", at_least=1
     )
     patience: int = penchant.option(
-        10, "checks without gain for any network before training stops", at_least=1
+        4,
+        "checks without a gain of the mean over networks, of a quarter of its standard error, "
+        "before training stops",
+        at_least=1,
     )
     # Information is invariant under all of these; what a network sees is not.
     scaling: str | None = penchant.option(

@@ -7,6 +7,7 @@ import math
 import penchant
 import torch
 from penchant_numerics.answers import Information
+from penchant_numerics.significance import combined_error
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import Ksg
@@ -61,22 +62,23 @@ def estimate(
     nulls = shuffled(with_order, pairs, options.shuffles, generator)
     warnings = _doubts(given, pairs)
     # With few samples there are no subsets to compare.
+    bias, freedom = 0.0, None
     if groups < 2:
-        sampling = stderr = float(contributions.std()) / math.sqrt(len(contributions))
+        sampling = float(contributions.std()) / math.sqrt(len(contributions))
         over = "samples"
     else:
         sampling, of_parts = _subsets(options, pairs, groups, order, generator)
-        left = _bias_left(value, of_parts, groups)
-        stderr = math.hypot(sampling, left)
+        bias, freedom = abs(_bias_left(value, of_parts, groups)), groups - 1
         over = "disjoint subsets of the samples, and the bias that they and other estimators show"
         warnings += _rising(value, of_parts, sampling, len(pairs.x), groups)
     warnings += _other_scale(pairs, value, sampling, options.neighbours)
     # Where others find more, the bias is at least the difference.
     for name, (least, error) in _at_least(pairs, options.neighbours).items():
         missing = least - value
-        stderr = max(stderr, math.hypot(sampling, max(0.0, missing)))
+        bias = max(bias, missing)
         if missing > max(3 * math.hypot(sampling, error), LEAST_DOUBT):
             warnings.append(f"{name} give {least:.3g}: the value is too low")
+    stderr, df = combined_error([(sampling, freedom), (bias, None)])
     return answer(
         pairs,
         value,
@@ -85,6 +87,7 @@ def estimate(
         warnings=warnings,
         over=over,
         count=max(groups, 1),
+        df=df,
     )
 
 

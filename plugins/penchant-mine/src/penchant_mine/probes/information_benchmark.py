@@ -177,14 +177,12 @@ def _quantities(
     warned = rows["warned"].mean()
     cells, repeats = error.shape
     over = {"over": "grid and independent samples", "count": error.size}
-    _, stderr = mean_and_stderr(error.ravel())
     quantities = {
-        f"bias-{label}": penchant.Quantity(
-            error.mean(),
-            stderr=stderr,
+        f"bias-{label}": penchant.Quantity.of(
+            error,
+            over=over["over"],
             null=0.0,
             unit="nats",
-            **over,
         ),
         f"coverage-{label}": penchant.Quantity(
             covered,
@@ -203,10 +201,11 @@ def _quantities(
         spread = error.std(1, ddof=1).mean()
         # Errors that say what they claim are as large.
         stated = np.sqrt((rows["stderr"] ** 2).mean(1)).mean()
-        stderr = spread / math.sqrt(2 * cells * (repeats - 1))
+        freedom = cells * (repeats - 1)
         quantities[f"spread-{label}"] = penchant.Quantity(
             spread,
-            stderr=stderr,
+            stderr=spread / math.sqrt(2 * freedom),
+            df=freedom,
             null=stated,
             unit="nats",
             **over,
