@@ -2,6 +2,7 @@
 
 import penchant_testing as testing
 import torch
+from penchant_mine.declarations.generative import ROWS
 
 
 def small_images(generator):
@@ -145,16 +146,24 @@ CLAIMS["information-benchmark"] = [BENCHMARKS[0], BENCHMARKS[2], BENCHMARKS[1]]
 CLAIMS["bidirectional-reconstruction"][0]["steps"] = 4
 UNTAUGHT = "networks of ten steps miss the truth, and are warned of, in all runs"
 PLAIN = ("baseline", "dropout", "confidence-penalty", "label-smoothing")
-NO_DENSITY = ("variational-noise", "mine-propagated", "mine-additive")
+NOT_GAUSSIAN = [
+    f"{kind}-{encoder}" for kind in ("noise", "mine") for encoder in ("propagated", "additive")
+]
+NO_DENSITY = ("variational-noise", *NOT_GAUSSIAN)
+# Rows that are compared with noise alone: the same encoder with beta = 0.
+ALONE = ("variational", "mine-gaussian", "mine-propagated", "mine-additive")
 CONDITIONAL = {
     "gan-modes": ["quoted"],  # stacked MNIST only
     # structural similarity is of images
     "bidirectional-reconstruction": ["ms-ssim-alice-l2", "ms-ssim-mine"],
     # encoders without noise have no finite information, and only Gaussian ones a density
     "information-bottleneck": [
-        *(f"information-{row}" for row in (*PLAIN, "mine-propagated", "mine-additive")),
+        *(f"information-{row}" for row in (*PLAIN, *NOT_GAUSSIAN)),
         *(f"information-density-{row}" for row in (*PLAIN, *NO_DENSITY)),
         *(f"information-lower-{row}" for row in PLAIN),
+        "error-against-baseline-baseline",
+        *(f"error-against-noise-{row}" for row in ROWS if row not in ALONE),
+        *(f"information-against-noise-{row}" for row in ROWS if row not in ALONE[:2]),
     ],
 }
 
@@ -167,5 +176,6 @@ test_conforms = testing.conformance(
     unclaimed={"information-benchmark": {"coverage-mine": UNTAUGHT, "warned-mine": UNTAUGHT}},
     without_null={
         "information-benchmark": {"warned-*": "a warning is right or wrong, not a chance"},
+        "gan-modes": {"*-uniform": "it is itself what no GAN at all gives"},
     },
 )

@@ -9,7 +9,7 @@ import pytest
 import torch
 from penchant_mine.numerics.information.binning import binned_information, cells
 from penchant_mine.numerics.information.families import FAMILIES, Setting
-from penchant_mine.numerics.information.gaussian import gaussian_information
+from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
 from penchant_mine.numerics.information.known_information import (
     correlated_gaussians,
     sign_plus_noise,
@@ -368,6 +368,71 @@ def test_no_classical_estimate_misses_silently(name):
     assert not silent_misses(name, HARD, shuffles=0)
 
 
+# Tasks of an outside benchmark (Czyz et al. 2023): what is drawn, and the exact value.
+TASKS = [
+    *(("asinh-student", 2.0, Setting(size, size, rho=0.0)) for size in (1, 3, 5)),
+    *(("student", freedom, Setting(5, 5, rho=0.0)) for freedom in (2.0, 5.0)),
+    *(("dense", 0.5, Setting(size, size)) for size in (2, 5, 25)),
+    *(("sparse", 0.8, Setting(size, size)) for size in (3, 5, 25)),
+    *(("gaussian", 0.75, Setting()), ("gaussian", 0.3, Setting(5, 5))),
+    *((name, 0.75, Setting()) for name in ("asinh", "half-cube", "wiggly", "bimodal")),
+    *(("half-cube", 0.5, Setting(5, 5)), ("spiral", 0.8, Setting(3, 3, turns=0.5))),
+    *(("uniform", width, Setting()) for width in (0.1, 0.75)),
+]
+
+
+def by_whole_length(samples, dimension, rho, generator):
+    """Two informative pairs of many; x turned in a plane by an angle that its length gives."""
+    setting = Setting(dimension, dimension)
+    x, z = FAMILIES["sparse"].draw(setting, rho, samples, generator)
+    angle = x.square().sum(1) / dimension
+    first, second = x[:, 0].clone(), x[:, 1].clone()
+    x[:, 0] = angle.cos() * first - angle.sin() * second
+    x[:, 1] = angle.sin() * first + angle.cos() * second
+    return x, z, FAMILIES["sparse"].truth(setting, rho)
+
+
+def is_silent_miss(answer, truth):
+    return abs(answer.value - truth) > 2 * answer.stderr and not answer.warnings
+
+
+@pytest.mark.parametrize("name", ["ksg", "gaussian"])
+def test_no_task_of_an_outside_benchmark_is_missed_silently(name):
+    silent = []
+    for family, parameter, setting in TASKS:
+        generator = torch.Generator(device="cpu").manual_seed(3)
+        x, z = FAMILIES[family].draw(setting, parameter, 1500, generator)
+        answer = estimate(name, x, z, shuffles=0)
+        truth = FAMILIES[family].truth(setting, parameter)
+        if is_silent_miss(answer, truth):
+            silent.append((family, parameter, setting, truth, answer.value, answer.stderr))
+    assert not silent
+
+
+def test_neighbours_that_miss_at_every_scale_and_sample_size_are_warned_of():
+    """The information is in the lengths alone; distances of 5 + 5 dimensions do not see them."""
+    setting = Setting(5, 5, rho=0.0)
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    x, z = FAMILIES["asinh-student"].draw(setting, 2.0, 3000, generator)
+    truth = FAMILIES["asinh-student"].truth(setting, 2.0)
+    found = estimate("ksg", x, z, shuffles=0)
+    assert truth == pytest.approx(0.448, abs=5e-4) and found.value < 0.7 * truth
+    assert abs(found.value - truth) < 2 * found.stderr
+    assert any("lengths of x and z alone" in text for text in found.warnings)
+
+
+def test_normal_variables_that_hang_together_in_another_way_are_not_called_normal():
+    """Both halves of a turned normal are normal; correlations see 0.82 of 1.02 nats."""
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    x, z, truth = by_whole_length(3000, 25, 0.8, generator)
+    found = estimate("gaussian", x, z, shuffles=0)
+    assert truth == pytest.approx(1.022, abs=5e-4) and found.value < truth - 4 * found.stderr
+    assert any("not normal" in text for text in found.warnings)
+    # Normal samples are called something else in at most 1 % of cases, up to the floor.
+    called = [far_from_normal(*gaussians(500, 5, 0.5, seed)) for seed in range(40)]
+    assert sum(called) <= 1
+
+
 @pytest.mark.parametrize("name", ["mine", "info-nce"])
 def test_no_neural_estimate_misses_heavy_tails_or_many_dimensions_silently(name):
     assert not silent_misses(name, [("student", 2.0, 1)], **{**small(name), "trainings": 2})
@@ -448,3 +513,56 @@ def test_the_best_of_smoothed_checks_is_not_the_first_lucky_one():
         )
         steps[smoothed] = int(found.best_step)
     assert steps == {1: 2, 3: 8}
+
+
+def test_ranks_and_linear_fits_of_a_device_are_computed_on_the_host():
+    """CUDA sums floats in no fixed order, and solves full rank only."""
+    x, z = gaussians(200, 2, 0.5)
+    x[:, 1] = 0  # a constant column leaves the fit without full rank
+    with testing.emulated_device() as counts:
+        scores = normal_scores(x.to("emulated")).cpu()
+        linear = looks_deterministic(x.to("emulated"), 3 * x[:, :1].to("emulated"))
+    assert linear and torch.equal(scores, normal_scores(x))
+    assert not {"cumsum", "linalg_lstsq"} & set(counts.operators)
+
+
+class Creeping:
+    """A bound of two networks, of which one gains next to nothing at every check."""
+
+    def __init__(self, gain):
+        self.gain = gain
+        self.value_now = 0.0
+
+    def loss(self, joint, marginal):
+        return joint.mean(1)
+
+    def value(self, joint, marginal):
+        self.value_now += self.gain
+        return torch.tensor([self.value_now, 0.0], device="cpu", dtype=torch.float64)
+
+    def contributions(self, joint, marginal, shifts):
+        return torch.linspace(-1, 1, joint.shape[1], device="cpu").expand_as(joint).double()
+
+
+@pytest.mark.parametrize(("gain", "steps"), [(1e-6, 4), (0.3, 30)])
+def test_training_stops_when_the_mean_gains_less_than_its_error_shows(gain, steps):
+    x, z = gaussians(60, 1, 0.5)
+    architecture = testing.architecture("statistics-perceptron:widths=[4]", shape=(2,))
+    recipe = Recipe(30, 8, 1e-3, 1, 1, 4, 0.9, 0.2, 0.1, 4)
+    order = torch.arange(60, device="cpu")
+    found = train(
+        StatisticsStack(ensembles.draw(architecture, range(2))),
+        Creeping(gain),
+        recipe,
+        Pairing(x, z, order.expand(2, -1)),
+        split(60, 2, recipe, order),
+        torch.Generator(device="cpu").manual_seed(0),
+    )
+    assert found.steps == steps
+
+
+def test_networks_for_the_null_stop_by_themselves():
+    """Shuffled pairs have nothing to learn, however long the others go on."""
+    options = {**SMALL, "steps": 400, "null_trainings": 2}
+    found = estimate("mine", *gaussians(1000, 5, 0.7), **options)
+    assert 0 < found.details["null_steps"] < found.details["steps"]

@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from penchant_mine.numerics.information import invertible_maps as maps
 from penchant_mine.numerics.information import known_information as known
 from penchant_mine.numerics.information.families import FAMILIES, MAPS, Setting
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 
 def test_sign_plus_noise_of_variance_one_fifth_is_the_known_number():
@@ -115,3 +116,83 @@ def test_sizes_may_differ_for_normal_pairs():
     assert FAMILIES["gaussian"].truth(Setting(4, 2), 0.9) == pytest.approx(
         known.correlated_gaussians(2, 0.9)
     )
+
+
+def f(x):
+    """What a Student vector of `x` degrees of freedom adds to the normal value."""
+    return math.lgamma(x / 2) - x / 2 * special.digamma(x / 2)
+
+
+@pytest.mark.parametrize(("size", "rho", "freedom"), [(1, 0.0, 1.0), (5, 0.0, 2.0), (3, 0.5, 4.0)])
+def test_student_agrees_with_the_formula_of_the_benchmark(size, rho, freedom):
+    added = f(freedom) + f(freedom + 2 * size) - 2 * f(freedom + size)
+    expected = known.correlated_gaussians(size, rho) + added
+    assert known.student(size, rho, freedom) == pytest.approx(expected, abs=1e-12)
+
+
+def test_student_without_correlation_has_the_published_value():
+    assert known.student(1, 0.0, 1.0) == pytest.approx(0.2242, abs=5e-5)
+    assert known.student(5, 0.0, 2.0) == pytest.approx(0.448, abs=5e-4)
+
+
+@pytest.mark.parametrize(("x_size", "z_size", "rho"), [(1, 1, 0.75), (3, 3, 0.5), (2, 25, 0.3)])
+def test_dense_normals_have_the_information_of_their_determinants(x_size, z_size, rho):
+    def log_det(size):
+        matrix = (1 - rho) * np.eye(size) + rho
+        return np.linalg.slogdet(matrix)[1]
+
+    expected = 0.5 * (log_det(x_size) + log_det(z_size) - log_det(x_size + z_size))
+    assert known.dense_gaussians(x_size, z_size, rho) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [0.1, 0.4, 0.5, 0.75, 3.0])
+def test_uniform_noise_is_the_entropy_of_the_sum_less_that_of_the_noise(width):
+    def density(y):
+        return (min(1.0, y + width) - max(0.0, y - width)) / (2 * width)
+
+    def minus_p_log_p(y):
+        return -special.xlogy(density(y), density(y))
+
+    corners = sorted((width, 1 - width))
+    entropy, _ = integrate.quad(minus_p_log_p, -width, 1 + width, points=corners, epsabs=1e-10)
+    assert known.uniform_noise(width) == pytest.approx(entropy - math.log(2 * width), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("family", "base"),
+    [
+        *((name, "gaussian") for name in ("asinh", "half-cube", "wiggly", "bimodal")),
+        ("asinh-student", "student"),
+    ],
+)
+def test_maps_that_can_be_undone_keep_the_order_of_every_column(family, base):
+    setting, parameter = Setting(2, 2), 3.0 if base == "student" else 0.6
+    drawn = {}
+    for name in (family, base):
+        generator = torch.Generator(device="cpu").manual_seed(0)
+        drawn[name] = FAMILIES[name].draw(setting, parameter, 2000, generator)
+    for mapped, plain in zip(drawn[family], drawn[base]):
+        assert torch.equal(mapped.argsort(0), plain.argsort(0))
+        assert not torch.allclose(mapped, plain, atol=0.1)
+    assert FAMILIES[family].truth(setting, parameter) == FAMILIES[base].truth(setting, parameter)
+
+
+def test_two_bumps_have_the_density_of_the_mixture():
+    values = torch.randn(20000, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    mapped = maps.bimodal(values).double().numpy()
+
+    def cdf(x):
+        return 0.5 * (stats.norm.cdf(x - maps.APART) + stats.norm.cdf(x + maps.APART))
+
+    assert stats.kstest(mapped, cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [("dense", 0.5), ("sparse", [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0]])],
+)
+def test_draws_have_the_correlations_they_say(family, expected):
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    x, z = FAMILIES[family].draw(Setting(3, 3), 0.5, 20000, generator)
+    correlation = torch.corrcoef(torch.cat([x, z], 1).T)[:3, 3:]
+    assert np.allclose(correlation, expected, atol=0.03)

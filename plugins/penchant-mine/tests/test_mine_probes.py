@@ -6,8 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import penchant
+import penchant_testing as testing
 import pytest
 import torch
+from penchant_mine.numerics.recipes import recipe_from
+from penchant_mine.probes import gan_modes
+from penchant_mine.probes.gan_modes import _warn_if_collapsed
 from penchant_mine.probes.layers import activations
 
 measure = functools.partial(penchant.measure, executor="serial")  # no processes to be started
@@ -185,10 +189,55 @@ def test_benchmark_refuses_impossible_grids(options, message):
 
 def test_a_diffuse_gan_is_called_one_and_full_counts_have_an_error():
     found = measure("gan-modes", dataset=BLOBS, **SMALL_GAN)
-    assert found.quantities["modes-gan"].null == 25
-    assert found.quantities["modes-gan"].stderr > 0
-    assert found.quantities["kl-mine"].stderr is not None
+    modes = found.quantities["modes-gan"]
+    assert modes.null == 25 and modes.stderr > 0 and modes.df == 1
     assert any("only 0." in text and "near a mode" in text for text in found.warnings)
+
+
+def test_a_cloud_has_no_kl_and_a_uniform_one_stands_beside_it():
+    """Points spread evenly have a KL of about 0, which is no merit."""
+    found = measure("gan-modes", dataset=BLOBS, **{**SMALL_GAN, "samples": 2000})
+    uniform = {key: found.quantities[f"{key}-uniform"].value for key in ("kl", "quality")}
+    # 25 circles of four standard deviations 0.05, on a square that reaches from -2.15 to 2.15.
+    assert uniform["quality"] == pytest.approx(25 * math.pi * 0.2**2 / 4.3**2, abs=0.03)
+    assert uniform["kl"] < 0.15
+    for name in ("gan", "mine"):
+        assert found.quantities[f"quality-{name}"].value < 2 * uniform["quality"]
+        assert found.quantities[f"kl-{name}"].missing
+        assert f"kl-{name}" in found.missing
+        assert any(f"{name}: " in text and "KL" in text for text in found.warnings)
+
+
+def test_a_gan_with_one_mode_left_is_called_so():
+    rows = [{"fullest": share} for share in (0.99, 0.5, 0.96)]
+    context = testing.context("gan-modes", dataset=BLOBS)
+    _warn_if_collapsed(context, "gan", rows)
+    assert "2 of 3 trainings have one mode left" in context.warnings[-1]
+    _warn_if_collapsed(context, "mine", rows[1:2])
+    assert len(context.warnings) == 1
+
+
+def test_images_are_learnt_at_a_smaller_rate_than_points(monkeypatch):
+    rates = []
+
+    def recorded(kind, options, **replaced):
+        rates.append(replaced["learning_rate"])
+        return recipe_from(kind, options, **replaced)
+
+    monkeypatch.setattr(gan_modes, "recipe_from", recorded)
+    measure("gan-modes", dataset=BLOBS, **{**SMALL_GAN, "steps": 1})
+
+    def stacked(generator):
+        images = torch.rand(60, 1, 12, 12, generator=generator, device="cpu")
+        return images, torch.arange(60, device="cpu") % 10
+
+    small = {"channels": [4, 4], "hidden": 4, "classifier_steps": 1, "samples": 20, "batch": 4}
+    measure(
+        "gan-modes",
+        dataset={"name": "import", "factory": stacked},
+        **{**SMALL_GAN, "steps": 1, **small},
+    )
+    assert set(rates[:4]) == {1e-3} and set(rates[4:]) == {2e-4}
 
 
 def test_a_mode_with_too_few_samples_is_refused():
@@ -268,17 +317,76 @@ def test_a_minimised_lower_bound_stands_beside_an_upper_one():
         rows=["baseline", "variational", "mine-gaussian"],
         estimators={"mutual-information": {"name": "gaussian", "shuffles": 2}},
     )
-    assert len([name for name in found.quantities if name.startswith("error-")]) == 3
+    errors = [name for name in found.quantities if name.startswith("error-")]
+    assert len(errors) == 5  # three rows, two of them against the baseline
     assert "information-baseline" not in found.quantities
     for row in ("variational", "mine-gaussian"):
         upper = found.quantities[f"information-{row}"]
         exact = found.quantities[f"information-density-{row}"]
-        assert upper.value > exact.value - 2 * exact.stderr and upper.null == 0
+        assert upper.value > exact.value - 2 * exact.stderr and upper.null > 0
         assert exact.stderr > 1e-4
     assert found.arrays["information-by-beta"].shape == (2,)
     assert (found.arrays["error-by-beta-stderr"] > 0).all()
     # Always the commonest of 25 equally likely classes.
     assert 0.9 < found.quantities["error-baseline"].null < 0.97
+
+
+def test_rows_of_the_bottleneck_are_compared_in_pairs():
+    """The same samples and seeds: what both rows share is no error of their difference."""
+    found = measure(
+        "information-bottleneck",
+        dataset=BLOBS,
+        widths=[16],
+        code=4,
+        statistics_width=16,
+        epochs=3,
+        trainings=3,
+        code_draws=2,
+        rows=["baseline", "label-smoothing", "noise-gaussian", "mine-gaussian"],
+        beta_mine=0.0,
+        estimators={"mutual-information": {"name": "gaussian", "shuffles": 2}},
+    )
+    value, stderr = {}, {}
+    for row in ("baseline", "label-smoothing"):
+        value[row] = found.quantities[f"error-{row}"].value
+        stderr[row] = found.quantities[f"error-{row}"].stderr
+    change = found.quantities["error-against-baseline-label-smoothing"]
+    assert change.value == pytest.approx(value["label-smoothing"] - value["baseline"])
+    assert change.stderr < 0.7 * math.hypot(*stderr.values()) and change.df >= 2
+    # With beta = 0 a row is noise alone, to the bit.
+    for key in ("error", "information"):
+        alone = found.quantities[f"{key}-against-noise-mine-gaussian"]
+        assert alone.value == 0 and alone.null == 0
+    assert "error-against-noise-baseline" not in found.quantities
+    # What an untrained encoder passes on is the null.
+    upper = found.quantities["information-noise-gaussian"]
+    assert upper.null > 1 and upper.null_spread > 0
+
+
+def test_errors_of_few_trainings_say_how_few_they_are():
+    tiny = {"name": "mine", "network": "statistics-perceptron:widths=[8]", "steps": 20}
+    found = measure(
+        "mutual-information",
+        dataset=PAIRS,
+        estimators={"mutual-information": [{**tiny, "trainings": 2}, "ksg"]},
+    )
+    # A spread of two networks, and a part that is known.
+    assert 1 <= found.quantities["mine"].df < 50
+    assert 1 <= found.quantities["mine-train"].df < 50
+    assert found.quantities["ksg"].df >= 9
+    found = measure(
+        "bidirectional-reconstruction",
+        dataset=BLOBS,
+        **SMALL_GAN,
+        variants=["ali"],
+        classifier_steps=2,
+    )
+    assert all(1 <= each.df < math.inf for each in found.quantities.values())
+    found = measure(
+        "information-benchmark", grid=[0.0, 0.5], samples=100, repeats=3, estimators=GAUSSIAN
+    )
+    assert found.quantities["bias-gaussian"].df == 5
+    assert found.quantities["spread-gaussian"].df == 4
 
 
 def test_the_bottleneck_needs_classes():

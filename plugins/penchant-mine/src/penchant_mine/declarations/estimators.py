@@ -55,7 +55,7 @@ class StatisticsConv(penchant.Architecture):
 class Neural(penchant.Estimator):
     """Options of every estimator that trains statistics networks.
 
-    All trainings, and those on shuffled pairs for the null, are done stacked. Each has its own
+    All trainings are done stacked, and then those on shuffled pairs for the null. Each has its own
     held-out samples for the value and others for stopping; the weights that are judged are a
     running average.
     """
@@ -107,7 +107,10 @@ class Neural(penchant.Estimator):
         3, "checks that are averaged before one is called the best", at_least=1
     )
     patience: int = penchant.option(
-        10, "checks without gain for any network before training stops", at_least=1
+        4,
+        "checks without a gain of the mean over networks, of a quarter of its standard error, "
+        "before training stops",
+        at_least=1,
     )
     # Information is invariant under all of these; what a network sees is not.
     scaling: str | None = penchant.option(
@@ -130,7 +133,7 @@ class Mine(Neural):
     """
 
     name = "mine"
-    target = "penchant_mine.estimators.mine:estimate"
+    target = "penchant_mine.estimators.neural:mine"
     example = f"{EXAMPLE}=mine"
 
     ema: float = penchant.option(
@@ -151,7 +154,7 @@ class MineF(Neural):
     """
 
     name = "mine-f"
-    target = "penchant_mine.estimators.mine_f:estimate"
+    target = "penchant_mine.estimators.neural:mine_f"
     example = f"{EXAMPLE}=mine-f"
 
 
@@ -166,7 +169,7 @@ class Nwj(Neural):
     """
 
     name = "nwj"
-    target = "penchant_mine.estimators.nwj:estimate"
+    target = "penchant_mine.estimators.neural:nwj"
     example = f"{EXAMPLE}=nwj"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)
@@ -186,7 +189,7 @@ class InfoNceEstimator(Neural):
     """
 
     name = "info-nce"
-    target = "penchant_mine.estimators.info_nce:estimate"
+    target = "penchant_mine.estimators.neural:info_nce"
     example = f"{EXAMPLE}=info-nce"
 
     batch: int = penchant.option(64, "pairs a step", at_least=2)
@@ -208,7 +211,7 @@ class SmileEstimator(Neural):
     """
 
     name = "smile"
-    target = "penchant_mine.estimators.smile:estimate"
+    target = "penchant_mine.estimators.neural:smile"
     example = f"{EXAMPLE}=smile"
 
     batch: int = penchant.option(128, "pairs a step", at_least=2)

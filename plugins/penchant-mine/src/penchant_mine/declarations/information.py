@@ -9,6 +9,10 @@ import penchant
 RHOS = (-0.99, -0.9, -0.7, -0.5, -0.3, 0.0, 0.3, 0.5, 0.7, 0.9, 0.99)
 SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MAPS = ("identity", "cube", "sine")
+FAMILIES = (
+    *("gaussian", "nonlinear", "mixture", "student", "discrete", "spiral"),
+    *("uniform", "dense", "sparse", "asinh", "half-cube", "wiggly", "bimodal", "asinh-student"),
+)
 
 
 @attrs.frozen
@@ -84,9 +88,12 @@ class InformationBenchmark(penchant.Probe):
     Coverage is how often two standard errors cover the truth. Families: `gaussian` (parameter rho),
     `nonlinear` (x uniform, z = f(x) + sigma e; parameter sigma), `mixture` (one sign, two noises;
     sigma), `student` (degrees of freedom), `discrete` (sign and sign plus noise; sigma), `spiral`
-    (turned normals; rho). Give your own `inputs` and `samples`, or a dataset, whose numbers are
-    then used with normal pairs: that is the bias to expect of an estimate on it. Equal noise does
-    not mean equal information (f = x, x^3, sin x differ): truth is integrated.
+    (turned normals; rho), `uniform` (uniform x plus uniform noise; its width), `dense` and `sparse`
+    (normals with all components correlated, or two; rho), `asinh`, `half-cube`, `wiggly` and
+    `bimodal` (normals after a map that can be undone; rho), `asinh-student` (degrees of freedom).
+    Give your own `inputs` and `samples`, or a dataset, whose numbers are then used with normal
+    pairs: that is the bias to expect of an estimate on it. Equal noise does not mean equal
+    information (f = x, x^3, sin x differ): truth is integrated.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018, figures 1 and 2
     (thesis: 5.1 and 5.2).
@@ -144,7 +151,7 @@ class InformationBenchmark(penchant.Probe):
     family: str = penchant.option(
         "gaussian",
         "pairs of variables",
-        choices=("gaussian", "nonlinear", "mixture", "student", "discrete", "spiral"),
+        choices=FAMILIES,
     )
     inputs: int = penchant.option(1, "components of x", at_least=1)
     inputs_z: int | None = penchant.option(
@@ -157,7 +164,7 @@ class InformationBenchmark(penchant.Probe):
     )
     rho: float = penchant.option(
         0.5,
-        "correlation for the family student",
+        "correlation for the families student and asinh-student",
         above=-1,
         below=1,
     )

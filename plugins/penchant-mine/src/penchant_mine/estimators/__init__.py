@@ -1,1 +1,1 @@
-"""Estimators of the role `mutual-information`, one a file."""
+"""Estimators of the role `mutual-information`; those that train networks share a module."""

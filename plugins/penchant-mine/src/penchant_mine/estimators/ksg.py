@@ -7,15 +7,25 @@ import math
 import penchant
 import torch
 from penchant_numerics.answers import Information
+from penchant_numerics.significance import combined_error
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import Ksg
 from penchant_mine.estimators.prepared import nothing, prepared
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
+from penchant_mine.numerics.information.gaussian import gaussian_information
 from penchant_mine.numerics.information.kraskov import kraskov
-from penchant_mine.numerics.information.pairs import Pairs, is_discrete, looks_deterministic
+from penchant_mine.numerics.information.pairs import (
+    Pairs,
+    is_discrete,
+    looks_deterministic,
+    normal_scores,
+)
 
 NEXT_TO_NOTHING = 1e-9  # standard deviations of the noise that parts equal values
+FEW_DIMENSIONS = 6  # of a pair: up to 3 + 3, where neighbours are near enough
+COARSER = 10  # times as many neighbours, for the comparison with another scale
+LEAST_DOUBT = 0.02  # nats: smaller differences are not worth a warning
 PARTITIONS = 3  # ways to cut the samples, over which the variance of subsets is averaged
 
 
@@ -28,7 +38,8 @@ def estimate(
     """Target of the estimator `ksg`.
 
     The standard error has two parts: the spread over disjoint subsets, as if it fell with the root
-    of their size, and the bias that is left if it falls the same way from subsets to the whole.
+    of their size, and the bias: what is left if it falls the same way from subsets to the whole,
+    and at least what other estimators find more.
     """
     fewest = max(FEWEST, options.neighbours + 2)
     given = prepared(options, x, z, at_least=fewest, scaling="standard")
@@ -51,15 +62,23 @@ def estimate(
     nulls = shuffled(with_order, pairs, options.shuffles, generator)
     warnings = _doubts(given, pairs)
     # With few samples there are no subsets to compare.
+    bias, freedom = 0.0, None
     if groups < 2:
-        stderr = float(contributions.std()) / math.sqrt(len(contributions))
+        sampling = float(contributions.std()) / math.sqrt(len(contributions))
         over = "samples"
     else:
         sampling, of_parts = _subsets(options, pairs, groups, order, generator)
-        left = _bias_left(value, of_parts, groups)
-        stderr = math.hypot(sampling, left)
-        over = "disjoint subsets of the samples, and how far these lie from the whole"
+        bias, freedom = abs(_bias_left(value, of_parts, groups)), groups - 1
+        over = "disjoint subsets of the samples, and the bias that they and other estimators show"
         warnings += _rising(value, of_parts, sampling, len(pairs.x), groups)
+    warnings += _other_scale(pairs, value, sampling, options.neighbours)
+    # Where others find more, the bias is at least the difference.
+    for name, (least, error) in _at_least(pairs, options.neighbours).items():
+        missing = least - value
+        bias = max(bias, missing)
+        if missing > max(3 * math.hypot(sampling, error), LEAST_DOUBT):
+            warnings.append(f"{name} give {least:.3g}: the value is too low")
+    stderr, df = combined_error([(sampling, freedom), (bias, None)])
     return answer(
         pairs,
         value,
@@ -68,6 +87,7 @@ def estimate(
         warnings=warnings,
         over=over,
         count=max(groups, 1),
+        df=df,
     )
 
 
@@ -123,10 +143,50 @@ def _rising(
     samples: int,
     groups: int,
 ) -> list[str]:
-    if value - of_parts <= max(3 * sampling, 0.02):
+    if value - of_parts <= max(3 * sampling, LEAST_DOUBT):
         return []
     few = f"{samples // groups} samples give {of_parts:.3g}, {samples} give {value:.3g}"
     return [f"the value still rises with the number of samples ({few}): it is too low"]
+
+
+def _other_scale(
+    pairs: Pairs,
+    value: float,
+    sampling: float,
+    neighbours: int,
+) -> list[str]:
+    """In many dimensions: does the value depend on how far neighbours are?"""
+    if pairs.x.shape[1] + pairs.z.shape[1] <= FEW_DIMENSIONS:
+        return []
+    most = min(COARSER * neighbours, len(pairs.x) - 1)
+    coarse = float(kraskov(pairs.x, pairs.z, most).mean())
+    if abs(value - coarse) <= max(3 * sampling, LEAST_DOUBT):
+        return []
+    return [
+        f"{neighbours} neighbours give {value:.3g}, {most} give {coarse:.3g}: the value depends on "
+        "the scale"
+    ]
+
+
+def _at_least(pairs: Pairs, neighbours: int) -> dict[str, tuple[float, float]]:
+    """What other estimators find that do not suffer from many dimensions, with their errors.
+
+    A bias of distances that does not fall with the samples shows in no comparison of distances.
+    Lengths are functions of x and z, so they have no more information than these, and in one
+    dimension each their own is found nearly without a bias. Correlations of normal scores have all
+    information of normal variables under maps of each column.
+    """
+    columns = pairs.x.shape[1] + pairs.z.shape[1]
+    if columns == 2:
+        return {}
+    lengths = [normal_scores(each.norm(dim=1, keepdim=True)) for each in (pairs.x, pairs.z)]
+    contributions = kraskov(*lengths, neighbours)
+    error = float(contributions.std()) / math.sqrt(len(contributions))
+    found = {"the lengths of x and z alone": (float(contributions.mean()), error)}
+    if len(pairs.x) > 2 * columns:
+        scores = [normal_scores(each) for each in (pairs.x, pairs.z)]
+        found["correlations alone"] = gaussian_information(*scores)[:2]
+    return found
 
 
 def _subsets(

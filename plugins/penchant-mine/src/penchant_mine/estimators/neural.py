@@ -1,19 +1,35 @@
-"""What neural estimators share: train statistics networks, report what unseen samples say."""
+"""Estimators that train statistics networks, and report what unseen samples say."""
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Any
 
 import penchant
 import torch
 from penchant_numerics import ensembles
 from penchant_numerics.answers import Information
+from penchant_numerics.significance import ErrorTerm, combined_error
 from penchant_numerics.statistics import null_of
 from torch import Generator, Tensor
 
-from penchant_mine.declarations.estimators import Neural
+from penchant_mine.declarations.estimators import (
+    InfoNceEstimator,
+    Mine,
+    MineF,
+    Neural,
+    Nwj,
+    SmileEstimator,
+)
 from penchant_mine.estimators.prepared import nothing, prepared
-from penchant_mine.numerics.information.bounds import Bound
+from penchant_mine.numerics.information.bounds import (
+    Bound,
+    DonskerVaradhan,
+    FDivergence,
+    InfoNce,
+    Smile,
+)
 from penchant_mine.numerics.information.pairs import Pairs, looks_deterministic
 from penchant_mine.numerics.information.stacked_training import (
     Pairing,
@@ -35,6 +51,33 @@ OVER = (
     "half of what training samples give more than held-out ones"
 )
 CONVENTION = "nats; held-out value; shuffled pairs for the null"
+
+
+def mine(options: Mine, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `mine`."""
+    return trained_estimate(options, context, x, z, DonskerVaradhan(options.ema))
+
+
+def mine_f(options: MineF, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `mine-f`."""
+    return trained_estimate(options, context, x, z, FDivergence())
+
+
+def nwj(options: Nwj, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `nwj`."""
+    return trained_estimate(options, context, x, z, FDivergence())
+
+
+def info_nce(
+    options: InfoNceEstimator, context: penchant.Context, x: Tensor, z: Tensor
+) -> Information:
+    """Target of the estimator `info-nce`."""
+    return trained_estimate(options, context, x, z, InfoNce())
+
+
+def smile(options: SmileEstimator, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
+    """Target of the estimator `smile`."""
+    return trained_estimate(options, context, x, z, Smile(options.clip))
 
 
 def trained_estimate(
@@ -67,7 +110,7 @@ def trained_estimate(
         return nothing(pairs)
     # All random numbers of an estimate come from one stream, networks from its seed.
     generator = context.generator("statistics networks")
-    stack = _stack(options, context, pairs, generator.initial_seed())
+    architecture = _architecture(options, context, pairs, generator.initial_seed())
     order = torch.randperm(
         len(pairs.x),
         generator=generator,
@@ -75,26 +118,41 @@ def trained_estimate(
     )
     recipe = recipe_from(Recipe, options)
     rows = split(len(pairs.x), options.trainings, recipe, order.to(pairs.x.device))
-    rows = _same_split_for_nulls(rows, options)
-    # Pairs are picked by number, so that shuffled ones cost no copy.
-    pairing = Pairing(pairs.x, pairs.z, _partners(pairs.z, options, generator))
-    trained = train(stack, bound, recipe, pairing, rows, generator)
+
+    def trained_on(numbers: range, partners: Tensor, bound: Bound) -> Trained:
+        stack = _stack(architecture, numbers, pairs)
+        # Pairs are picked by number, so that shuffled ones cost no copy.
+        pairing = Pairing(pairs.x, pairs.z, partners.to(pairs.x.device))
+        # Network r for the null has the parts of network r.
+        own = [number % options.trainings for number in numbers]
+        parts = Split(rows.test[own], rows.stopping[own], rows.training[own])
+        return train(stack, bound, recipe, pairing, parts, generator)
+
+    # Networks for the null have numbers of their own, and a bound that has seen nothing.
+    of_null = copy.copy(bound)
+    last = options.trainings + options.null_trainings
+    together = torch.arange(len(pairs.x), device="cpu").expand(options.trainings, -1)
+    trained = trained_on(range(options.trainings), together, bound)
+    nulls = None
+    if options.null_trainings:
+        shuffled = _shuffled(len(pairs.x), options.null_trainings, generator)
+        nulls = trained_on(range(options.trainings, last), shuffled, of_null)
     # A diverged network would pass for information that is not there.
-    if not trained.finite:
+    if not trained.finite or (nulls is not None and not nulls.finite):
         raise penchant.Error(
             f"{options.name}: the statistics networks give scores that are not finite; try a "
             "smaller learning_rate"
         )
-    return _report(options, pairs, trained)
+    return _report(options, pairs, trained, nulls)
 
 
-def _stack(
+def _architecture(
     options: Neural,
     context: penchant.Context,
     pairs: Pairs,
     seed: int,
-) -> StatisticsStack:
-    """Fresh statistics networks, those for the null last."""
+) -> Any:
+    """Statistics networks by number; one that does not fit is refused before training."""
     shape = (pairs.x.shape[1] + pairs.z.shape[1],)
     scope = context.scope(
         architecture=options.network,
@@ -102,64 +160,54 @@ def _stack(
         outputs=1,
     )
     architecture = scope.architecture.with_seed(seed)
-    # A network that does not fit is refused before anything is trained.
     architecture.check()
-    networks = range(options.trainings + options.null_trainings)
-    ensemble = ensembles.draw(architecture, networks)
+    return architecture
+
+
+def _stack(
+    architecture: Any,
+    numbers: range,
+    pairs: Pairs,
+) -> StatisticsStack:
+    ensemble = ensembles.draw(architecture, numbers)
     return StatisticsStack(ensemble.to(pairs.x.device, pairs.x.dtype))
 
 
-def _same_split_for_nulls(rows: Split, options: Neural) -> Split:
-    """Network r for the null has the parts of network r."""
-    trainings = options.trainings
-    own = list(range(trainings))
-    nulls = [number % trainings for number in range(options.null_trainings)]
-    numbers = own + nulls
-    return Split(
-        rows.test[numbers],
-        rows.stopping[numbers],
-        rows.training[numbers],
-    )
-
-
-def _partners(
-    z: Tensor,
-    options: Neural,
+def _shuffled(
+    samples: int,
+    networks: int,
     generator: Generator,
 ) -> Tensor:
-    """Which z goes with each x (networks, samples): its own, and for nulls a random one."""
-    orders = [torch.arange(len(z), device="cpu")] * options.trainings
-    for _ in range(options.null_trainings):
-        orders.append(
-            torch.randperm(
-                len(z),
-                generator=generator,
-                device="cpu",
-            )
-        )
-    return torch.stack(orders).to(z.device)
+    """A random partner for every sample (networks, samples)."""
+    orders = [torch.randperm(samples, generator=generator, device="cpu") for _ in range(networks)]
+    return torch.stack(orders)
 
 
 def _report(
     options: Neural,
     pairs: Pairs,
     trained: Trained,
+    nulls: Trained | None,
 ) -> Information:
-    own = slice(0, options.trainings)
-    # Networks for the null come last.
-    nulls = trained.held_out[options.trainings :]
-    training_nulls = trained.training[options.trainings :]
-    value = float(trained.held_out[own].mean())
-    training = float(trained.training[own].mean())
-    null = null_of(nulls) if len(nulls) else {}
+    value = float(trained.held_out.mean())
+    training = float(trained.training.mean())
+    null = null_of(nulls.held_out) if nulls is not None else {}
     share = options.held_out
     # Each value has the error of its own samples.
-    sampling = _stderr(trained.held_out[own], trained.sampling_error[own], share)
-    of_training = _stderr(trained.training[own], trained.training_error[own], share)
+    sampling = _sampling(trained.held_out, trained.sampling_error, share)
+    of_training = _sampling(trained.training, trained.training_error, share)
     # Held-out samples give too little and training samples too much: the truth lies between.
     optimism = max(0.0, training - value) / 2
-    stderr = math.hypot(sampling, float(null.get("null") or 0.0), optimism)
-    doubts = _doubts(options, trained, value, training, sampling)
+    bias = math.hypot(float(null.get("null") or 0.0), optimism)
+    stderr, df = combined_error([*sampling, (bias, None)])
+    training_stderr, training_df = combined_error(of_training)
+    doubts = _doubts(options, trained, value, training, combined_error(sampling)[0])
+    diverged = trained.diverged + (nulls.diverged if nulls is not None else 0)
+    if diverged:
+        networks = options.trainings + options.null_trainings
+        doubts.append(
+            f"{diverged} of {networks} networks diverged; their best state before that was kept"
+        )
     return Information(
         value=value,
         training=training,
@@ -170,21 +218,24 @@ def _report(
         count=options.trainings,
         details={
             "steps": trained.steps,
-            "curve": trained.curve[:, own],
-            "values": trained.held_out[own],
-            "training_stderr": of_training,
-            "training_null": null_of(training_nulls) if len(training_nulls) else {},
+            "null_steps": nulls.steps if nulls is not None else 0,
+            "curve": trained.curve,
+            "values": trained.held_out,
+            "df": df,
+            "training_stderr": training_stderr,
+            "training_df": training_df,
+            "training_null": null_of(nulls.training) if nulls is not None else {},
         },
         conventions={"mutual information": CONVENTION, **pairs.conventions},
     )
 
 
-def _stderr(
+def _sampling(
     values: Tensor,
     sampling: Tensor,
     share: float,
-) -> float:
-    """Spread over networks and error from the number of samples, added in squares.
+) -> list[ErrorTerm]:
+    """Spread over networks and error from the number of samples, each with its freedom.
 
     Blocks of samples may overlap. The spread has some of the second part in it already, but from
     few networks: rather too large than too small.
@@ -194,7 +245,7 @@ def _stderr(
     blocks = min(count, 1 / share)
     of_block = float(sampling.square().mean().sqrt())
     of_samples = of_block / math.sqrt(blocks)
-    return math.hypot(spread, of_samples)
+    return [(spread, count - 1), (of_samples, None)]
 
 
 def _deterministic(pairs: Pairs) -> list[str]:
@@ -217,7 +268,7 @@ def _doubts(
     """Reasons not to trust the value."""
     found = _ceilings(options, trained, value)
     # The best state came last: there was more to gain.
-    best = trained.best_step[: options.trainings].double().median()
+    best = trained.best_step.double().median()
     if trained.steps == options.steps and float(best) > 0.9 * trained.steps:
         found.append(
             f"the value was still rising when training stopped after {trained.steps} steps: more "
@@ -228,11 +279,6 @@ def _doubts(
         found.append(
             f"training samples give {training:.3g}, held-out samples {value:.3g}: the networks "
             "learnt samples by heart, and the value is too low"
-        )
-    if trained.diverged:
-        found.append(
-            f"{trained.diverged} of {len(trained.held_out)} networks diverged; their best state "
-            "before that was kept"
         )
     if trained.held_out_count < 50:
         found.append(f"only {trained.held_out_count} held-out samples")

@@ -44,8 +44,9 @@ def answer(
     warnings: Sequence[str],
     over: str,
     count: int,
+    df: float | None = None,
 ) -> Information:
-    """The answer, with doubts that every such estimator has."""
+    """The answer, with doubts that every such estimator has; `df` are those of its error."""
     doubts = [*pairs.warnings, *warnings]
     samples = len(pairs.x)
     if samples < FEW:
@@ -62,5 +63,5 @@ def answer(
         warnings=tuple(doubts),
         over=over,
         count=count,
-        details={"training_stderr": stderr, "training_null": null},
+        details={"df": df, "training_stderr": stderr, "training_df": df, "training_null": null},
     )

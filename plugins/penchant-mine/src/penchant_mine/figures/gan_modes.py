@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned
+from penchant_numerics.pictures import BLUE, FAINT, ORANGE, RED, captioned
 
 from penchant_mine.figures.samples import samples
 from penchant_mine.figures.tables import table, text
@@ -22,12 +24,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figures = {
         "samples": captioned(
             samples(shown),
-            "Samples of the first training beside test data: which modes are there, how sharp?",
+            _spread(result),
             title="Samples with and without information",
         ),
         "modes": captioned(
             _modes(result),
-            "Every training (points) with mean and two standard errors; dotted: test data.",
+            "Every training (points) with mean and two standard errors, left out where samples are "
+            "hardly nearer to modes than a uniform cloud (dashed); dotted: test data.",
             title="Modes captured and KL to the data's modes",
         ),
     }
@@ -39,6 +42,21 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             title="Modes of stacked MNIST",
         )
     return figures
+
+
+def _spread(result: penchant.Result) -> str:
+    """What is drawn, and how much of it lies near a mode."""
+    shares = []
+    for name in VARIANTS:
+        if f"quality-{name}" in result.quantities:
+            quality = result.quantities[f"quality-{name}"].value
+            shares.append(f"{quality:.2f} of the {TITLES[name]}'s")
+    text = "Samples of the first training beside test data."
+    if not shares:
+        return text
+    uniform = result.quantities["quality-uniform"].value
+    listed = " and ".join(shares)
+    return f"{text} Near a mode lie {listed} samples; of points spread evenly, {uniform:.2f}."
 
 
 def _modes(result: penchant.Result) -> Figure:
@@ -56,7 +74,7 @@ def _panel(
     key: str,
     ylabel: str,
 ) -> None:
-    top = 0.0
+    top, null = 0.0, None
     for place, name in enumerate(VARIANTS):
         values = result.arrays[f"{key}-by-training-{name}"]
         found = result.quantities[f"{key}-{name}"]
@@ -68,6 +86,11 @@ def _panel(
             color=BLUE,
             alpha=0.6,
         )
+        top = max(top, values.max())
+        # A mean that says nothing is left out.
+        if found.missing:
+            continue
+        null = found.null
         # One training has no error.
         error = None if found.stderr is None else 2 * found.stderr
         axes.errorbar(
@@ -78,11 +101,14 @@ def _panel(
             color=ORANGE,
             markersize=14,
         )
-        top = max(top, values.max(), found.value + (error or 0.0))
+        top = max(top, found.value + (error or 0.0), null)
+    if key == "kl" and "kl-uniform" in result.quantities:
+        level = result.quantities["kl-uniform"].value
+        axes.axhline(level, color=RED, linestyle="--", label="uniform cloud")
+        top = max(top, level)
     # Both variants are compared with the same test data.
-    null = result.quantities[f"{key}-{VARIANTS[0]}"].null
     axes.axhline(
-        null,
+        math.nan if null is None else null,
         color=FAINT,
         linestyle=":",
         label="test data",
@@ -91,7 +117,7 @@ def _panel(
     axes.set(
         ylabel=ylabel,
         xlim=(-0.6, len(VARIANTS) - 0.4),
-        ylim=(0, 1.08 * max(top, null) or 1),
+        ylim=(0, 1.08 * top or 1),
     )
 
 

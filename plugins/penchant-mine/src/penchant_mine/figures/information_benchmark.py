@@ -17,7 +17,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     if len(np.unique(result.arrays["maps"])) > 1:
         figures["maps"] = captioned(
             _maps(result),
-            "Rows would be equal if equal noise meant equal information; estimates follow truth.",
+            f"Rows would be equal if equal noise meant equal information. {_farthest(result)}",
             title="Information of z = f(x) + noise, by f and noise",
         )
     figures["information"] = captioned(
@@ -26,6 +26,16 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         title=f"Estimators against known information ({family} pairs)",
     )
     return figures
+
+
+def _farthest(result: penchant.Result) -> str:
+    """How far estimates are from the truth at most."""
+    found = []
+    truth = result.arrays["truth"]
+    for label in labels_in(result):
+        away = np.abs(result.arrays[f"estimate-{label}"] - truth).max()
+        found.append(f"{label} {away:.2g}")
+    return f"Largest distance from the truth in nats: {', '.join(found)}."
 
 
 def labels_in(result: penchant.Result) -> list[str]:

@@ -37,11 +37,30 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     if "betas" in result.arrays:
         figures["beta"] = captioned(
             _sweep(result),
-            "Does the upper bound fall with beta, or is information only hidden from the "
-            "estimator?",
+            _fall(result),
             title="Information and error of the Gaussian encoder",
         )
     return figures
+
+
+def _fall(result: penchant.Result) -> str:
+    """What the largest beta does to both bounds, in nats."""
+    changes = []
+    for name, label in (("information-by-beta", "upper"), ("lower-by-beta", "lower")):
+        first, last = (result.arrays[name][place] for place in _ends(result))
+        changes.append(f"the {label} bound goes from {first:.3g} to {last:.3g} nats")
+    lowest, highest = (result.arrays["betas"][place] for place in _ends(result))
+    listed = " and ".join(changes)
+    return (
+        f"From beta {lowest:g} to {highest:g} {listed}. A lower bound that falls alone is hidden "
+        "from the estimator, not forgotten."
+    )
+
+
+def _ends(result: penchant.Result) -> tuple[int, int]:
+    """Where the smallest and the largest beta stand."""
+    betas = result.arrays["betas"]
+    return int(betas.argmin()), int(betas.argmax())
 
 
 def _errors(result: penchant.Result) -> Figure:
@@ -61,7 +80,7 @@ def _errors(result: penchant.Result) -> Figure:
         capsize=3,
     )
     # Published numbers are for the full scale, and say so.
-    published = [PUBLISHED[name] for name in names]
+    published = [PUBLISHED.get(name, np.nan) for name in names]
     axes.plot(
         published,
         places,

@@ -34,6 +34,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
 
 def text(quantity: penchant.Quantity) -> str:
     """Value and error in few digits."""
+    if quantity.missing:
+        return "missing"
     if quantity.stderr is None:
         return f"{quantity.value:.3g}"
     return f"{quantity.value:.3g} ± {quantity.stderr:.2g}"

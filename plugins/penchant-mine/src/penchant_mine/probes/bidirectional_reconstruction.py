@@ -10,7 +10,8 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.ensembles import constructed
-from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
+from penchant_numerics.significance import combined_error
+from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
 from torch import Tensor, nn
 
 from penchant_mine.declarations.generative import BidirectionalReconstruction
@@ -85,19 +86,21 @@ def _quantities(
         values = [row[key] for row in rows]
         null = float(np.mean([row[f"null-{key}"] for row in rows]))
         # Trainings share their test samples, so trainings alone say too little.
+        mean, between = mean_and_stderr(values)
         if key == "accuracy":
-            mean, stderr = accuracy(values, judged)
+            of_samples = binomial_stderr(mean, judged)
             null_spread = binomial_stderr(null, judged)
         else:
-            mean, between = mean_and_stderr(values)
             of_samples = float(np.mean([row[f"{key}-stderr"] for row in rows]))
-            stderr = math.hypot(between or 0.0, of_samples)
             null_spread = float(np.mean([row[f"null-{key}-stderr"] for row in rows]))
+        terms = [(between or 0.0, max(len(rows) - 1, 1)), (of_samples, None)]
+        stderr, df = combined_error(terms)
         quantities[f"{label}-{variant}"] = penchant.Quantity(
             mean,
             stderr=stderr,
             over="trainings and test samples",
             count=len(rows),
+            df=df,
             null=null,
             null_spread=null_spread,
         )

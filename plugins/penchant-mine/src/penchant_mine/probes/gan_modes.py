@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -22,6 +23,7 @@ from penchant_mine.numerics.generative.modes import (
     digit_network,
     normal_judge,
     train_digit_network,
+    uniform_cloud,
 )
 from penchant_mine.numerics.generative.networks import (
     ConditionedScores,
@@ -44,6 +46,9 @@ QUOTED = {  # table 5.1: modes and KL
 TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
 HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
+WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL says nothing
+COLLAPSED = 0.95  # share of samples in the fullest mode, from which on one mode is left
+LEARNING_RATES = {1: 1e-3, 3: 2e-4}  # by the number of axes of an input: points, images
 
 
 def run(options: GanModes, context: penchant.Context) -> penchant.Result:
@@ -73,7 +78,12 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
             f"modes and KL of {', '.join(QUOTED)}: quoted from table 5.1, not measured here"
         )
     _note(options, context)
-    return penchant.Result(quantities, arrays, labels={"quoted": tuple(QUOTED)})
+    return penchant.Result(
+        quantities,
+        arrays,
+        labels={"quoted": tuple(QUOTED)},
+        missing=tuple(name for name, found in quantities.items() if found.missing),
+    )
 
 
 def _check(data: Data) -> None:
@@ -104,7 +114,8 @@ def _note(options: GanModes, context: penchant.Context) -> None:
         f"{judge}; captured with at least {options.captured:g} of its due samples"
     )
     context.conventions["kl"] = (
-        "of the samples' modes to the data's, over samples that belong to a mode; null: test data"
+        "of the samples' modes to the data's, over samples that belong to a mode; null: test data; "
+        f"for points only where {WELL_ABOVE:g} times as many do as of a uniform cloud"
     )
     context.conventions["information"] = (
         "Donsker-Varadhan on training batches of the last tenth of the steps, between samples and "
@@ -125,9 +136,9 @@ def _quantities(
         keys.append("quality")  # a classifier of digits sees a mode in everything
     quantities = {}
     for key in keys:
+        null = float(np.mean(_column(by_variant["gan"], f"null-{key}")))
         for name, rows in by_variant.items():
-            values = [row[key] for row in rows]
-            null = float(np.mean([row[f"null-{key}"] for row in by_variant["gan"]]))
+            values = _column(rows, key)
             if key in ("modes", "modes-seen"):
                 quantities[f"{key}-{name}"] = _count(values, null)
             else:
@@ -139,34 +150,75 @@ def _quantities(
                     unit=unit,
                 )
     # Only one variant has a statistics network.
-    information = [row["information"] for row in by_variant["mine"]]
     quantities["information-mine"] = penchant.Quantity.of(
-        information,
+        _column(by_variant["mine"], "information"),
         over="trainings",
         null=0.0,
         unit="nats",
     )
-    for name in by_variant if "quality" in keys else ():
-        quality = quantities[f"quality-{name}"].value
-        if quality < DIFFUSE:
-            context.warn(
-                f"{name}: only {quality:.2f} of the samples lie near a mode, so its modes are "
-                "those of a cloud: train longer, or with another learning_rate"
-            )
+    for name, rows in by_variant.items():
+        _warn_if_collapsed(context, name, rows)
+    if "quality" in keys:
+        quantities |= _uniform(by_variant["gan"])
+        for name in by_variant:
+            quantities[f"kl-{name}"] = _trusted_kl(context, name, quantities)
     return quantities
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> list[float]:
+    return [row[key] for row in rows]
+
+
+def _uniform(rows: list[dict[str, Any]]) -> dict[str, penchant.Quantity]:
+    """What points spread evenly over the box of the data give: they touch every mode."""
+    over = "draws of as many points"
+    return {
+        "kl-uniform": penchant.Quantity.of(_column(rows, "uniform-kl"), over=over, unit="nats"),
+        "quality-uniform": penchant.Quantity.of(_column(rows, "uniform-quality"), over=over),
+    }
+
+
+def _trusted_kl(
+    context: penchant.Context,
+    name: str,
+    quantities: dict[str, penchant.Quantity],
+) -> penchant.Quantity:
+    """The KL, or none where samples are hardly nearer to modes than a uniform cloud."""
+    kl, quality = quantities[f"kl-{name}"], quantities[f"quality-{name}"].value
+    uniform = quantities["quality-uniform"].value
+    if quality < DIFFUSE:
+        context.warn(
+            f"{name}: only {quality:.2f} of the samples lie near a mode, so its modes are "
+            "those of a cloud: train longer, or with another learning_rate"
+        )
+    if quality >= WELL_ABOVE * uniform:
+        return kl
+    context.warn(
+        f"{name}: {quality:.2f} of the samples lie near a mode, of points spread evenly "
+        f"{uniform:.2f}, expected at least {WELL_ABOVE:g} times as many: its KL of {kl.value:.3g} "
+        "says nothing and is left out"
+    )
+    return penchant.Quantity(math.nan, unit=kl.unit)
+
+
+def _warn_if_collapsed(
+    context: penchant.Context,
+    name: str,
+    rows: list[dict[str, Any]],
+) -> None:
+    collapsed = sum(share >= COLLAPSED for share in _column(rows, "fullest"))
+    if collapsed:
+        context.warn(
+            f"{name}: {collapsed} of {len(rows)} trainings have one mode left, with at least "
+            f"{COLLAPSED:g} of the samples: a smaller learning_rate may help"
+        )
 
 
 def _count(values: list[float], null: float) -> penchant.Quantity:
     """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
-    found = penchant.Quantity.of(values, over="trainings, at least half a mode each")
+    found = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
     least = HALF_A_MODE / math.sqrt(len(values))
-    return penchant.Quantity(
-        found.value,
-        stderr=max(found.stderr or 0.0, least),
-        over=found.over,
-        count=found.count,
-        null=null,
-    )
+    return attrs.evolve(found, stderr=max(found.stderr or 0.0, least))
 
 
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +228,8 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     data = context.data
     inputs = scaled(data.train.inputs)
     generator = context.generator("training", training)
-    recipe = recipe_from(GanRecipe, options)
+    rate = options.learning_rate or LEARNING_RATES.get(len(data.shape), LEARNING_RATES[1])
+    recipe = recipe_from(GanRecipe, options, learning_rate=rate)
     # Networks come from the seed of the training, batches from its stream.
     players = _players(options, data.shape, generator.initial_seed(), variant, inputs.device)
     information = train_gan(players, inputs, recipe, generator)
@@ -192,12 +245,12 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             f"{variant}, training {training}: the generator diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
         )
-    found = _covered(context, samples)
+    found = _covered(context, samples, training)
     return {**found, "information": information, "samples": shown(samples)}
 
 
-def _covered(context: penchant.Context, samples: Tensor) -> dict[str, Any]:
-    """Modes among the samples, and for the null among as many of the test data."""
+def _covered(context: penchant.Context, samples: Tensor, training: int) -> dict[str, Any]:
+    """Modes among the samples, for the null among test data, and among points spread evenly."""
     options, data = context.options, context.data
     labels, modes = _modes_of(data, options)
     judge = _judge(context, scaled(data.train.inputs), labels, modes)
@@ -207,9 +260,13 @@ def _covered(context: penchant.Context, samples: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = coverage(judge(samples), share, captured=captured)
     # As many test data as samples, where there are as many.
     fresh = scaled(data.test.inputs)[: len(samples)]
-    null = coverage(judge(fresh), share, captured=captured)
-    for key, value in null.items():
-        found[f"null-{key}"] = value
+    others = {"null": fresh}
+    if samples.ndim == 2:
+        generator = context.generator("uniform", training)
+        others["uniform"] = uniform_cloud(data.train.inputs, len(samples), generator)
+    for name, points in others.items():
+        judged = coverage(judge(points), share, captured=captured)
+        found |= {f"{name}-{key}": value for key, value in judged.items()}
     return found
 
 

@@ -88,10 +88,12 @@ def grid_of(options: InformationBenchmark) -> list[tuple[str, float]]:
 
 def _check(options: InformationBenchmark) -> None:
     family, grid = options.family, list(options.grid)
-    if family in ("gaussian", "spiral"):
-        if not all(-1 < value < 1 for value in grid):
+    if FAMILIES[family].parameter == "rho":
+        lowest = 0 if family == "dense" else -1
+        if not all(lowest <= value < 1 for value in grid) or -1 in grid:
             raise penchant.Error(
-                f"the grid of the family {family} holds correlations between -1 and 1, found {grid}"
+                f"the grid of the family {family} holds correlations between {lowest} and 1, "
+                f"found {grid}"
             )
     elif not all(value > 0 for value in grid):
         raise penchant.Error(f"the grid of the family {family} must be above 0, found {grid}")
@@ -175,14 +177,12 @@ def _quantities(
     warned = rows["warned"].mean()
     cells, repeats = error.shape
     over = {"over": "grid and independent samples", "count": error.size}
-    _, stderr = mean_and_stderr(error.ravel())
     quantities = {
-        f"bias-{label}": penchant.Quantity(
-            error.mean(),
-            stderr=stderr,
+        f"bias-{label}": penchant.Quantity.of(
+            error,
+            over=over["over"],
             null=0.0,
             unit="nats",
-            **over,
         ),
         f"coverage-{label}": penchant.Quantity(
             covered,
@@ -201,10 +201,11 @@ def _quantities(
         spread = error.std(1, ddof=1).mean()
         # Errors that say what they claim are as large.
         stated = np.sqrt((rows["stderr"] ** 2).mean(1)).mean()
-        stderr = spread / math.sqrt(2 * cells * (repeats - 1))
+        freedom = cells * (repeats - 1)
         quantities[f"spread-{label}"] = penchant.Quantity(
             spread,
-            stderr=stderr,
+            stderr=spread / math.sqrt(2 * freedom),
+            df=freedom,
             null=stated,
             unit="nats",
             **over,

@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.ensembles import constructed
-from penchant_numerics.statistics import accuracy, mean_and_stderr
+from penchant_numerics.statistics import mean_and_stderr, null_of, paired_difference
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.generative import InformationBottleneck
@@ -19,14 +19,21 @@ from penchant_mine.numerics.generative.bottleneck import (
     Classifier,
     NoisyStatistics,
     Row,
-    error_rate,
     information_from_density,
     information_upper_bound,
+    misclassified,
     train_row,
 )
 from penchant_mine.numerics.recipes import recipe_from
 
 SWEPT = "mine-gaussian"
+BASELINE = "baseline"
+NOISE_ALONE = {
+    "mine-gaussian": "noise-gaussian",
+    "mine-propagated": "noise-propagated",
+    "mine-additive": "noise-additive",
+    "variational": "noise-gaussian",
+}
 # What is measured of a representation, with the name of its standard error.
 INFORMATION = {"upper": "upper-stderr", "density": "density-stderr", "lower": "lower-stderr"}
 NAMES = {
@@ -39,6 +46,8 @@ SWEEPS = {
     "density": "density-by-beta",
     "lower": "lower-by-beta",
 }
+
+OVER = "trainings and test samples"
 
 Rows = list[dict[str, Any]]  # what shards found, a row a training
 
@@ -60,12 +69,14 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
         groups.append(found[start:end])
     labels = context.data.test.labels
     quantities: dict[str, penchant.Quantity] = {}
-    for name, rows in zip(options.rows, groups):
+    table = dict(zip(options.rows, groups))
+    for name, rows in table.items():
         quantities |= _quantities(name, rows, labels)
+        quantities |= _differences(name, table)
     arrays = {}
     if options.betas:
         swept = groups[len(options.rows) :]
-        arrays = _sweep(options.betas, swept, len(labels))
+        arrays = _sweep(options.betas, swept)
     context.conventions["information"] = (
         "I(X; Z) of test inputs, seen by neither training nor stopping of the classifier, and "
         "their representation; density: over these inputs alone, at most the log of their number"
@@ -94,13 +105,17 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     informant = None
     if row.regulariser == "mine" and item["beta"] > 0:
         informant = _statistics(context, seed + 1)
+    # What an encoder passes on before it has learnt anything is the null.
+    untrained = context.generator("untrained", training)
+    nulls, _ = _from_density(network, test, recipe, untrained)
     train_row(network, informant, x, data.train.labels, recipe, generator)
     # Judging has a stream of its own, so that more draws change no training.
     judged = context.generator("judged", training)
-    error = error_rate(network, test, data.test.labels, recipe, options.code_draws, judged)
+    wrong = misclassified(network, test, data.test.labels, recipe, options.code_draws, judged)
     scope = context.scope("information", item["cell"], training)
     known = _information(scope, network, test, recipe, judged)
-    return {"error": error, **known}
+    known |= {f"untrained-{key}": value for key, value in nulls.items()}
+    return {"wrong": wrong.double(), **known}
 
 
 def _classifier(
@@ -143,29 +158,41 @@ def _information(
     generator: Generator,
 ) -> dict[str, Any]:
     """Bounds for every noisy encoder: from below by the estimator, from above by its density."""
-    row = classifier.row
-    if row.encoder == "plain":
+    if classifier.row.encoder == "plain":
         return {}
-    with torch.no_grad():
-        z, mean, sigma = classifier.encode(test, recipe, generator)
+    # From above: no statistics network can be fooled here.
+    found, z = _from_density(classifier, test, recipe, generator)
+    if found.get("density", 0.0) > math.log(len(z)) - 0.05:
+        context.warn(
+            f"the density of a Gaussian encoder tells all {len(z)} test inputs apart: its "
+            f"information is log({len(z)}) or more, whatever is hidden from the estimator"
+        )
     # From below: what a fresh statistics network finds.
     estimate = context.estimator("mutual-information")(test, z)
-    found = {
+    return {
+        **found,
         "lower": estimate.value,
         "lower-stderr": estimate.stderr,
-        "null": estimate.null,
+        "untrained-lower": estimate.null,
     }
-    # From above: no statistics network can be fooled here.
+
+
+def _from_density(
+    classifier: Classifier,
+    test: Tensor,
+    recipe: BottleneckRecipe,
+    generator: Generator,
+) -> tuple[dict[str, Any], Tensor]:
+    """What the density of a Gaussian encoder says, and a draw of z."""
+    row = classifier.row
+    with torch.no_grad():
+        z, mean, sigma = classifier.encode(test, recipe, generator)
+    found = {}
     if row.encoder == "gaussian":
         found["upper"], found["upper-stderr"] = information_upper_bound(mean, sigma)
     if row.encoder == "gaussian" and not row.input_noise:
         found["density"], found["density-stderr"] = information_from_density(z, mean, sigma)
-        if found["density"] > math.log(len(z)) - 0.05:
-            context.warn(
-                f"the density of a Gaussian encoder tells all {len(z)} test inputs apart: its "
-                f"information is log({len(z)}) or more, whatever is hidden from the estimator"
-            )
-    return found
+    return found, z
 
 
 def _quantities(
@@ -173,43 +200,77 @@ def _quantities(
     rows: Rows,
     labels: Tensor,
 ) -> dict[str, penchant.Quantity]:
-    error, stderr = _misclassified(rows, len(labels))
+    error, stderr, df = _misclassified(rows)
     commonest = float(labels.bincount().max()) / len(labels)
     quantities = {
         f"error-{name}": penchant.Quantity(
             error,
             stderr=stderr,
-            over="trainings and test samples",
+            over=OVER,
             count=len(rows),
+            df=df,
             null=1 - commonest,
         )
     }
     for key, label in NAMES.items():
         if key not in rows[0]:
             continue
-        value, stderr = _with_error(rows, key)
-        # A code that knows nothing of its input; what an estimator finds then is measured.
-        null: float | None = 0.0
-        if key == "lower" and rows[0]["null"] is not None:
-            null = float(np.mean([row["null"] for row in rows]))
+        value, stderr, df = _with_error(rows, key)
+        # What an untrained encoder has, or what the estimator finds for shuffled pairs.
+        nulls = [row[f"untrained-{key}"] for row in rows]
+        null = {} if None in nulls else null_of(nulls)
         quantities[f"{label}-{name}"] = penchant.Quantity(
             value,
             stderr=stderr,
             over="trainings",
             count=len(rows),
+            df=df,
             unit="nats",
-            null=null,
+            **null,
         )
     return quantities
 
 
-def _misclassified(rows: Rows, tested: int) -> tuple[float, float]:
-    """Mean and its standard error over trainings and the test samples that they share."""
-    errors = [row["error"] for row in rows]
-    return accuracy(errors, tested)
+def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quantity]:
+    """A row against the baseline and against its own noise alone, training by training."""
+    rows = table[name]
+    others = {"baseline": BASELINE, "noise": NOISE_ALONE.get(name)}
+    quantities = {}
+    for label, other in others.items():
+        if other not in table or other == name:
+            continue
+        value, stderr, df = paired_difference(_answers(table[other]), _answers(rows))
+        quantities[f"error-against-{label}-{name}"] = penchant.Quantity(
+            value,
+            stderr=stderr,
+            over=OVER,
+            count=len(rows),
+            df=df,
+            null=0.0,
+        )
+        if "upper" in rows[0] and "upper" in table[other][0]:
+            pairs = zip(rows, table[other])
+            quantities[f"information-against-{label}-{name}"] = penchant.Quantity.of(
+                [row["upper"] - before["upper"] for row, before in pairs],
+                over="trainings",
+                null=0.0,
+                unit="nats",
+            )
+    return quantities
 
 
-def _with_error(rows: Rows, key: str) -> tuple[float, float]:
+def _answers(rows: Rows) -> np.ndarray:
+    """Which test samples are misclassified, (trainings, samples)."""
+    return np.stack([row["wrong"] for row in rows])
+
+
+def _misclassified(rows: Rows) -> tuple[float, float, float]:
+    """Mean, standard error and its freedom over trainings and the test samples they share."""
+    wrong = _answers(rows)
+    return paired_difference(np.zeros_like(wrong), wrong)
+
+
+def _with_error(rows: Rows, key: str) -> tuple[float, float, float | None]:
     """Mean over trainings; its error is their spread, at least what each states of itself."""
     values = [row[key] for row in rows]
     mean, spread = mean_and_stderr(values)
@@ -218,16 +279,14 @@ def _with_error(rows: Rows, key: str) -> tuple[float, float]:
     stated = [row[name] for row in rows]
     variance = np.mean(np.square(stated))
     own = math.sqrt(variance / len(rows))
-    return mean, max(spread or 0.0, own)
+    if spread is None or own > spread:
+        return mean, own, None
+    return mean, spread, len(rows) - 1
 
 
-def _sweep(
-    betas: tuple[float, ...],
-    groups: list[Rows],
-    tested: int,
-) -> dict[str, Any]:
+def _sweep(betas: tuple[float, ...], groups: list[Rows]) -> dict[str, Any]:
     arrays: dict[str, Any] = {"betas": np.array(betas)}
-    errors = [_misclassified(rows, tested) for rows in groups]
+    errors = [_misclassified(rows) for rows in groups]
     arrays |= _with_stderr("error-by-beta", errors)
     for key, label in SWEEPS.items():
         found = [_with_error(rows, key) for rows in groups]
@@ -235,9 +294,9 @@ def _sweep(
     return arrays
 
 
-def _with_stderr(label: str, found: list[tuple[float, float]]) -> dict[str, Any]:
+def _with_stderr(label: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Arrays of values and of their standard errors."""
-    values, errors = zip(*found)
+    values, errors, _ = zip(*found)
     return {
         label: np.array(values),
         f"{label}-stderr": np.array(errors),

@@ -91,7 +91,9 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         "value": estimate.value,
         "training": estimate.training,
         "training-stderr": estimate.details.get("training_stderr"),
+        "training-df": estimate.details.get("training_df"),
         "stderr": estimate.stderr,
+        "df": estimate.details.get("df"),
         "over": estimate.over,
         "count": estimate.count,
         "null": estimate.null,
@@ -181,12 +183,14 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
         label: penchant.Quantity(
             row["value"],
             stderr=row["stderr"],
+            df=row["df"],
             **null,
             **about,
         ),
         f"{label}-train": penchant.Quantity(
             row["training"],
             stderr=row["training-stderr"],
+            df=row["training-df"],
             **training_null,
             **about,
         ),
@@ -195,6 +199,7 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
         quantities[f"{label}-bias"] = penchant.Quantity(
             row["bias"],
             stderr=row["bias-stderr"],
+            df=row["df"],
             null=0.0,
             **about,
         )

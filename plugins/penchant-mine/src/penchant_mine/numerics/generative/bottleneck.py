@@ -38,6 +38,10 @@ ROWS = {
     "label-smoothing": Row(regulariser="smoothing"),
     "variational": Row("gaussian", "variational"),
     "variational-noise": Row("gaussian", "variational", input_noise=True),
+    # Noise alone: what the rows below are with beta = 0.
+    "noise-gaussian": Row("gaussian"),
+    "noise-propagated": Row("propagated"),
+    "noise-additive": Row("additive", input_noise=True),
     "mine-gaussian": Row("gaussian", "mine"),
     "mine-propagated": Row("propagated", "mine"),
     "mine-additive": Row("additive", "mine", input_noise=True),
@@ -270,21 +274,21 @@ def _kl_to_standard(mean: Tensor, sigma: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def error_rate(
+def misclassified(
     classifier: Classifier,
     x: Tensor,
     labels: Tensor,
     recipe: BottleneckRecipe,
     draws: int,
     generator: Generator,
-) -> float:
-    """Misclassified share; class probabilities are averaged over draws of the representation."""
+) -> Tensor:
+    """Which samples (samples,) get another class: probabilities are averaged over draws of z."""
     probabilities = 0
     # A noisy classifier answers with its mean over draws.
     for _ in range(draws):
         z, _, _ = classifier.encode(x, recipe, generator)
         probabilities = probabilities + classifier.decoder(z).softmax(1)
-    return float((probabilities.argmax(1) != labels).double().mean())
+    return probabilities.argmax(1) != labels
 
 
 @torch.no_grad()

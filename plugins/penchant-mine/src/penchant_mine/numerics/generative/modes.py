@@ -75,6 +75,21 @@ def _factor(points: Tensor, identity: Tensor) -> Tensor:
     return torch.linalg.cholesky(widened)
 
 
+def uniform_cloud(
+    inputs: Tensor,
+    count: int,
+    generator: Generator,
+) -> Tensor:
+    """Points (count, size) spread evenly over the box that holds the inputs."""
+    lowest, highest = inputs.aminmax(dim=0)
+    drawn = torch.rand(
+        (count, *inputs.shape[1:]),
+        generator=generator,
+        device="cpu",
+    )
+    return lowest + (highest - lowest) * drawn.to(inputs)
+
+
 def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
     """A small convolutional classifier of single channels, height x width."""
     shape = (1, *size)
@@ -172,8 +187,8 @@ def coverage(
 
     Returns:
         `modes` that are captured, `modes-seen` that have a sample, `quality`, the share of samples
-        that belong to a mode, and `kl`, KL(samples | data) over these; if there are none, that of
-        samples all in the rarest mode.
+        that belong to a mode, `fullest`, the share of these in the fullest mode, and `kl`,
+        KL(samples | data) over these; if there are none, that of samples all in the rarest mode.
     """
     inside = found[found >= 0]
     counts = torch.bincount(inside, minlength=len(share)).to(torch.float64)
@@ -183,7 +198,7 @@ def coverage(
     known = share.clamp(min=float(smallest) / 2)
     if not total:
         rarest = -math.log(float(known.min()))
-        return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0}
+        return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0, "fullest": 0.0}
     p = counts / total
     # All samples count, not only those near a mode: a cloud has few near each.
     due = captured * share * len(found)
@@ -193,4 +208,5 @@ def coverage(
         "modes-seen": float((counts > 0).sum()),
         "kl": float(torch.special.xlogy(p, p / known).sum()),
         "quality": total / len(found),
+        "fullest": float(p.max()),
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from penchant_mine.numerics.information import invertible_maps as maps
 from penchant_mine.numerics.information import known_information as known
 
 MAPS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -33,6 +34,8 @@ class Setting:
 
 
 Pair = tuple[Tensor, Tensor]
+Draw = Callable[[Setting, float, int, Generator], Pair]
+INFORMATIVE = 2  # components of the family sparse
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Family:
     """`draw(setting, parameter, samples, generator)` on the CPU, and the truth in nats."""
 
     parameter: str
-    draw: Callable[[Setting, float, int, Generator], Pair]
+    draw: Draw
     truth: Callable[[Setting, float], float]
 
 
@@ -178,6 +181,71 @@ def spiral(
     return torch.cat([torch.stack(turned, 1), others], 1), z
 
 
+def uniform_noise(
+    setting: Setting,
+    width: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
+    """Uniform x on [0, 1]^d, and z = x + noise that is uniform on [-width, width]^d."""
+    shape = (2, samples, setting.x_size)
+    x, noise = torch.rand(shape, generator=generator, device="cpu", dtype=torch.float64)
+    return x, x + width * (2 * noise - 1)
+
+
+def dense(
+    setting: Setting,
+    rho: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
+    """Normal x and z, of which any two components have correlation rho, at least 0."""
+    size = setting.x_size + setting.z_size
+    own = normal(samples, size, generator)
+    shared = normal(samples, 1, generator)
+    columns = math.sqrt(rho) * shared + math.sqrt(1 - rho) * own
+    return columns[:, : setting.x_size], columns[:, setting.x_size :]
+
+
+def sparse(
+    setting: Setting,
+    rho: float,
+    samples: int,
+    generator: Generator,
+) -> Pair:
+    """Independent normals, but for the first two components of x and z, one with one."""
+    x, noise = (normal(samples, setting.x_size, generator) for _ in range(2))
+    chosen = slice(0, INFORMATIVE)
+    z = noise.clone()
+    z[:, chosen] = rho * x[:, chosen] + math.sqrt(1 - rho**2) * noise[:, chosen]
+    return x, z
+
+
+Map = Callable[[Tensor], Tensor]
+
+
+def _mapped(draw: Draw, first: Map, second: Map | None = None) -> Draw:
+    """Draws of x and z, each after a map that can be undone: their information stays."""
+
+    def mapped(setting: Setting, parameter: float, samples: int, generator: Generator) -> Pair:
+        x, z = draw(setting, parameter, samples, generator)
+        return first(x), (second or first)(z)
+
+    return mapped
+
+
+def _uniform_truth(setting: Setting, width: float) -> float:
+    return setting.x_size * known.uniform_noise(width)
+
+
+def _dense_truth(setting: Setting, rho: float) -> float:
+    return known.dense_gaussians(setting.x_size, setting.z_size, rho)
+
+
+def _sparse_truth(setting: Setting, rho: float) -> float:
+    return known.correlated_gaussians(min(INFORMATIVE, setting.x_size), rho)
+
+
 def _normal_truth(setting: Setting, rho: float) -> float:
     shared = min(setting.x_size, setting.z_size)
     return known.correlated_gaussians(shared, rho)
@@ -207,4 +275,15 @@ FAMILIES = {
     "student": Family("degrees of freedom", student, _student_truth),
     "discrete": Family("sigma", sign_plus_noise, _sign_truth),
     "spiral": Family("rho", spiral, _normal_truth),
+    "uniform": Family("width", uniform_noise, _uniform_truth),
+    "dense": Family("rho", dense, _dense_truth),
+    "sparse": Family("rho", sparse, _sparse_truth),
+    # Others under maps that can be undone, which leave information as it is.
+    "asinh": Family("rho", _mapped(correlated, torch.asinh), _normal_truth),
+    "half-cube": Family("rho", _mapped(correlated, maps.half_cube), _normal_truth),
+    "wiggly": Family(
+        "rho", _mapped(correlated, maps.wiggly_first, maps.wiggly_second), _normal_truth
+    ),
+    "bimodal": Family("rho", _mapped(correlated, maps.bimodal), _normal_truth),
+    "asinh-student": Family("degrees of freedom", _mapped(student, torch.asinh), _student_truth),
 }

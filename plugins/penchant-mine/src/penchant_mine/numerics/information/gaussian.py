@@ -84,8 +84,8 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     """Are x and z jointly something else than normal samples would be?
 
     At 1 %, corrected for the number of comparisons. Looked at are every column's skewness and
-    kurtosis, and the kurtosis of all columns together (Mardia 1970), which also sees normal columns
-    that hang together in another way.
+    kurtosis, the kurtosis of all columns together (Mardia 1970), and what a line through one
+    variable leaves of the other: of normal variables it is independent of the first.
     """
     columns = torch.cat([x, z], 1).to(torch.float64)
     varies = columns.std(0) > 0
@@ -99,16 +99,49 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     skewness = standard.pow(3).mean(0) * math.sqrt(samples / 6)
     kurtosis = (standard.pow(4).mean(0) - 3) * math.sqrt(samples / 24)
     together = _mardia(columns)
-    # Two-sided, for two moments a column and one of all together.
+    variates = _canonical_variates(x.to(torch.float64), z.to(torch.float64))
+    ways = (variates, variates[::-1])
+    left_over = [_left_over(*way).flatten() for way in ways]
+    scores = torch.cat([skewness, kurtosis, together[None], *left_over])
+    # Two-sided, for all of them together.
     level = torch.tensor(
-        0.01 / (4 * size + 2),
+        0.01 / (2 * len(scores)),
         device="cpu",
         dtype=torch.float64,
     )
     limit = -float(torch.special.ndtri(level))
-    scores = torch.cat([skewness, kurtosis, together[None]])
     beyond = scores.abs() > max(limit, 5.0)
     return bool(beyond.any())
+
+
+def _canonical_variates(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Orthonormal columns of x and of z, those that are most correlated first, one with one."""
+    left, right = _basis(x), _basis(z)
+    turn, _, other_turn = torch.linalg.svd(left.T @ right)
+    return left @ turn, right @ other_turn.T
+
+
+def _left_over(x: Tensor, z: Tensor) -> Tensor:
+    """Correlations of what a line through x leaves of z with curved functions of x.
+
+    Orthonormal columns are taken. The functions are squares, and each column times the squared
+    length. In units of what normal samples would scatter.
+    """
+    residual = z - x @ (x.T @ z)
+    squared_length = x.square().sum(1, keepdim=True)
+    curved = torch.cat([x.square(), x * squared_length], 1)
+    # A line through x leaves nothing that is linear in it.
+    bent = _unit(curved - x @ (x.T @ curved))
+    freedom = len(x) - x.shape[1]
+    return _unit(residual).T @ bent * math.sqrt(freedom)
+
+
+def _unit(columns: Tensor) -> Tensor:
+    """Columns less their mean, of length 1; those that are constant to rounding are 0."""
+    centred = columns - columns.mean(0)
+    length = centred.norm(dim=0)
+    smallest = NEGLIGIBLE * columns.norm(dim=0)
+    return torch.where(length > smallest, centred / length, 0.0)
 
 
 def _mardia(columns: Tensor) -> Tensor:

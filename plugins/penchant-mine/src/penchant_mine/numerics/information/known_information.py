@@ -56,6 +56,31 @@ def correlation_for(information: float, dimension: int) -> float:
     return math.sqrt(-math.expm1(exponent))
 
 
+def dense_gaussians(
+    x_size: int,
+    z_size: int,
+    rho: float,
+) -> float:
+    """Normal x and z, of which any two components have correlation rho.
+
+    The determinant of n such components is (1 - rho)^(n - 1) (1 + (n - 1) rho); powers of 1 - rho
+    leave one behind.
+    """
+
+    def log_sum(size: int) -> float:
+        return math.log1p((size - 1) * rho)
+
+    logs = log_sum(x_size) + log_sum(z_size) - log_sum(x_size + z_size)
+    return 0.5 * (logs - math.log1p(-rho))
+
+
+def uniform_noise(width: float) -> float:
+    """I(X; X + N) for X uniform on [0, 1] and N uniform on [-width, width]."""
+    if width < 0.5:
+        return width - math.log(2 * width)
+    return 1 / (4 * width)
+
+
 def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
     """I(X; f(X) + sigma e) for X uniform on [-1, 1] and f into [-1, 1].
 

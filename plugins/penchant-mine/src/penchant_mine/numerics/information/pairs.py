@@ -110,9 +110,12 @@ def _scaled(values: Tensor, scaling: str) -> tuple[Tensor, int]:
 
 
 def normal_scores(values: Tensor) -> Tensor:
-    """Every column's ranks (equal values: their mean rank) as quantiles of a standard normal."""
+    """Every column's ranks (equal values: their mean rank) as quantiles of a standard normal.
+
+    On the host: CUDA has no deterministic kernel for sums along a column.
+    """
     columns = []
-    for column in values.T:
+    for column in values.cpu().T:
         _, inverse, counts = torch.unique(
             column,
             return_inverse=True,
@@ -122,7 +125,7 @@ def normal_scores(values: Tensor) -> Tensor:
         # Equal values share their mean rank, so that nothing is made up.
         mean_rank = counts.cumsum(0) - (counts - 1) / 2  # from 1
         columns.append(torch.special.ndtri((mean_rank[inverse] - 0.5) / len(column)))
-    return torch.stack(columns, 1) if columns else values
+    return torch.stack(columns, 1).to(values.device) if columns else values
 
 
 def has_heavy_tails(values: Tensor) -> bool:
@@ -168,11 +171,14 @@ def looks_deterministic(x: Tensor, z: Tensor) -> bool:
 
 
 def _linear_rest(x: Tensor, z: Tensor) -> float:
-    """Share of z that no linear map of x gives."""
+    """Share of z that no linear map of x gives.
+
+    On the host: CUDA has no driver for columns that depend on each other, such as constant ones.
+    """
+    x, z = x.cpu(), z.cpu()
     ones = torch.ones_like(x[:, :1])
     with_one = torch.cat([x, ones], 1)
-    driver = "gelsd" if z.device.type == "cpu" else None
-    found = torch.linalg.lstsq(with_one, z, driver=driver)
+    found = torch.linalg.lstsq(with_one, z, driver="gelsd")
     residual = z - with_one @ found.solution
     left_over = residual.square().sum()
     whole = z.square().sum()

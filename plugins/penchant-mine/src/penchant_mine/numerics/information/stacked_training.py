@@ -20,6 +20,7 @@ from penchant_mine.numerics.information.bounds import Bound
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack, held_out_scores
 
 STOPPING_MARGINALS = 4  # shifts of a check; the reported value has more
+GAIN = 0.25  # standard errors of the mean over networks: smaller gains do not count
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def train(
         generator: For the order of samples.
 
     Returns:
-        What was found when no network gained any more, or the steps were used up.
+        What was found when their mean gained no more, or the steps were used up.
     """
     # State, batches and checks are apart, so that each can be read alone.
     weights = _Weights(stack, recipe)
@@ -136,7 +137,7 @@ def train(
     # An untrained network is the first candidate: nothing may be there to learn.
     checks = [loop.check(0)]
     step = 0
-    while step < recipe.steps and loop.since_best < recipe.patience:
+    while step < recipe.steps and loop.since_gain < recipe.patience:
         loop.advance(batches.following())
         step += 1
         if step % recipe.check_every == 0 or step == recipe.steps:
@@ -225,7 +226,10 @@ class _Weights:
 
 
 class _Loop:
-    """Steps and checks of all networks, each of which goes on while any of them gains."""
+    """Steps and checks of all networks, which go on while their mean gains.
+
+    A gain that the mean's own standard error hides would not change what is reported.
+    """
 
     def __init__(
         self,
@@ -260,7 +264,8 @@ class _Loop:
             device=device,
             dtype=torch.bool,
         )
-        self.since_best = 0
+        self.since_gain = 0
+        self._gained_to = torch.tensor(-math.inf, device=device, dtype=torch.float64)
         self._recent: list[Tensor] = []
 
     def advance(self, rows: Tensor) -> None:
@@ -281,8 +286,8 @@ class _Loop:
         # Checks are frequent, so they look at fewer marginal pairs.
         marginals = min(STOPPING_MARGINALS, self.recipe.marginals)
         shifts = shifts_for(self.rows.stopping.shape[1], marginals)
-        scores = self._scores(self.weights.averaged, self.rows.stopping, shifts)
-        value = self.bound.value(*scores)
+        joint, marginal = self._scores(self.weights.averaged, self.rows.stopping, shifts)
+        value = self.bound.value(joint, marginal)
         self.diverged |= ~torch.isfinite(value)
         # One lucky check is no gain: the mean of the last few is compared.
         recent = [*self._recent, value]
@@ -292,9 +297,17 @@ class _Loop:
         self.best_value = torch.where(better, smooth, self.best_value)
         self.best_step = torch.where(better, step, self.best_step)
         self.weights.keep(better)
-        gained = bool(better.any())
-        self.since_best = 0 if gained else self.since_best + 1
+        contributions = self.bound.contributions(joint, marginal, shifts)
+        variance = contributions.var(1) / contributions.shape[1]
+        self._count_gain(variance.mean() / len(variance))
         return value
+
+    def _count_gain(self, variance: Tensor) -> None:
+        """Has the mean of the best values gained since it last did, measured by its variance?"""
+        mean = self.best_value.mean()
+        gained = mean > self._gained_to + GAIN * variance.sqrt()
+        self._gained_to = torch.where(gained, mean, self._gained_to)
+        self.since_gain = 0 if gained else self.since_gain + 1
 
     def _scores(
         self,
