@@ -41,7 +41,7 @@ def test_numbers_shrink_and_a_run_says_that_it_is_reduced(tmp_path):
     raw = {**EXAMPLE, "figures": False, "executor": "serial"}
     run = penchant.run(raw, out=tmp_path / "run", quick=True)
     page = (run.folder / "report.html").read_text()
-    assert "A reduced run:</strong> --quick was given" in page
+    assert "A reduced run:</strong> reduced by --quick" in page
     assert run.title == "experiment (quick)"
     assert run.record["seeds"] == [3, 4]
     for result in run.results():
