@@ -14,7 +14,6 @@ from penchant.components.component import Probe
 from penchant.errors import Error, suggestion
 from penchant.execution.display import Display
 from penchant.execution.runner import run_experiment
-from penchant.execution.selection import part_of
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.quick import quick_form
 from penchant.experiments.settings import Settings
@@ -38,7 +37,6 @@ def run(
     quick: bool = False,
     progress: bool = True,
     only: Sequence[str] = (),
-    jobs: str | None = None,
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
@@ -51,7 +49,6 @@ def run(
         quick: Run a reduced form: each probe's quick preset.
         progress: Show bars, on a terminal or in a notebook.
         only: Run only jobs whose id or labels are like one of these patterns.
-        jobs: Run only part "K/N" of the jobs, beside processes that run the others.
         plugins: Where components are found; by default all that are installed.
         where: What messages call the experiment.
 
@@ -78,9 +75,8 @@ def run(
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     built = build(raw, plugins, where)
-    part = None if jobs is None else part_of(jobs)
     try:
-        found = run_experiment(built, plugins, folder, fresh=fresh, only=only, part=part)
+        found = run_experiment(built, plugins, folder, fresh=fresh, only=only)
     except KeyboardInterrupt:
         # What is there can be looked at, and what is missing is said.
         with contextlib.suppress(Error):

@@ -165,7 +165,6 @@ _RUN_OPTIONS = [
     click.option(
         "--dry-run", is_flag=True, help="Only say what it would cost, and what is refused."
     ),
-    click.option("--jobs", metavar="K/N", help="Run part K of N, beside those that run the rest."),
 ]
 
 
@@ -369,7 +368,6 @@ def _execute(
     json_lines: bool,
     dry_run: bool,
     only: tuple[str, ...],
-    jobs: str | None,
     **settings: Any,
 ) -> None:
     """Run, and print what was found; or only what it would cost."""
@@ -385,7 +383,7 @@ def _execute(
     plugins = discovery.load(without)
     if dry_run:
         place = Path(out) if out else folder
-        _foretell(raw, where, place, plugins, only, jobs)
+        _foretell(raw, where, place, plugins, only)
         return
     found = run_experiment(
         raw,
@@ -394,7 +392,6 @@ def _execute(
         progress=False,
         plugins=_with_display(plugins, quiet, json_lines),
         only=only,
-        jobs=jobs,
         where=where,
     )
     if not json_lines:
@@ -409,16 +406,14 @@ def _foretell(
     folder: Path,
     plugins: discovery.Plugins,
     only: tuple[str, ...],
-    jobs: str | None,
 ) -> None:
     """Print what a run would cost and what of it is refused; writes nothing."""
     from penchant.execution.forecast import forecast
     from penchant.execution.planning import plan
-    from penchant.execution.selection import part_of, selected
+    from penchant.execution.selection import selected
 
     planned = plan(raw, plugins, where)
-    part = None if jobs is None else part_of(jobs)
-    chosen = selected(planned.jobs, only, part)
+    chosen = selected(planned.jobs, only)
     found = forecast(planned.experiment, folder, chosen, planned.refused)
     counts = f"{found.jobs} jobs, {found.done} already done"
     title = planned.experiment.settings.title or where

@@ -21,7 +21,7 @@ from penchant.execution.context import Context
 from penchant.execution.drawing import draw, is_drawn, keep_warning
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
-from penchant.execution.pools import RemoteError
+from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
 from penchant.experiments.quick import CONVENTION
 from penchant.results.files import read_json

@@ -303,6 +303,13 @@ def gpu(device: str) -> dict[str, str]:
     }
 
 
+def device_kind(device: str) -> tuple[str, dict[str, str]]:
+    """The kind of a device, and which GPU it is: what the key of a job says of it."""
+    resolved = place(device)
+    kind, _, _ = resolved.partition(":")
+    return kind, gpu(resolved)
+
+
 def _driver() -> str:
     """The version of the NVIDIA driver; unknown where its tool does not tell."""
     import subprocess
