@@ -16,7 +16,7 @@ class Ray(penchant.Executor):
     """
 
     name = "ray"
-    target = "penchant_ray.executors.ray:start"
+    target = "penchant_ray.executors.ray:RayWorkers"
     remote = True
     attempts = 5
 

@@ -15,47 +15,87 @@ import ray
 from penchant_ray.declarations import Ray
 
 TRIES = 3  # to start a cluster here: a busy machine may need longer than Ray waits
-
-
-def start(
-    options: Ray, work: Callable[[int], None], workers: int | None, threads: int
-) -> RayWorkers:
-    """Connect to a cluster, or start one on this machine.
-
-    Args:
-        options: Where it is, and what a worker is given of it.
-        work: What each worker calls.
-        workers: How many workers; by default as many as the cluster has room for.
-        threads: Threads of each.
-
-    Returns:
-        What starts workers.
-    """
-    connect(options, workers)
-    return RayWorkers(options, work, workers or _room(options), threads)
+_started_here = False
 
 
 def connect(options: Ray, workers: int | None = None) -> None:
     """Join the cluster; one on this machine is made as large as the workers need."""
-    if options.address and options.address.startswith("ray://"):
+    global _started_here
+    if (options.address or "").startswith("ray://"):
         found = f"found address {options.address!r}"
         raise penchant.Error(f"the driver must be a machine of the cluster, {found}; use host:port")
-    if ray.is_initialized():
-        return
-    arguments: dict[str, Any] = {"address": options.address}
+    where: dict[str, Any] = {"address": options.address}
     if options.address is None:
         cores = max(1, round(workers * options.cpus_per_worker)) if workers else None
-        arguments = {"address": "local", "num_cpus": cores}
-    for left in reversed(range(TRIES if options.address is None else 1)):
+        where = {"address": "local", "num_cpus": cores}
+    tries = TRIES if options.address is None else 1
+    while not ray.is_initialized():
         try:
             # What workers print is in Ray's log files; the driver's terminal is the run's.
-            ray.init(log_to_driver=False, logging_level="warning", **arguments)
-            return
+            ray.init(log_to_driver=False, logging_level="warning", **where)
+            _started_here = True
         except Exception as error:  # Ray has no class of its own for a start that fails
             ray.shutdown()
-            if not left:
-                where = options.address or "this machine"
-                raise penchant.Error(f"there is no Ray cluster on {where}: {error}") from error
+            tries -= 1
+            if not tries:
+                place = options.address or "this machine"
+                raise penchant.Error(f"there is no Ray cluster on {place}: {error}") from error
+
+
+def ask(options: Ray, question: Callable[[], Any]) -> Any:
+    """The answer of a function where a worker would run."""
+    connect(options)
+    return ray.get(_remote(options).remote(pickle.dumps(question), (), {}, sys.path))
+
+
+def _remote(options: Ray) -> Any:
+    resources = {"num_cpus": options.cpus_per_worker, "num_gpus": options.gpus_per_worker}
+    # The kernel starts another worker for one that died, and notes how it died.
+    return ray.remote(_call).options(max_retries=0, scheduling_strategy="SPREAD", **resources)
+
+
+def _call(function: bytes, arguments: Any, environment: dict[str, str], path: list[str]) -> Any:
+    """Call a function on a machine of the cluster, with modules and variables of the command."""
+    os.environ.update(environment)
+    sys.path.extend(folder for folder in path if folder not in sys.path)
+    return pickle.loads(function)(*arguments)
+
+
+class RayWorkers:
+    """Ray tasks as workers: `penchant.Executor` describes the methods."""
+
+    def __init__(
+        self, options: Ray, work: Callable[[int], None], workers: int | None, threads: int
+    ) -> None:
+        connect(options, workers)
+        self.size = workers or _room(options)
+        self._remote = _remote(options)
+        self._work = ray.put(pickle.dumps(work))
+        own = {name: text for name, text in os.environ.items() if name.startswith("PENCHANT_")}
+        count = str(threads)
+        self._environment = {**own, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
+        self._running: dict[Any, int] = {}
+
+    def start(self, number: int) -> None:
+        """Submit a worker; it begins when there is room for it."""
+        task = self._remote.remote(self._work, (number,), self._environment, sys.path)
+        self._running[task] = number
+
+    def ended(self) -> dict[int, str | Exception]:
+        """Workers that ended since the last call."""
+        tasks = list(self._running)
+        done, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0) if tasks else ([], [])
+        return {self._running.pop(task): _ending(task) for task in done}
+
+    def stop(self) -> None:
+        """End all workers, and leave a cluster that was joined for them."""
+        global _started_here
+        for task in self._running:
+            with contextlib.suppress(ray.exceptions.RayError, ValueError):
+                ray.cancel(task, force=True)
+        if _started_here:
+            ray.shutdown()
+            _started_here = False
 
 
 def _room(options: Ray) -> int:
@@ -70,68 +110,12 @@ def _room(options: Ray) -> int:
     return int(room)
 
 
-class RayWorkers:
-    """Worker tasks: `penchant.Executor` describes the methods."""
-
-    def __init__(self, options: Ray, work: Callable[[int], None], size: int, threads: int) -> None:
-        self.size = size
-        self._call = _remote(options)
-        self._work = ray.put(pickle.dumps(work))
-        count = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-        own = {name: text for name, text in os.environ.items() if name.startswith("PENCHANT_")}
-        self._environment = {**own, **count}
-        self._running: dict[Any, int] = {}
-
-    def start(self, number: int) -> None:
-        """Submit a worker; it begins when there is room for it."""
-        task = self._call.remote(self._work, (number,), self._environment, sys.path)
-        self._running[task] = number
-
-    def ended(self) -> dict[int, str | Exception]:
-        """Workers that ended since the last call."""
-        tasks = list(self._running)
-        done, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0) if tasks else ([], [])
-        return {self._running.pop(task): _ending(task) for task in done}
-
-    def stop(self) -> None:
-        """End all workers, and the cluster where it was started for them."""
-        for task in self._running:
-            with contextlib.suppress(ray.exceptions.RayError, ValueError):
-                ray.cancel(task, force=True)
-        ray.shutdown()
-
-
-def _remote(options: Ray) -> Any:
-    """A function that runs on a machine of the cluster; one that dies is the kernel's to retry."""
-    return ray.remote(call).options(
-        num_cpus=options.cpus_per_worker,
-        num_gpus=options.gpus_per_worker,
-        max_retries=0,
-        scheduling_strategy="SPREAD",
-    )
-
-
-def call(function: bytes, arguments: Any, environment: dict[str, str], path: list[str]) -> Any:
-    """Call a function in a Ray worker, with modules and variables of the command."""
-    os.environ.update(environment)
-    sys.path.extend(folder for folder in path if folder not in sys.path)
-    return pickle.loads(function)(*arguments)
-
-
-def ask(options: Ray, question: Callable[[], Any]) -> Any:
-    """The answer of a function where a worker would run."""
-    connect(options)
-    answer = _remote(options).remote(pickle.dumps(question), (), {}, sys.path)
-    return ray.get(answer)
-
-
 def _ending(task: Any) -> str | Exception:
     """What a worker raised, or how it died; empty where it returned."""
     try:
         ray.get(task)
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        return cause if isinstance(cause, Exception) else error
+        return error.cause if isinstance(error.cause, Exception) else error
     except ray.exceptions.RayError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         telling = [line for line in lines if "exit" in line or "node" in line or "memory" in line]
