@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from forked_command import Forked
-from penchant.execution import folders
 from penchant.plugins import discovery
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,12 +64,6 @@ def install(tmp_path, monkeypatch):
     ]:
         if str(site) in str(sys.modules[name].__file__):
             del sys.modules[name]
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """A folder that another run holds is given up at once, not after two seconds."""
-    monkeypatch.setattr(folders, "SECONDS_FOR_A_LOOK", 0.1)
 
 
 @pytest.fixture

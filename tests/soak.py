@@ -3,13 +3,13 @@
     python tests/soak.py --kills 60 --seconds 600
 
 A grid of jobs runs in two workers, first on a Ray cluster of two nodes on this machine, then in
-processes, and is disturbed: the main process by SIGKILL, SIGTERM and SIGINT, workers by SIGKILL and
-SIGTERM, the server that workers are forked from by SIGKILL, and on Ray a node is removed and added
-again. Most disturbances come a moment after the run has left something new, so that they hit work;
+processes, then in processes of two commands on one folder. It is disturbed: a command by SIGKILL,
+SIGTERM and SIGINT, workers by SIGKILL and SIGTERM, the server that workers are forked from by
+SIGKILL, and on Ray a node is removed and added again. Most disturbances come a moment after the run has left something new, so that they hit work;
 the others at any moment, also while a run starts. When a folder is done another one is begun, until
 all kills are used. At the end of each folder every number, array, checkpoint and figure must equal
-those of one serial run, and no temporary file or shard may be left. A run in which nothing happens
-for minutes is a problem as well.
+those of one serial run, and no temporary file, shard or lock may be left. A run in which nothing
+happens for minutes is a problem as well.
 """
 
 import argparse
@@ -109,7 +109,9 @@ ANYWHERE = (
 class Processes:
     """Where workers are processes of this machine."""
 
-    name = executor = "processes"
+    name = "processes"
+    executor = "processes"
+    commands = 1
     disturbances = (*ANYWHERE, "server SIGKILL")
 
     def workers(self, process):
@@ -129,8 +131,17 @@ class Processes:
         """Nothing is left."""
 
 
+class Together(Processes):
+    """Where two commands work in one folder, each with worker processes."""
+
+    name = "together"
+    commands = 2
+
+
 class RayCluster:
-    """Where workers are actors on two nodes, both on this machine."""
+    """Where workers are tasks on two nodes, both on this machine."""
+
+    commands = 1
 
     name = "ray"
     disturbances = (*ANYWHERE, "node removed")
@@ -144,12 +155,12 @@ class RayCluster:
         self.executor = f"ray:address={self.cluster.address}"
 
     def workers(self, process):
-        """Process ids of the actors: children of the nodes, to which Ray gives a name."""
+        """Process ids of the tasks: children of the nodes, to which Ray gives a name."""
         found = []
         for node in self.cluster.list_all_nodes():
             for started in node.all_processes["raylet"]:
                 found += children_of(started.process.pid)
-        return [child for child in found if command_of(child).startswith("ray::Desk")]
+        return [child for child in found if command_of(child).startswith("ray::_call")]
 
     def disturb(self):
         """A node goes, with all that runs on it, and another one comes."""
@@ -160,6 +171,9 @@ class RayCluster:
     def close(self):
         """Stop the cluster."""
         self.cluster.shutdown()
+
+
+PLACES = {"ray": RayCluster, "processes": Processes, "together": Together}
 
 
 def patiently(start):
@@ -187,10 +201,10 @@ def command_of(process):
         return ""
 
 
-def start(folder, experiment, executor):
+def start(folder, experiment, executor, number):
     """Start a run as a user would, in a process group of its own; what it says goes to a file."""
     call = [sys.executable, "-m", "penchant", *arguments(folder, experiment, executor)]
-    with open(told_by(experiment), "wb") as told:
+    with open(told_by(experiment, number), "wb") as told:
         return subprocess.Popen(
             call, stdout=told, stderr=told, env=environment(experiment), start_new_session=True
         )
@@ -217,9 +231,9 @@ def environment(experiment):
     return {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
 
 
-def told_by(experiment):
-    """The file with what the last run said."""
-    return experiment.with_name("told.txt")
+def told_by(experiment, number):
+    """The file with what the last run with this number said."""
+    return experiment.with_name(f"told-{number}.txt")
 
 
 def end_of(process, folder):
@@ -281,9 +295,10 @@ def contents(folder):
 
 
 def stale(folder):
-    """Temporary files and shards that nobody needs any more."""
+    """Temporary files, locks and shards that no command needs any more."""
     hidden = [path for path in folder.rglob(".*") if path.name != ".lock"]
-    return [*hidden, *folder.rglob("*.damaged"), *folder.glob("jobs/*/shards")]
+    left = [*folder.glob("queue"), *folder.glob("queue/**/*"), *folder.glob("jobs/*/shards")]
+    return [*hidden, *folder.rglob("*.damaged"), *left]
 
 
 def compared(folder, expected):
@@ -301,13 +316,14 @@ def compared(folder, expected):
 class Soak:
     """A grid, what an uninterrupted run of it gives, and what has happened so far."""
 
-    def __init__(self, seeds, pause):
+    def __init__(self, seeds, pause, large=None):
         self.base = Path(tempfile.mkdtemp(prefix="penchant-soak-"))
         self._install()
         self.experiment = self.base / "grid.toml"
         self.experiment.write_text(f"seeds = {list(range(seeds))}\n{EXPERIMENT}")
         self.jobs = 4 * seeds
         self.pause = pause
+        self.large = large
         self.problems = []
         folder = self.base / "reference"
         code = end_of(start_alone(folder, self.experiment), folder)
@@ -355,43 +371,56 @@ class Soak:
     def _until_done(self, place, folder, sent, limits):
         """Run, disturb, run again, until every job is done."""
         while True:
-            process = start(folder, self.experiment, place.executor)
-            self._disturb(place, process, folder, sent, limits)
-            code = end_of(process, folder)
-            if code == 0:
-                return
-            told = told_by(self.experiment).read_text(errors="replace")
-            # A run whose workers are all killed while they start gives up, and says so.
-            if code not in STOPPED and not (code == 2 and UNBORN in told):
-                why = "hung" if code is None else f"exit code {code}"
-                self.problems.append(f"{why}: {told[-3000:]}")
-                print(self.problems[-1], flush=True)
+            started = []
+            for number in range(place.commands):
+                started.append(start(folder, self.experiment, place.executor, number))
+            self._disturb(place, started, folder, sent, limits)
+            codes = [end_of(process, folder) for process in started]
+            for number, code in enumerate(codes):
+                told = told_by(self.experiment, number).read_text(errors="replace")
+                # A run whose workers are all killed while they start gives up, and says so.
+                if code not in (0, *STOPPED) and not (code == 2 and UNBORN in told):
+                    why = "hung" if code is None else f"exit code {code}"
+                    self.problems.append(f"{why}: {told[-3000:]}")
+                    print(self.problems[-1], flush=True)
+                    return
+            if 0 in codes:
                 return
 
-    def _disturb(self, place, process, folder, sent, limits):
-        """Disturb a run until it ends, its main process is hit, or no kills are left."""
+    def _disturb(self, place, started, folder, sent, limits):
+        """Disturb commands until all have ended or were hit, or no kills are left."""
         kills, deadline = limits
+        left = list(started)
         while sum(sent.values()) < kills and time.monotonic() < deadline:
-            if not self._moment(process, folder, deadline):
+            if not self._moment(left, folder, deadline):
                 return
-            how = random.choice(place.disturbances)
+            how = self._choice(place.disturbances)
+            process = random.choice(left)
             if disturb(place, process, how):
                 sent[how] += 1
                 print(f"  {time.strftime('%H:%M:%S')} {how}", flush=True)
             if how.startswith("main"):
-                return
+                left.remove(process)
 
-    def _moment(self, process, folder, deadline):
-        """Wait for a moment to disturb; False where the run has ended before it."""
+    def _choice(self, disturbances):
+        """What happens next; what takes a whole start to recover from may be made rare."""
+        if self.large is None:
+            return random.choice(disturbances)
+        large = random.random() < self.large
+        return random.choice([each for each in disturbances if each.startswith("worker") != large])
+
+    def _moment(self, left, folder, deadline):
+        """Wait for a moment to disturb; False where the commands have ended before it."""
         if random.random() > AT_ANY_MOMENT:
             before = left_by(folder)
             since = time.monotonic()
-            while left_by(folder) <= before and process.poll() is None:
+            while left_by(folder) <= before and any(each.poll() is None for each in left):
                 time.sleep(0.05)
                 if time.monotonic() - since > SECONDS_OF_SILENCE or time.monotonic() > deadline:
                     return False
         time.sleep(random.uniform(*self.pause))
-        return process.poll() is None
+        left[:] = [each for each in left if each.poll() is None]
+        return bool(left)
 
     def close(self):
         """Leave nothing, and say what was wrong."""
@@ -408,13 +437,15 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=9, help="of the grid: four jobs each")
     parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 4.0))
-    parser.add_argument("--executors", nargs="*", default=["ray", "processes"])
+    help = "of the disturbances that hit a command, a server or a node; by default as they come"
+    parser.add_argument("--large", type=float, help=help)
+    parser.add_argument("--executors", nargs="*", default=["ray", "processes", "together"])
     options = parser.parse_args(arguments)
     random.seed(options.seed)
-    soak = Soak(options.seeds, options.pause)
+    soak = Soak(options.seeds, options.pause, options.large)
     share = len(options.executors)
     for name in options.executors:
-        place = RayCluster() if name == "ray" else Processes()
+        place = PLACES[name]()
         try:
             # Each has its share of the kills, and of the time.
             soak.run(place, -(-options.kills // share), options.seconds / share)

@@ -90,7 +90,7 @@ def two_jobs():
     for name in ("a", "b"):
         labels = {"probe": f"nad-{name}", "architecture": "x" * 60, "seed": 0}
         jobs.append({"id": name, "status": "pending", "labels": labels})
-    return types.SimpleNamespace(title="t", folder="runs/t", jobs=jobs)
+    return types.SimpleNamespace(title="t", folder="runs/t", others=[], jobs=jobs)
 
 
 def test_a_notebook_has_one_output_that_is_replaced_and_empty_at_the_end(monkeypatch):

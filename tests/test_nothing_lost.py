@@ -9,7 +9,6 @@ import tracemalloc
 import warnings
 
 import attrs
-import filelock
 import numpy as np
 import penchant
 import pytest
@@ -147,16 +146,6 @@ def test_a_half_written_checkpoint_is_swept_away(tmp_path):
     assert names == {"lock", "step"}
 
 
-def test_fresh_does_not_move_a_folder_that_another_run_writes_to(tmp_path, impatient):
-    penchant.run(EXAMPLE, out=tmp_path / "run")
-    with (
-        filelock.FileLock(tmp_path / "run" / ".lock"),
-        pytest.raises(penchant.Error, match="another run is writing to"),
-    ):
-        penchant.run(EXAMPLE, out=tmp_path / "run", fresh=True)
-    assert (tmp_path / "run" / "run.json").is_file()
-
-
 def test_fresh_does_not_move_what_is_not_a_run(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("years of work")
@@ -266,21 +255,21 @@ def test_a_resume_holds_one_shard_at_a_time_and_does_damaged_ones_again(tmp_path
 
 def test_every_flipped_bit_of_a_shard_is_noticed_or_harmless(tmp_path, install):
     """A sample of all single-bit flips: never another number, never another exception."""
-    from penchant.execution.shards import Scope, Shard, Shelf, pack
+    from penchant.execution.shards import Scope, Shard, ShardStore, pack
 
-    shelf = Shelf(tmp_path, "key")
+    store = ShardStore(tmp_path, "key")
     shard = Shard(0, flip, 3, Scope())
     values = {"values": np.arange(4.0), "text": "a"}
     notes = {"warnings": [], "conventions": {}}
-    shelf.keep(shard, "", pack(values, flip, notes))
+    store.keep(shard, "", pack(values, flip, notes))
     whole = (tmp_path / "0.npz").read_bytes()
-    expected = shelf.read(shard)["values"].tolist()
+    expected = store.read(shard)["values"].tolist()
     for at in range(0, len(whole), 3):
         for bit in (0, 5, 7):
             damaged = bytearray(whole)
             damaged[at] ^= 1 << bit
             (tmp_path / "0.npz").write_bytes(bytes(damaged))
-            found = shelf.read(shard) if shelf.holds(shard, "") else None
+            found = store.read(shard) if store.holds(shard, "") else None
             assert found is None or found["values"].tolist() == expected
     (tmp_path / "0.npz").write_bytes(whole)
 

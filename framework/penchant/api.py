@@ -12,7 +12,6 @@ import attrs
 from penchant.components.component import Probe
 from penchant.errors import Error, suggestion
 from penchant.execution.runner import run_experiment
-from penchant.execution.selection import part_of
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
@@ -35,7 +34,6 @@ def run(
     quick: bool = False,
     progress: bool = True,
     only: Sequence[str] = (),
-    jobs: str | None = None,
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
@@ -48,7 +46,6 @@ def run(
         quick: Run a reduced form: each probe's quick preset.
         progress: Show bars, on a terminal or in a notebook.
         only: Run only jobs whose id or labels are like one of these patterns.
-        jobs: Run only part "K/N" of the jobs, beside processes that run the others.
         plugins: Where components are found; by default all that are installed.
         where: What messages call the experiment.
 
@@ -75,8 +72,7 @@ def run(
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     built = build(raw, plugins, where)
-    part = None if jobs is None else part_of(jobs)
-    return run_experiment(built, plugins, folder, fresh=fresh, only=only, part=part)
+    return run_experiment(built, plugins, folder, fresh=fresh, only=only)
 
 
 def _with_bars(plugins: Plugins) -> Plugins:

@@ -175,7 +175,6 @@ _RUN_OPTIONS = [
     click.option(
         "--dry-run", is_flag=True, help="Only say what it would cost, and what is refused."
     ),
-    click.option("--jobs", metavar="K/N", help="Run part K of N, beside those that run the rest."),
 ]
 
 
@@ -378,7 +377,6 @@ def _execute(
     json_lines: bool,
     dry_run: bool,
     only: tuple[str, ...],
-    jobs: str | None,
     **settings: Any,
 ) -> None:
     """Run, and print what was found; or only what it would cost."""
@@ -394,7 +392,7 @@ def _execute(
     plugins = discovery.load(without)
     if dry_run:
         print_forecast = extra("penchant_tools.dry_run:print_forecast")
-        runs = print_forecast(raw, where, Path(out or folder), plugins, only, jobs)
+        runs = print_forecast(raw, where, Path(out or folder), plugins, only)
         sys.exit(0 if runs else 1)
     found = run_experiment(
         raw,
@@ -403,7 +401,6 @@ def _execute(
         progress=False,
         plugins=_with_display(plugins, quiet, json_lines),
         only=only,
-        jobs=jobs,
         where=where,
     )
     if not json_lines:

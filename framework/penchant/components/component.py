@@ -7,7 +7,7 @@ nothing to import: its code is named by a target string, loaded when it is neede
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -203,16 +203,35 @@ class Probe(Component):
 
 
 class Executor(Component):
-    """A way to run jobs and shards. Target: `start(options, workers, threads)`.
+    """A way to start workers. Target: `start(options, work, workers, threads) -> Workers`.
 
-    It returns an object that starts workers somewhere; `penchant_testing.check_executor` runs one
-    through everything that the kernel asks of it.
+    A worker is a call of `work(number)` in a process that sees the run folder; it takes what is
+    free from the folder, and returns when every job has a result. All that an executor does is to
+    start such calls somewhere. Its target returns an object with these members::
+
+        class Workers(Protocol):
+            size: int                                 # how many workers there may be at a time
+            def start(self, number: int) -> None: ...           # call work(number) somewhere
+            def ended(self) -> dict[int, str | Exception]: ...  # since the last call
+            def stop(self) -> None: ...                         # end all workers
+
+    `start` returns at once. `ended` maps the number of a worker to "" where `work` returned, to
+    what `work` raised, or to text that says how the worker died, such as "signal SIGKILL". The
+    kernel starts another worker in the place of one that died, with a number of its own. `work` can
+    be pickled. `workers` is how many were asked for, and `threads` how many each may use.
+    `examples/executor_threads.py` is a complete one.
 
     Attributes:
-        counts_workers: It is given None where the number of workers is not set, and chooses it;
-            without this, it is given the number of this machine's cores or devices.
+        remote: Workers are on other machines: the executor finds out how many there may be where
+            `workers` is None, and no job runs in the process of the command.
+        attempts: A job or shard that was begun so many times without a result has failed.
     """
 
     kind = "executor"
-    parameters = ("options", "workers", "threads")
-    counts_workers: ClassVar[bool] = False
+    parameters = ("options", "work", "workers", "threads")
+    remote: ClassVar[bool] = False
+    attempts: ClassVar[int] = 3
+
+    def ask(self, question: Callable[[], Any]) -> Any:
+        """The answer that a function gives where workers run."""
+        return question()

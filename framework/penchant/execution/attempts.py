@@ -22,7 +22,7 @@ from penchant.errors import Error
 from penchant.execution.context import Context
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
-from penchant.execution.pools import RemoteError
+from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 from penchant.results.files import read_json

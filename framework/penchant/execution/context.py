@@ -17,7 +17,7 @@ import attrs
 from penchant.components.component import Architecture
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.execution import pools, serving
+from penchant.execution import pools, progress
 from penchant.execution.checkpoints import Checkpoints
 from penchant.execution.environment import place
 from penchant.execution.estimators import BoundEstimator
@@ -486,7 +486,7 @@ class Context:
         if self._notify is not None:
             self._notify("penchant_progress", **message)
         else:
-            serving.report(message)
+            progress.report(message)
 
     def warn(self, text: str) -> None:
         """Keep a warning with the result and show it; the same text once."""

@@ -1,9 +1,10 @@
-"""The run folder while a run uses it: its lock, what it may hold, what is still to be done."""
+"""The run folder while commands work in it: who they are, what it holds, what is to be done."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import socket
 import time
@@ -11,20 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 from penchant.errors import Error
 from penchant.execution.limits import forget
-from penchant.execution.selection import Part
+from penchant.execution.tasks import Queue
 from penchant.experiments.experiment import Experiment
-from penchant.experiments.identity import plain
+from penchant.experiments.identity import long_hash, plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
 from penchant.results.result import are_whole, read_record
-from penchant.results.runs import drop_damaged, run_record
+from penchant.results.runs import drop_damaged, make_folder, run_record
 
-SECONDS_FOR_A_LOOK = 2.0  # a part that begins holds the lock of all for a moment
+CHANGED = "computed again: code, data or versions changed since"
+SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
 _OURS = {
     ".lock",
     "jobs",
+    "queue",
     "networks",
     "experiment.toml",
     "run.json",
@@ -33,83 +37,123 @@ _OURS = {
 }
 
 
-@contextlib.contextmanager
-def locked(folder: Path, part: Part | None = None) -> Iterator[None]:
-    """Hold the folder's lock, so that no second run writes to it.
+@attrs.frozen
+class Session:
+    """A command at work in a folder.
 
-    Parts of one run work side by side, each with a lock of its own; a whole run waits for none of
-    them, and neither does one that cuts the jobs into another number of parts.
+    Attributes:
+        queue: The tasks of the folder.
+        command: The command's name.
+        others: The commands that were at work when it came, as text.
     """
-    name = "" if part is None else f"-{part}"
-    with contextlib.ExitStack() as stack:
-        # Hardly waiting: whoever comes second is told at once.
-        seconds = 0.0 if part is not None else SECONDS_FOR_A_LOOK
-        lock = _lock(folder, name, seconds)
-        stack.enter_context(lock)
 
-        if part is not None:
-            # Held for a moment only, so that parts may begin at the same time.
-            with _lock(folder, "", SECONDS_FOR_A_LOOK):
-                pass
-
-        # Nobody else may be at work here, but for parts of the same cut.
-        for other in folder.glob(".lock-*-of-*"):
-            ending = other.name.removeprefix(".lock")
-            beside = part is not None and ending.endswith(f"-of-{part.count}")
-            if not beside:
-                with _lock(folder, ending, 0.0):
-                    pass
-
-        stack.enter_context(_signed(folder, name))
-        yield
+    queue: Queue
+    command: str
+    others: list[str]
 
 
 @contextlib.contextmanager
-def _lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
-    """One lock of a folder, or an Error that says who holds it."""
+def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Session]:
+    """Work in a folder, alone or with other commands that run the same jobs with the same code.
+
+    Args:
+        folder: The run folder.
+        jobs: All jobs of the experiment.
+        fresh: Move an old run aside.
+
+    Yields:
+        What the command needs to know of the others.
+    """
+    if fresh:
+        move_aside(folder)
+    check_folder(folder, jobs)
+    make_folder(folder)
+    queue = Queue(folder)
+    host = socket.gethostname()
+    command = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as stack:
+        with _lock(folder / ".lock"):
+            others = _at_work(queue)
+            _check_same(folder, others, jobs)
+            if not others:
+                # What stopped commands left: their attempts do not count any more.
+                queue.remove()
+                sweep(folder)
+            queue.make()
+            held = stack.enter_context(_lock(queue.path / "commands" / f"{command}.lock"))
+            record = {"schema": SCHEMA, "process": os.getpid(), "host": host, **_digests(jobs)}
+            write_json(queue.path / "commands" / f"{command}.json", record)
+        try:
+            yield Session(queue, command, [_named(other) for other in others])
+        finally:
+            # Do not mask the error of a disk that refuses everything.
+            with contextlib.suppress(OSError), _lock(folder / ".lock"):
+                held.release()
+                if not _at_work(queue):
+                    queue.remove()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[Any]:
+    """Hold a lock, for which others are waited for a while."""
     import filelock
 
-    lock = filelock.FileLock(folder / f".lock{name}", timeout=seconds)
+    lock = filelock.FileLock(path, timeout=SECONDS_TO_JOIN, thread_local=False)
     try:
         lock.acquire()
     except filelock.Timeout:
-        holder = _holder(folder, name)
-        cure = "wait for it or choose another folder with --out"
-        raise Error(f"another run is writing to {folder}{holder}; {cure}") from None
+        raise Error(f"{path} is locked for more than {SECONDS_TO_JOIN:g} seconds") from None
     try:
-        yield
+        yield lock
     finally:
         lock.release()
 
 
-@contextlib.contextmanager
-def _signed(folder: Path, name: str) -> Iterator[None]:
-    """Say who holds a lock, for whoever comes second."""
-    path = folder / f".holder{name}.json"
-    who = {
-        "schema": SCHEMA,
-        "process": os.getpid(),
-        "host": socket.gethostname(),
-    }
-    write_json(path, who)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
+def _at_work(queue: Queue) -> list[dict[str, Any]]:
+    """The commands that hold their locks; what is left of others is removed."""
+    import filelock
+
+    found = []
+    for path in (queue.path / "commands").glob("*.json"):
+        lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            found.append(read_json(path))
+        else:
             path.unlink(missing_ok=True)
+            lock.release()
+    return found
 
 
-def _holder(folder: Path, name: str) -> str:
-    path = folder / f".holder{name}.json"
-    try:
-        who = read_json(path)
-        return f": process {who['process']} on {who['host']}"
-    except (Error, KeyError):
-        return ""
+def _named(command: dict[str, Any]) -> str:
+    return f"process {command['process']} on {command['host']}"
+
+
+def _digests(jobs: list[Job]) -> dict[str, str]:
+    """What commands on one folder must have in common."""
+    return {
+        "jobs": long_hash(sorted(job.id for job in jobs)),
+        "keys": long_hash(sorted(job.key for job in jobs)),
+    }
+
+
+def _check_same(folder: Path, others: list[dict[str, Any]], jobs: list[Job]) -> None:
+    """Refuse to work beside commands whose results would be others."""
+    own = _digests(jobs)
+    for other in others:
+        for name, what in (
+            ("jobs", "another experiment"),
+            ("keys", "other code, data or versions"),
+        ):
+            if other[name] != own[name]:
+                found = f"{_named(other)} works in {folder} with {what}"
+                hint = "wait for it or choose another folder with --out"
+                raise Error(f"{found}; {hint}")
 
 
 def move_aside(folder: Path) -> None:
-    """Rename an old run, unless another process is writing to it."""
+    """Rename an old run, unless another command works in it."""
     if not folder.exists():
         return
 
@@ -118,14 +162,18 @@ def move_aside(folder: Path) -> None:
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
 
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    with locked(folder):
+    with _lock(folder / ".lock"):
+        others = _at_work(Queue(folder))
+        if others:
+            listed = ", ".join(map(_named, others))
+            hint = "wait for them or choose another folder with --out"
+            raise Error(f"{folder} cannot be moved aside: {listed} at work there; {hint}")
         # Two moves within a second have the same stamp.
         for number in range(1000):
             ending = f"-{number}" if number else ""
             aside = folder.with_name(f"{folder.name}.{stamp}{ending}")
             if not aside.exists():
                 folder.rename(aside)
-                (aside / ".holder.json").unlink(missing_ok=True)
                 return
 
 
@@ -164,13 +212,28 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     raise Error(f"{folder} holds another experiment: {found}; {cure}")
 
 
-def still_to_do(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str]]:
-    """Jobs still to be computed, and why those that had a result are computed again."""
+def still_to_do(
+    folder: Path,
+    jobs: list[Job],
+    *,
+    alone: bool = True,
+) -> tuple[list[Job], dict[str, str]]:
+    """Jobs still to be computed, and why those that had a result are computed again.
+
+    Args:
+        folder: The run folder.
+        jobs: The jobs that were asked for.
+        alone: Does no other command work here? Then what was left half done is removed.
+
+    Returns:
+        The jobs, and texts by their ids.
+    """
     waiting: list[Job] = []
     notes: dict[str, str] = {}
     for job in jobs:
-        place = folder / "jobs" / job.id
-        done, note = _state(place, job)
+        job_folder = folder / "jobs" / job.id
+        state = clean_state if alone else _state
+        done, note = state(job_folder, job)
         if note:
             notes[job.id] = note
         if not done:
@@ -178,33 +241,39 @@ def still_to_do(folder: Path, jobs: list[Job]) -> tuple[list[Job], dict[str, str
     return waiting, notes
 
 
-def _state(place: Path, job: Job) -> tuple[bool, str]:
-    """Is a job done, and if it was, why it is not any more."""
-    sweep(place)
-    forget(place)
-    path = place / "result.json"
+def clean_state(job_folder: Path, job: Job) -> tuple[bool, str]:
+    """Is a job done, and if it was, why it is not any more; what was left half done is removed."""
+    sweep(job_folder)
+    forget(job_folder)
+    done, note = _state(job_folder, job)
+    if done:
+        # A failure of other code, which has been changed back since, says nothing any more.
+        (job_folder / "failure.json").unlink(missing_ok=True)
+        # Its shards are still there where a kill came between the result and their end.
+        shutil.rmtree(job_folder / "shards", ignore_errors=True)
+    elif note and note != CHANGED:
+        drop_damaged(job_folder)
+    return done, note
+
+
+def _state(job_folder: Path, job: Job) -> tuple[bool, str]:
+    path = job_folder / "result.json"
     if not path.is_file():
         return False, ""
     try:
         record = read_record(path)
     except Error as error:
-        drop_damaged(place)
         return False, f"computed again: {error}"
-    # Kept for whoever distributes the jobs: this one must not run in the parent.
+    # This one must not run in the process of the command.
     if record.get("killed_workers"):
         job.record["killed_workers"] = True
     if record.get("status") != "done":
         return False, ""
     # A result of other code or data answers another question.
     if record.get("key") != job.key:
-        return False, "computed again: code, data or versions changed since"
-    if not are_whole(place, record):
-        drop_damaged(place)
+        return False, CHANGED
+    if not are_whole(job_folder, record):
         return False, "computed again: its arrays were damaged"
-    # A failure of other code, which has been changed back since, says nothing any more.
-    (place / "failure.json").unlink(missing_ok=True)
-    # Its shards are still there where a kill came between the result and their end.
-    shutil.rmtree(place / "shards", ignore_errors=True)
     return True, ""
 
 

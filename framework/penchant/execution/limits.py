@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penchant.execution.serving import is_worker
+from penchant.execution.progress import is_expendable
 
 GRACE = 5.0  # seconds that a job is given to come back to Python when its time is over
 _OVERDUE = "overdue.txt"
@@ -47,7 +47,7 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with _watched(seconds, place) if is_worker() else contextlib.nullcontext():
+        with _watched(seconds, place) if is_expendable() else contextlib.nullcontext():
             yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

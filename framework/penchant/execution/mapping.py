@@ -6,47 +6,51 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penchant.execution import pools
+import attrs
 from penchant.execution.environment import policy
-from penchant.execution.shards import Shard, Shelf, in_order, pack, unpack
+from penchant.execution.pools import SerialPool
+from penchant.execution.shards import Shard, ShardStore, pack, unpack
 from penchant.experiments.jobs import Job
 
 if TYPE_CHECKING:
     from penchant.execution.context import Context
 
 
+@attrs.define(eq=False)
 class MapSetup:
-    """What the shards of a map need, here or in a worker, where its context is made once."""
+    """What the shards of a map need.
 
+    Attributes:
+        job: The job that maps.
+        folder: The run folder.
+        shared: What all shards share.
+        digest: A hash of that.
+        store: Where shards are stored; None inside a shard, whose answer is stored as a whole.
+    """
+
+    job: Job
+    folder: Path
+    shared: dict[str, Any]
+    digest: str
+    store: ShardStore | None
     _context: Context | None = None
 
-    def __init__(
-        self,
-        job: Job,
-        folder: Path,
-        shared: dict[str, Any],
-        context: Context | None = None,
-    ) -> None:
-        self.job = job
-        self.folder = folder
-        self.shared = shared
-        self._context = context
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is sent: a context belongs to its process."""
-        return {
-            "job": self.job,
-            "folder": self.folder,
-            "shared": self.shared,
-        }
-
     def context(self, worker: int) -> Context:
-        """The context that asks, or one of this worker."""
+        """The context that asks; elsewhere one that is made once."""
         from penchant.execution.context import Context
 
         if self._context is None:
             self._context = Context(self.job, self.folder, worker=worker)
         return self._context
+
+    def stored(self, shard: Shard) -> bool:
+        """Is this very shard on disk?"""
+        return self.store is not None and self.store.holds(shard, self.digest)
+
+
+def store_of(job: Job, folder: Path) -> ShardStore:
+    """Where the shards of a job are stored."""
+    return ShardStore(folder / "jobs" / job.id / "shards", job.key)
 
 
 def mapped(
@@ -55,7 +59,7 @@ def mapped(
     shared: dict[str, Any],
     digest: str,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the answers of shards in order: those on disk are read, the others computed and kept.
+    """Yield the answers of shards in order: those on disk are read, the others computed.
 
     Args:
         context: The context that asks.
@@ -67,28 +71,19 @@ def mapped(
         What each shard's function returned.
     """
     job, folder = context._job, context._folder
-    place_of_job = folder / "jobs" / job.id
-    shelf = Shelf(place_of_job / "shards", job.key)
-    setup = MapSetup(job, folder, shared, context)
-    # What a map inside a shard finds is part of that shard's answer, and kept with it.
-    stored: set[int] = set()
-    if not context._inside:
-        stored = {shard.number for shard in shards if shelf.holds(shard, digest)}
-    missing = [shard for shard in shards if shard.number not in stored]
+    store = None if context._inside else store_of(job, folder)
+    setup = MapSetup(job, folder, shared, digest, store, context)
+    missing = [shard for shard in shards if not setup.stored(shard)]
     # A single shard is not worth a worker.
-    pool = context._pool if len(missing) > 1 else pools.SerialPool()
-    # Stored shards are read, the others computed; all come in the order of shards.
-    computed = pool.map(run_shard, setup, missing)
-    found = in_order(
-        shards,
-        stored,
-        shelf.read,
-        computed,
-        lambda shard: run_shard(setup, shard, 0),
-    )
-    for done, (shard, arrays, is_new) in enumerate(found, 1):
-        if is_new and not context._inside:
-            shelf.keep(shard, digest, arrays)
+    pool = context._pool if len(missing) > 1 else SerialPool()
+    computed = pool.map(compute, setup, missing)
+    absent = {shard.number for shard in missing}
+    for done, shard in enumerate(shards, 1):
+        # One stored shard at a time is held; one that is damaged is computed again.
+        if shard.number in absent:
+            arrays = next(computed)
+        else:
+            arrays = store and store.read(shard) or compute(setup, shard, 0)
         context._tell("shards", done, len(shards))
         # Notes of a stored shard are told as if it had just been done.
         answer, notes = unpack(arrays)
@@ -98,11 +93,24 @@ def mapped(
         yield answer
 
 
-def run_shard(
-    setup: MapSetup,
-    shard: Shard,
-    worker: int,
-) -> dict[str, Any]:
+def compute(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
+    """Do one shard and store it.
+
+    Args:
+        setup: Where its context comes from, and what its map shares.
+        shard: The shard.
+        worker: Number of the worker this is.
+
+    Returns:
+        Arrays, as a shard's file holds them.
+    """
+    arrays = run_shard(setup, shard, worker)
+    if setup.store is not None:
+        setup.store.keep(shard, setup.digest, arrays)
+    return arrays
+
+
+def run_shard(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
     """Do one shard; its answer has the same form whether it was done here or elsewhere.
 
     Args:

@@ -1,4 +1,4 @@
-"""Runs jobs: in order or spread over workers, resumed where they were; prints nothing.
+"""Runs jobs: here or in workers, resumed where they were; prints nothing.
 
 Whatever one job, figure or listener does, the others go on. Results are the truth; figures come
 after them, and are drawn again where a run was stopped before them.
@@ -9,36 +9,36 @@ from __future__ import annotations
 import contextlib
 import functools
 import shutil
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
+from penchant.components.builtin import Processes
 from penchant.errors import Error
-from penchant.execution.attempts import REDUCED, Notify, keep_result, run_job
+from penchant.execution.attempts import REDUCED
 from penchant.execution.environment import default_workers, environment, job_device
+from penchant.execution.executors import Team
 from penchant.execution.fetching import fetch
-from penchant.execution.folders import (
-    check_folder,
-    locked,
-    move_aside,
-    still_to_do,
-    write_experiment,
-)
-from penchant.execution.limits import overdue, terminable
-from penchant.execution.pools import RemoteError, WorkersDiedError
-from penchant.execution.scheduling import start_pool
-from penchant.execution.selection import Part, selected
-from penchant.execution.serving import pool_here, report
+from penchant.execution.folders import Session, joined, still_to_do, write_experiment
+from penchant.execution.limits import terminable
+from penchant.execution.pauses import Pause
+from penchant.execution.progress import Follower, Message, watching
+from penchant.execution.selection import selected
+from penchant.execution.sharing import WaitingPool
+from penchant.execution.tasks import Claim, Queue
+from penchant.execution.worker import Assignment, Worker, drop_shards, run_worker
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.plugins.discovery import Plugins
-from penchant.results.files import sweep, writing_failed
-from penchant.results.result import Result
-from penchant.results.runs import Run, make_folder, status_of
+from penchant.results.files import writing_failed
+from penchant.results.runs import Run, status_of
 
-# What the report says above a run of `--quick`.
+Notify = Callable[..., None]
+
+SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where no worker has told it
+LONGEST_PAUSE = 0.05  # seconds between two looks at what workers tell
 
 
 def run_experiment(
@@ -48,7 +48,6 @@ def run_experiment(
     *,
     fresh: bool = False,
     only: Sequence[str] = (),
-    part: Part | None = None,
     temporary: bool = False,
 ) -> Run:
     """Run or resume an experiment in a folder; events tell what happens.
@@ -59,7 +58,6 @@ def run_experiment(
         folder: The run folder.
         fresh: Move an old run in this folder aside.
         only: Patterns of the jobs to run; none: all of them.
-        part: Which part of these, where several processes share a folder.
         temporary: The folder is deleted when the run ends, so that nothing need be drawn there.
 
     Returns:
@@ -67,90 +65,83 @@ def run_experiment(
     """
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
-    kind, gpu = job_device(experiment.settings.device)
+    executor = experiment.executor
+    ask = functools.partial(job_device, experiment.settings.device)
+    # Where workers are on other machines, those know the device.
+    kind, gpu = executor.ask(ask) if executor is not None else ask()
     fetch(experiment)
     jobs = experiment.jobs(kind, gpu)
-    chosen = selected(jobs, only, part)
-    if fresh and part is not None:
-        raise Error("a part of a run never moves the folder aside: run once with fresh, then parts")
-    pool = _pool(experiment, plugins, chosen)
+    chosen = selected(jobs, only)
+    executor = _executor(experiment, plugins, chosen)
     try:
-        with contextlib.closing(pool):
-            if fresh:
-                move_aside(folder)
-            check_folder(folder, jobs)
-            make_folder(folder)
-            with locked(folder, part), terminable():
-                # Parts share a folder: what one of them finds there another may be writing.
-                if part is None:
-                    sweep(folder)
-                course = _Course(experiment, plugins, folder, jobs, chosen, temporary)
-                return course.run(pool)
+        with joined(folder, jobs, fresh=fresh) as session, terminable():
+            course = _Course(experiment, plugins, session, jobs, chosen, temporary)
+            return course.run(executor)
     except OSError as error:
         raise writing_failed(folder, error) from error
 
 
-def _pool(
+def _executor(
     experiment: Experiment,
     plugins: Plugins,
     jobs: list[Job],
 ) -> Any:
     """The executor that was asked for; without one, processes where every job can be sent."""
-    settings = experiment.settings
     # One job that cannot be sent keeps the whole run in this process.
     reasons = map(serial_reason, jobs)
     reason = next(filter(None, reasons), "")
     executor: Any = experiment.executor
     if executor is None:
-        alone = bool(reason)
-        if not alone:
-            count = settings.workers or default_workers(settings)
-            alone = count == 1
+        alone = reason or _workers(experiment) == 1
         name = "serial" if alone else "processes"
         executor = plugins.find("executor", name, "executor").component()
     if reason and executor.name != "serial":
         raise Error(f"{reason}, or use the executor serial")
-    workers = settings.workers
-    if not type(executor).counts_workers:
-        workers = workers or default_workers(settings)
-    return start_pool(executor, workers, settings.threads)
+    return executor
+
+
+def _workers(experiment: Experiment) -> int:
+    """How many workers this machine is given."""
+    settings = experiment.settings
+    return settings.workers or default_workers(settings)
 
 
 class _Course:
-    """Everything between taking the lock of a folder and leaving it."""
+    """Everything between joining the work on a folder and leaving it."""
 
     def __init__(
         self,
         experiment: Experiment,
         plugins: Plugins,
-        folder: Path,
+        session: Session,
         jobs: list[Job],
         chosen: list[Job],
         temporary: bool,
     ) -> None:
         self.experiment = experiment
         self.settings = experiment.settings
-        self.folder = folder
+        self.session = session
+        self.queue = session.queue
+        self.folder = session.queue.folder
         self.jobs = jobs
         self.chosen = chosen
         self.temporary = temporary
         self.notify = _notifier(plugins)
 
-    def run(self, pool: Any) -> Run:
+    def run(self, executor: Any) -> Run:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
-        waiting, notes = still_to_do(self.folder, self.chosen)
+        waiting, notes = still_to_do(self.folder, self.chosen, alone=not self.session.others)
         if self.settings.executor is None:
             for job in waiting:
                 reason = serial_reason(job)
                 if reason:
                     notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
         run = self._begun(waiting)
-        # Listeners hear what workers report as well as what happens here.
-        pool.listener = functools.partial(_heard, run, self.notify)
+        run.others = self.session.others
         self.notify("penchant_run_started", run=run)
         try:
-            self._work(run, waiting, notes, pool)
+            self._work(run, waiting, notes, executor)
         except BaseException as error:
             run.record["stopped"] = _one_line(error)
             raise
@@ -163,13 +154,34 @@ class _Course:
         run: Run,
         waiting: list[Job],
         notes: dict[str, str],
-        pool: Any,
+        executor: Any,
     ) -> None:
         """Every job that waits."""
-        for job, result in _results(waiting, notes, run, pool, self.notify):
-            error = result.error or ""
-            run.mark(job.id, result.status, error)
-            self.notify("penchant_job_finished", run=run, job=job, result=result)
+        if not waiting:
+            return
+        remote = type(executor).remote
+        workers = self.settings.workers if remote else _workers(self.experiment)
+        assignment = Assignment(
+            self.folder,
+            self.session.command,
+            self.jobs,
+            [job.id for job in waiting],
+            notes,
+            devices=workers or 1,
+            threads=self.settings.threads,
+            attempts=type(executor).attempts,
+        )
+        team = Team(executor, assignment, workers)
+        watch = _Watch(run, waiting, team, self.notify)
+        try:
+            # A single job runs here, and its shards in workers.
+            alone = len(waiting) == 1 and not self.session.others
+            if alone and type(executor) is Processes and not _is_dangerous(waiting[0]):
+                with watching(watch.look):
+                    run_worker(_waiting_worker(assignment, watch))
+            watch.until_done()
+        finally:
+            team.stop()
 
     def _begun(self, waiting: list[Job]) -> Run:
         """The run with all its jobs, written before the first of them starts."""
@@ -179,7 +191,7 @@ class _Course:
         for job in self.jobs:
             status = "pending" if job.id in unfinished else "done"
             if job.id not in asked:
-                # Others compute it, or nobody: its result says.
+                # Another command may compute it: its result says.
                 status = status_of(self.folder / "jobs" / job.id)
             entry = {
                 "id": job.id,
@@ -217,7 +229,7 @@ class _Course:
             elif status == "done":
                 result = place_of_job / "result.json"
                 if not result.is_file():
-                    job.update(status="pending", error="somebody has deleted its result")
+                    job.update(status="pending", error="its result has been deleted")
 
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
@@ -227,27 +239,6 @@ class _Course:
 
         run.write()
         self.notify("penchant_run_finished", run=run)
-
-
-def _heard(
-    run: Run,
-    notify: Notify,
-    message: dict[str, Any],
-) -> None:
-    """What a worker tells: that a job began, or how far it is."""
-    if "started" in message:
-        _started(run, notify, message["started"])
-    else:
-        notify("penchant_progress", **message)
-
-
-def _started(
-    run: Run,
-    notify: Notify,
-    job: str,
-) -> None:
-    run.mark(job, "running")
-    notify("penchant_job_started", run=run, job=job)
 
 
 def _one_line(error: BaseException) -> str:
@@ -265,106 +256,108 @@ def _notifier(plugins: Plugins) -> Notify:
 
     def notify(hook: str, **arguments: Any) -> None:
         for problem in plugins.notify(hook, **arguments):
-            _warn(problem)
+            # Even with -W error, a failing listener must not stop the run.
+            with contextlib.suppress(Warning):
+                warnings.warn(problem, stacklevel=2)
 
     return notify
 
 
-def _warn(text: str) -> None:
-    """Show a warning; even with -W error it must not stop the run."""
-    with contextlib.suppress(Warning):
-        warnings.warn(text, stacklevel=2)
+def _is_dangerous(job: Job) -> bool:
+    """Must a job run in a worker?
 
-
-def _results(
-    waiting: list[Job],
-    notes: dict[str, str],
-    run: Run,
-    pool: Any,
-    notify: Notify,
-) -> Iterator[tuple[Job, Result]]:
-    """Several jobs are spread over workers, which lend each other shards; one runs here.
-
-    A job that killed its workers before is always given to a worker: it would kill this process.
-    So is one with a limit of time: only a worker can be stopped whatever it does.
+    One that crashed its workers before would crash this process, and one with a time limit can be
+    stopped only with its process, whatever it does.
     """
-    killers = [job for job in waiting if job.record.get("killed_workers")]
-    limited = [job for job in waiting if job.settings.time_limit is not None]
-    spread = len(waiting) > 1 or killers or limited
-    if pool.workers > 1 and spread:
-        yield from _spread(waiting, notes, run, pool)
-        return
-
-    for job in waiting:
-        _started(run, notify, job.id)
-        note = notes.get(job.id, "")
-        # Given away at once: its arrays must not stay while the next job runs.
-        yield job, run_job(job, run.folder, pool=pool, notify=notify, note=note)
+    return bool(job.record.get("killed_workers")) or job.settings.time_limit is not None
 
 
-def _spread(
-    waiting: list[Job],
-    notes: dict[str, str],
-    run: Run,
-    pool: Any,
-) -> Iterator[tuple[Job, Result]]:
-    """Whole jobs over the workers, each told as it ends; one that kills its workers fails."""
-    left = {job.id: job for job in waiting}
-    # A death ends the pool's map; what is left goes into another one.
-    while left:
-        batch = list(left.values())
-        numbers = range(len(batch))
-        setup = JobSetup(batch, run.folder, notes)
-        try:
-            for number, _ in pool.unordered(run_spread_job, setup, numbers):
-                job = left.pop(batch[number].id)
-                # The worker wrote the result; its arrays are nobody's concern here.
-                yield job, run.result(job.id, arrays=False)
-        except WorkersDiedError as error:
-            job = left.pop(batch[error.item].id)
-            text = str(error).replace(f"shard {error.item}", "the job")
-            yield job, keep_result(job, run.folder, Result(), error=text, killed=True)
-        except RemoteError as error:
-            # A worker failed outside of a job, where no result could be written.
-            raise Error(f"a worker failed: {error}\n{error.details}") from error
+class _Watch:
+    """Follows all workers of the folder, and tells listeners what happens."""
+
+    def __init__(
+        self,
+        run: Run,
+        waiting: list[Job],
+        team: Team,
+        notify: Notify,
+    ) -> None:
+        self.run = run
+        self.queue = Queue(run.folder)
+        self.team = team
+        self.notify = notify
+        self.left = {job.id: job for job in waiting}
+        self._follower = Follower(self.queue)
+        self._listed = 0.0
+        self.wanted = 0
+
+    def until_done(self) -> None:
+        """Have workers, until every job has ended."""
+        pause = Pause(LONGEST_PAUSE)
+        while self.left:
+            # A worker in this very thread works now.
+            with watching(self.look):
+                self.team.grow(max(self.wanted, len(self.left)))
+            self.look()
+            self.team.tend()
+            pause.wait()
+
+    def look(self) -> None:
+        """See what has happened since the last look."""
+        for message in self._follower.messages():
+            self.hear(message)
+        now = time.monotonic()
+        if now - self._listed > SECONDS_BETWEEN_LISTINGS:
+            self._listed = now
+            for job in self.queue.ended():
+                self._ended(job)
+
+    def hear(self, message: Message) -> None:
+        """What a worker tells: that a job began or ended, or how far it is."""
+        job = message.get("job")
+        # Others may work on jobs that were not asked for here.
+        if job not in self.left:
+            return
+        if "started" in message:
+            self.run.mark(job, "running")
+            self.notify("penchant_job_started", run=self.run, job=job)
+        elif "ended" in message:
+            self._ended(job)
+        else:
+            self.notify("penchant_progress", **message)
+            self._have_help(message)
+
+    def _have_help(self, message: Message) -> None:
+        """Start more workers where a job has shards for them."""
+        left = message["total"] - message["done"]
+        if message["what"] == "shards" and left > 1:
+            self.wanted = self.team.size
+
+    def _ended(self, name: str) -> None:
+        job = self.left.pop(name, None)
+        if job is None:
+            return
+        result = self.run.result(name, arrays=False)
+        if result.status == "done":
+            drop_shards(self.queue.folder, name)
+        error = result.error or ""
+        self.run.mark(name, result.status, error)
+        self.notify("penchant_job_finished", run=self.run, job=job, result=result)
 
 
-@attrs.frozen(eq=False)
-class JobSetup:
-    """What a worker needs to run whole jobs."""
+def _waiting_worker(assignment: Assignment, watch: _Watch) -> Worker:
+    """A worker in this process that leaves shards to others."""
+    worker = Worker(assignment, 0, "main")
 
-    jobs: list[Job]
-    folder: Path
-    notes: dict[str, str]
+    def tend(shards: int) -> None:
+        watch.team.grow(shards)
+        watch.look()
+        watch.team.tend()
 
+    def pool(claim: Claim) -> WaitingPool:
+        workers = watch.team.size
+        attempts = assignment.attempts
+        return WaitingPool(worker.queue, worker.name, workers=workers, attempts=attempts, tend=tend)
 
-def run_spread_job(
-    setup: JobSetup,
-    number: int,
-    worker: int,
-) -> str:
-    """Run one whole job in a worker; its result is in the folder.
-
-    Args:
-        setup: All jobs, and where they go.
-        number: Which of them.
-        worker: Number of the worker this is.
-
-    Returns:
-        How it ended.
-    """
-    job = setup.jobs[number]
-    # The worker before may have been ended because of this job.
-    place_of_job = setup.folder / "jobs" / job.id
-    why = overdue(job.settings.time_limit, place_of_job)
-    if why is not None:
-        error, where = why
-        failed = keep_result(job, setup.folder, Result(), error=error, details=where)
-        return failed.status
-    waiting, _ = still_to_do(setup.folder, [job])
-    if not waiting:
-        return "done"  # before another job killed its workers
-    note = setup.notes.get(job.id, "")
-    report({"started": job.id})
-    result = run_job(job, setup.folder, pool=pool_here(), worker=worker, note=note)
-    return result.status
+    worker.pool = pool
+    return worker

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -192,19 +192,20 @@ def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return answer, notes
 
 
-class Shelf:
+class ShardStore:
     """The shards of a job on disk."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self.folder = folder
         self.key = key
 
-    def _path(self, shard: Shard) -> Path:
+    def path(self, shard: Shard) -> Path:
+        """The file of a shard."""
         return self.folder / f"{shard.number}.npz"
 
     def holds(self, shard: Shard, shared: str) -> bool:
         """Is this very shard there? Reads its name only."""
-        path = self._path(shard)
+        path = self.path(shard)
         if not path.is_file():
             return False
         try:
@@ -216,7 +217,7 @@ class Shelf:
 
     def read(self, shard: Shard) -> dict[str, Any] | None:
         """What a shard left; None where its file is damaged, which is set aside."""
-        path = self._path(shard)
+        path = self.path(shard)
         try:
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
@@ -246,34 +247,4 @@ class Shelf:
         identity = shard.identity(self.key, shared)
         named = {IDENTITY: np.asarray(identity), **arrays}
         # A shard that a power cut takes is computed again; waiting for the disk costs more.
-        write_arrays(self._path(shard), named, durable=False)
-
-
-def in_order(
-    shards: Sequence[Shard],
-    stored: set[int],
-    read: Callable[[Shard], dict[str, Any] | None],
-    computed: Iterator[dict[str, Any]],
-    again: Callable[[Shard], dict[str, Any]],
-) -> Iterator[tuple[Shard, dict[str, Any], bool]]:
-    """Yield (shard, arrays, is new) in order, holding one stored shard at a time.
-
-    Args:
-        shards: All shards of a map.
-        stored: Numbers of those on disk.
-        read: Reads one from disk; None where it is damaged.
-        computed: The others, in order.
-        again: Computes one whose file turned out to be damaged.
-
-    Yields:
-        Each shard with its arrays, and whether they were computed now.
-    """
-    for shard in shards:
-        if shard.number not in stored:
-            yield shard, next(computed), True
-            continue
-        arrays = read(shard)
-        if arrays is not None:
-            yield shard, arrays, False
-        else:
-            yield shard, again(shard), True
+        write_arrays(self.path(shard), named, durable=False)

@@ -42,6 +42,7 @@ class Run:
         self.record = record
         self._asked = asked  # ids of the jobs that were to be run; None: all
         self._written = 0.0
+        self.others: list[str] = []  # commands that work in the folder as well
         # The entries themselves, not copies: what `mark` notes is what `write` writes.
         self._entries = {job["id"]: job for job in record["jobs"]}
 

@@ -86,10 +86,10 @@ def test_a_start_that_takes_too_long_is_tried_again_and_then_told(monkeypatch):
     monkeypatch.setattr(executor.ray, "init", late)
     told = "there is no Ray cluster on this machine: The current node timed out"
     with pytest.raises(penchant.Error, match=told):
-        executor.start(Ray(), 2, 1)
+        executor.RayWorkers(Ray(), print, 2, 1)
     assert len(tried) == 3
     with pytest.raises(penchant.Error, match="there is no Ray cluster on 10.0.0.1:6379"):
-        executor.start(Ray(address="10.0.0.1:6379"), 2, 1)
+        executor.RayWorkers(Ray(address="10.0.0.1:6379"), print, 2, 1)
     assert len(tried) == 4
 
 

@@ -8,16 +8,17 @@ import penchant
 class Ray(penchant.Executor):
     """Spreads jobs and shards over a Ray cluster, or over this machine where none is named.
 
-    Workers are actors, one item each at a time; what a map shares goes to the object store once. A
-    worker that dies is replaced and its item done again, and a node that leaves takes no item with
-    it. The run folder must be on a file system that all machines of the cluster share.
+    Workers are Ray tasks. One that dies is started again and what it had is done again; five
+    deaths in a row fail a job or shard, because a machine that leaves the cluster is one of them.
+    The run folder must be on a file system with locks that all machines of the cluster share.
 
     Reference: Moritz et al., Ray: A Distributed Framework for Emerging AI Applications, OSDI 2018.
     """
 
     name = "ray"
-    target = "penchant_ray.executors.ray:start"
-    counts_workers = True
+    target = "penchant_ray.executors.ray:RayWorkers"
+    remote = True
+    attempts = 5
 
     address: str | None = penchant.option(
         None, "address of a cluster, or auto for the one here; by default one is started"
@@ -26,3 +27,11 @@ class Ray(penchant.Executor):
     gpus_per_worker: float = penchant.option(
         0.0, "devices that Ray reserves for a worker; 1 with device = 'cuda'", at_least=0
     )
+
+    def ask(self, question):
+        """The answer of a function where workers run: the device is theirs, not the head node's."""
+        if not self.gpus_per_worker:
+            return question()
+        from penchant_ray.executors.ray import ask
+
+        return ask(self, question)

@@ -46,7 +46,7 @@ def penchant_run_finished(run: Any) -> None:
 
     if run.record.get("figures", True):
         for job in run.jobs:
-            problem = draw_missing(run.place(job["id"]))
+            problem = draw_missing(run.folder, job["id"])
             if problem:
                 warnings.warn(f"{job['id']}: {problem}", stacklevel=2)
     write_report(run)

@@ -18,7 +18,7 @@ def report(folder: Path) -> None:
 
     run = penchant.read(folder)
     for job in run.jobs:
-        problem = draw_missing(run.place(job["id"]))
+        problem = draw_missing(run.folder, job["id"])
         if problem:
             complain(f"{job['id']}: {problem}")
     say(str(write_report(run)))

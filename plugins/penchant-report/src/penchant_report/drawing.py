@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.execution.tasks import Queue, waited_for
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.result import Result, read_result, to_json
 
@@ -75,17 +76,26 @@ def is_drawn(folder: Path) -> bool:
     return record.is_file() or any(place.glob("*.png"))
 
 
-def draw_missing(folder: Path) -> str:
+def draw_missing(run: Path, job: str) -> str:
     """Draw the figures of a stored job that was stopped before it had them.
 
     Args:
-        folder: The job's folder.
+        run: The run folder.
+        job: The job's id.
 
     Returns:
         What went wrong, where the result does not say so already; empty if nothing did.
     """
+    folder = run / "jobs" / job
     if is_drawn(folder):
         return ""
+    # A worker of another command may be drawing it.
+    with waited_for(Queue(run), job, "report"):
+        return "" if is_drawn(folder) else _draw_stored(folder)
+
+
+def _draw_stored(folder: Path) -> str:
+    """Draw the figures of a stored result; returns what went wrong."""
     try:
         # Without arrays first: most jobs need nothing drawn.
         result = read_result(folder, arrays=False)

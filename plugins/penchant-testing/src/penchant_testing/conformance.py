@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.execution.attempts import run_job
-from penchant.execution.processes import ProcessPool
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result
 
 from penchant_testing import checks
 from penchant_testing.claims import check_claims
-from penchant_testing.executors import check_executor
+from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda
 from penchant_testing.parts import only_job
@@ -406,17 +404,14 @@ def check_rooms(offer: Offer) -> None:
 
 
 def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:
-    """Shards of every probe give the same in two worker processes."""
-    pool = ProcessPool(None, 2, 1)
-    try:
-        for name, runs in probes.items():
-            first = runs[0]
-            job = only_job(name, {**first, "figures": False})
-            result = run_job(job, folder, pool=pool)
-            assert result.status == "done", f"{name} failed in processes: {result.error}"
-            # Compared with the run in this process.
-            here = _kept(name, _frozen(first))
-            there = read_result(folder / "jobs" / job.id)
-            checks.assert_same(here, there, f"{name}: processes")
-    finally:
-        pool.close()
+    """Every probe gives the same in two worker processes."""
+    jobs = {}
+    for name, runs in probes.items():
+        jobs[name] = only_job(name, {**runs[0], "figures": False})
+    run_in_processes(list(jobs.values()), folder)
+    for name, job in jobs.items():
+        there = read_result(folder / "jobs" / job.id)
+        assert there.status == "done", f"{name} failed in processes: {there.error}"
+        # Compared with the run in this process.
+        here = _kept(name, _frozen(probes[name][0]))
+        checks.assert_same(here, there, f"{name}: processes")

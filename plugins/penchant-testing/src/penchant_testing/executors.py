@@ -1,214 +1,247 @@
-"""What every executor must do, whatever starts its workers."""
+"""What every executor must do, wherever its workers run."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from penchant.errors import Error
-from penchant.execution import scheduling
-from penchant.execution.pools import RemoteError, WorkersDiedError
-from penchant.execution.scheduling import start_pool
-from penchant.execution.serving import pool_here, report
+import attrs
+from penchant.components.builtin import Processes
+from penchant.components.component import Executor, Probe
+from penchant.components.hookspecs import hookimpl
+from penchant.components.options import option
+from penchant.execution.context import Context
+from penchant.execution.executors import Team
+from penchant.execution.runner import run_experiment
+from penchant.execution.tasks import Queue
+from penchant.execution.worker import Assignment
+from penchant.experiments.experiment import build
+from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
+from penchant.results.runs import Run
 
 SECONDS_TO_START = 120.0  # that a busy machine may take to start a worker
 
 
-@contextlib.contextmanager
-def started(name: str, workers: int = 2, **options: Any) -> Iterator[Any]:
-    """The pool of an executor with these options, closed afterwards.
+def check_executor(
+    executor: str | type[Executor],
+    folder: Path,
+    *,
+    deaths: bool = True,
+    **options: Any,
+) -> None:
+    """Run jobs with an executor: bytes, failures, progress, sharing of shards, and deaths.
 
     Args:
-        name: The executor's name.
+        executor: Its name, or a class of your own.
+        folder: An empty folder.
+        deaths: Is a worker a process of its own, whose death leaves the others alone?
+        **options: Options of the executor.
+    """
+    chosen = _Chosen(executor, options, folder)
+    check_bytes(chosen)
+    if chosen.name != "serial":
+        check_sharing(chosen)
+        if deaths:
+            check_a_death(chosen)
+
+
+class _Chosen:
+    """An executor with its options, and a folder for runs."""
+
+    def __init__(
+        self,
+        executor: str | type[Executor],
+        options: dict[str, Any],
+        folder: Path,
+    ) -> None:
+        plugins = discovery.load().with_component(WorkerCheck, Probe)
+        if not isinstance(executor, str):
+            plugins = plugins.with_component(executor, Executor)
+        self.plugins = plugins
+        self.name = executor if isinstance(executor, str) else executor.name
+        self._table = {"name": self.name, **options}
+        self._folder = folder
+
+    def run(self, what: str, *probes: dict[str, Any], seeds: int = 1) -> Run:
+        """Run probes of one kind in a folder of that name."""
+        raw = {
+            "probes": [{"name": WorkerCheck.name, **probe} for probe in probes],
+            "seeds": list(range(seeds)),
+            "executor": self._table,
+            "workers": 2,
+            "figures": False,
+            "device": "cpu",
+        }
+        folder = self._folder / what
+        heard = _Heard()
+        plugins = self.plugins.with_listener("heard", heard)
+        run = run_experiment(build(raw, plugins, "check_executor"), plugins, folder)
+        left = folder / "queue"
+        assert not left.exists(), f"{left} was left behind"
+        for job in run.jobs:
+            assert job["id"] in heard.started, f"{job['id']} was never said to begin"
+            assert job["id"] in heard.finished, f"{job['id']} was never said to end"
+        if "map" in [probe.get("what", "map") for probe in probes]:
+            assert heard.progress, "no progress was heard"
+        return run
+
+
+class _Heard:
+    """A listener: which jobs began and ended, and whether any told how far it was."""
+
+    def __init__(self) -> None:
+        self.started: set[str] = set()
+        self.finished: set[str] = set()
+        self.progress = 0
+
+    @hookimpl
+    def penchant_job_started(self, run: Any, job: str) -> None:
+        self.started.add(job)
+
+    @hookimpl
+    def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
+        self.progress += 1
+
+    @hookimpl
+    def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
+        self.finished.add(job.id)
+
+
+def check_bytes(chosen: _Chosen) -> None:
+    """Jobs give the bytes of `serial`; one that fails hurts no other."""
+    serial = _Chosen("serial", {}, chosen._folder)
+    probes = ({"label": "maps"}, {"label": "raises", "what": "raise"})
+    expected = serial.run("expected", *probes, seeds=2)
+    found = chosen.run("found", *probes, seeds=2)
+    assert _numbers(found, "maps") == _numbers(expected, "maps"), "numbers differ from serial"
+    for result in found.results(probe="raises"):
+        assert result.status == "failed"
+        assert result.error == "ValueError: 3 is refused", result.error
+
+
+def _numbers(run: Run, probe: str) -> list[bytes]:
+    found = []
+    for result in run.results(probe=probe):
+        assert result.status == "done", result.error
+        found.append(result.arrays["numbers"].tobytes())
+    return found
+
+
+def check_sharing(chosen: _Chosen) -> None:
+    """The shards of a long job are done by several workers, and what one raises reaches the job."""
+    probes = ({"label": "short", "shards": 1}, {"label": "long", "what": "share"})
+    run = chosen.run("shared", *probes)
+    (result,) = run.results(probe="long")
+    assert result.status == "done", result.error
+    assert result.quantities["workers"].value > 1, "one worker has done all shards"
+
+
+def check_a_death(chosen: _Chosen) -> None:
+    """A task whose worker dies is done again; one that always crashes its worker fails."""
+    marker = chosen._folder / "died"
+    once = {"label": "once", "what": "die", "path": str(marker)}
+    always = {"label": "always", "what": "die"}
+    run = chosen.run("died", once, always, {"label": "other"})
+    assert marker.exists()
+    for label in ("once", "other"):
+        (result,) = run.results(probe=label)
+        assert result.status == "done", f"{label}: {result.error}"
+    (result,) = run.results(probe="always")
+    attempts = discovery.load().find("executor", chosen.name, "test").component.attempts  # type: ignore[attr-defined]
+    assert f"crashed its worker {attempts} times" in (result.error or ""), result.error
+
+
+def run_in_processes(jobs: list[Job], folder: Path, workers: int = 2) -> None:
+    """Run jobs in worker processes; their results are in the folder.
+
+    Args:
+        jobs: The jobs, which may be of several experiments.
+        folder: The run folder.
         workers: How many workers.
-        **options: Options of the executor.
-
-    Yields:
-        The pool.
     """
-    offer = discovery.load().find("executor", name, "test")
-    bound = offer.component.bind(options)
-    pool = start_pool(bound, workers, 1)
-    with contextlib.closing(pool):
-        yield pool
+    queue = Queue(folder)
+    queue.make()
+    waiting = [job.id for job in jobs]
+    assignment = Assignment(
+        folder, "test", jobs, waiting, notes={}, devices=workers, threads=1, attempts=3
+    )
+    team = Team(Processes(), assignment, workers)
+    try:
+        while len(queue.ended()) < len(jobs):
+            team.grow(workers)
+            team.tend()
+            time.sleep(0.05)
+    finally:
+        team.stop()
+        queue.remove()
 
 
-def check_executor(name: str, folder: Path, **options: Any) -> None:
-    """Run an executor through the interface of pools: order, errors, reports, deaths, lending.
+@attrs.frozen
+class WorkerCheck(Probe):
+    """Does what a test of an executor asks for."""
+
+    name = "worker-check"
+    target = "penchant_testing.executors:run_check"
+    quantities = {"workers": "how many processes or threads did the shards"}
+    arrays = {"numbers": "one per shard"}
+    presets = {"quick": {}}
+
+    what: str = option("map", "what happens", choices=("map", "raise", "share", "die"))
+    shards: int = option(6, "how many", at_least=1)
+    path: str = option("", "a file that is made before the first death")
+
+
+def run_check(options: Any, context: Context) -> Result:
+    """Map shards, and say by how many workers they were done.
 
     Args:
-        name: The executor's name.
-        folder: An empty folder, for what its workers leave.
-        **options: Options of the executor.
+        options: What happens.
+        context: The context.
+
+    Returns:
+        A number from each shard.
     """
-    with started(name, **options) as pool:
-        check_answers(pool)
-        check_errors(pool)
-        check_reports(pool)
-        if pool.workers > 1:
-            check_lending(pool)
-            check_a_death(pool, folder)
-
-
-def check_answers(pool: Any) -> None:
-    """Answers come in order, or as they end; two maps at a time do not disturb each other."""
-    items = [1, 2, 3, 4]
-    expected = [10, 20, 30, 40]
-    assert list(pool.map(_times, 10, items)) == expected
-    # As they end, each with its place.
-    answers = dict(pool.unordered(_times, 10, items))
-    assert answers == dict(enumerate(expected))
-    assert list(pool.map(_times, 1, [])) == []
-    # Two maps at a time, in turns.
-    twice = pool.map(_times, 2, [1, 2, 3])
-    thrice = pool.map(_times, 3, [1, 2, 3])
-    both = list(zip(twice, thrice))
-    assert both == [(2, 3), (4, 6), (6, 9)]
-
-
-def check_errors(pool: Any) -> None:
-    """What an item raises reaches who asked, and the pool goes on."""
-    try:
-        list(pool.map(_raises, None, ["a word", "another"]))
-    except (RemoteError, ValueError) as error:
-        assert "has no luck" in str(error)
-    else:
-        raise AssertionError("nothing was raised")
-    try:
-        list(pool.map(_refuses, None, [1, 2]))
-    except Error as error:
-        assert str(error) == "expected better"
-    else:
-        raise AssertionError("nothing was raised")
-    # A map that is left in the middle leaves no answer behind for the next one.
-    abandoned = pool.map(_times, 5, [1, 2, 3])
-    assert next(abandoned) == 5
-    abandoned.close()
-    assert list(pool.map(_times, 7, [1, 2])) == [7, 14]
-
-
-def check_reports(pool: Any) -> None:
-    """What workers report on the way is heard."""
-    heard: list[Any] = []
-    pool.listener = heard.append
-    words = ["one", "two"]
-    told = list(pool.map(_tells, None, words))
-    # In this process there is nobody to report to.
-    expected = [item for item, was_told in told if was_told]
-    assert heard == expected or sorted(heard) == words
-    pool.listener = None
-
-
-def check_lending(pool: Any) -> None:
-    """A single long job is not left to one worker while another has nothing to do."""
-    (workers,) = pool.map(_maps, None, [8])
-    different = set(workers)
-    assert len(different) > 1, "no shard was lent"
-    # What goes wrong elsewhere is told to whoever lent it.
-    (told,) = pool.map(_maps_and_fails, None, [6])
-    assert "has no luck" in told
-    # A time limit stops a job in the middle of a map, and nothing of it is left.
-    (told,) = pool.map(_maps_and_is_stopped, None, [40])
-    assert told == "stopped"
-    assert list(pool.map(_times, 3, [1, 2])) == [3, 6]
-
-
-def check_a_death(pool: Any, folder: Path) -> None:
-    """A worker that dies is replaced, and its item done again; one that always kills fails."""
-    # Once: the item is done again by another.
-    once = folder / "died"
-    items = [1, 2, 3]
-    assert list(pool.map(_dies_once, str(once), items)) == items
-    assert once.exists()
-    # Always: the item is given up, and the pool goes on. How many workers it may kill is counted by
-    # the kernel, for every executor: one is enough here.
-    with mock.patch.object(scheduling, "STRIKES", 1):
-        try:
-            list(pool.map(_dies, None, [0]))
-        except WorkersDiedError as error:
-            assert error.item == 0
-            assert "killed 1 workers in a row" in str(error)
-        else:
-            raise AssertionError("nothing was raised")
-    assert list(pool.map(_times, 2, [4])) == [8]
-
-
-def _times(setup: int, item: int, worker: int) -> int:
-    return setup * item
-
-
-def _raises(setup: None, item: str, worker: int) -> None:
-    raise ValueError(f"{item} has no luck")
-
-
-def _refuses(setup: None, item: int, worker: int) -> None:
-    raise Error("expected better")
-
-
-def _tells(setup: None, item: str, worker: int) -> tuple[str, bool]:
-    was_told = report(item)
-    return item, was_told
-
-
-def _maps(setup: None, item: int, worker: int) -> list[int]:
-    """A job of so many shards a map: who did each of them."""
-    shards = list(range(item))
-    workers: list[int] = []
-    # Other workers may still be starting.
-    deadline = time.monotonic() + SECONDS_TO_START
-    while len(set(workers)) < 2 and time.monotonic() < deadline:
-        pool = pool_here()
-        workers = list(pool.map(_slowly, None, shards))
-    return workers
-
-
-def _slowly(setup: None, item: int, worker: int) -> int:
-    time.sleep(0.1)
-    return worker
-
-
-def _maps_and_fails(setup: None, item: int, worker: int) -> str:
-    items = [f"shard {number}" for number in range(item)]
-    pool = pool_here()
-    try:
-        list(pool.map(_raises, None, items))
-    except (RemoteError, ValueError) as error:
-        return str(error)
-    return "nothing was raised"
-
-
-def _maps_and_is_stopped(setup: None, item: int, worker: int) -> str:
-    """A job that an alarm stops, as a time limit does."""
-
-    def over(signum: int, frame: Any) -> None:
-        raise TimeoutError
-
-    shards = list(range(item))
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    try:
-        list(pool_here().map(_slowly, None, shards))
-    except TimeoutError:
-        return "stopped"
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    return "nothing was stopped"
-
-
-def _dies_once(setup: str, item: int, worker: int) -> int:
-    died = Path(setup)
-    if item == 2 and not died.exists():
-        died.touch()
+    died = bool(options.path) and Path(options.path).exists()
+    if options.what == "die" and not died:
+        if options.path:
+            Path(options.path).touch()
         os._exit(9)
-    return item
+    workers: set[str] = set()
+    deadline = time.monotonic() + SECONDS_TO_START
+    while True:
+        answers = list(context.map(check_shard, list(range(options.shards))))
+        workers.update(answer["worker"] for answer in answers)
+        # Other workers may still be starting.
+        enough = options.what != "share" or len(workers) > 1
+        if enough or time.monotonic() > deadline:
+            break
+    numbers = [answer["number"] for answer in answers]
+    return Result({"workers": Quantity(len(workers), exact=True)}, {"numbers": numbers})
 
 
-def _dies(setup: None, item: int, worker: int) -> None:
-    os._exit(9)
+def check_shard(context: Context, item: int) -> dict[str, Any]:
+    """A number of this shard, and who made it.
+
+    Args:
+        context: The context.
+        item: Number of the shard.
+
+    Returns:
+        Both.
+    """
+    import threading
+
+    import torch
+
+    options = context.options
+    if options.what == "raise" and item == 3:
+        raise ValueError(f"{item} is refused")
+    if options.what == "share":
+        time.sleep(0.1)
+    number = torch.rand((), generator=context.generator("shard", item), device="cpu")
+    return {"number": number.item(), "worker": f"{os.getpid()} {threading.get_ident()}"}

@@ -42,6 +42,9 @@ class Display:
         self._ended = len(done)
         counts = f"{self._total} jobs, {self._ended} already done"
         self._tell(f"{run.title}: {counts} -> {run.folder}")
+        if run.others:
+            listed = ", ".join(run.others)
+            self._tell(f"{len(run.others)} other commands work in this folder: {listed}")
 
         # What is known already is shown like what will be found.
         if self._lines:

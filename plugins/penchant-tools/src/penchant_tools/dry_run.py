@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penchant.execution.selection import part_of, selected
+from penchant.execution.selection import selected
 from penchant.plugins.discovery import Plugins
 from penchant.terminal import say
 
@@ -20,7 +20,6 @@ def print_forecast(
     folder: Path,
     plugins: Plugins,
     only: Sequence[str],
-    jobs: str | None,
 ) -> bool:
     """Print the forecast of an experiment.
 
@@ -30,14 +29,12 @@ def print_forecast(
         folder: Its run folder.
         plugins: Where its components are found.
         only: Patterns of the jobs to run; none: all of them.
-        jobs: Which part "K/N" of these.
 
     Returns:
         Whether anything of it can run, or is done.
     """
     planned = plan(raw, plugins, where)
-    part = None if jobs is None else part_of(jobs)
-    chosen = selected(planned.jobs, only, part)
+    chosen = selected(planned.jobs, only)
     found = forecast(planned.experiment, folder, chosen, planned.refused)
     counts = f"{found.jobs} jobs, {found.done} already done"
     title = planned.experiment.settings.title or where

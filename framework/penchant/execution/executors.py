@@ -1,0 +1,135 @@
+"""Executors: they start workers somewhere, and say which of them have ended.
+
+`penchant.Executor` describes what an executor is. What is the same for all of them is here: dead
+workers are started again, and how they died is noted for the tasks that they had.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from penchant.components.targets import resolve
+from penchant.errors import Error
+from penchant.execution.tasks import Queue
+from penchant.execution.worker import Assignment, work
+
+DEATHS = 3  # of workers in a row that never began to work: something is wrong
+
+
+class Workers(Protocol):
+    """What the target of an executor returns; `penchant.Executor` says what its methods do."""
+
+    size: int
+
+    def start(self, number: int) -> None:
+        """Call `work(number)` somewhere, and return at once."""
+
+    def ended(self) -> dict[int, str | Exception]:
+        """Workers that ended since the last call."""
+
+    def stop(self) -> None:
+        """End all workers."""
+
+
+class Team:
+    """The workers of a command; `grow` starts others for those that died."""
+
+    def __init__(
+        self,
+        executor: Any,
+        assignment: Assignment,
+        workers: int | None,
+    ) -> None:
+        start = resolve(type(executor).target, f"executor {executor.name!r}")
+        call = functools.partial(work, assignment)
+        self._workers: Workers = start(executor, call, workers, assignment.threads)
+        self._assignment = assignment
+        self._queue = Queue(assignment.folder)
+        self.size = self._workers.size
+        self._free = list(range(self.size))
+        self._running: set[int] = set()
+        self._unready = 0
+
+    def grow(self, count: int) -> None:
+        """Have at least this many workers, as far as the executor has room for them."""
+        while self._free and len(self._running) < count:
+            number = self._free.pop(0)
+            self._workers.start(number)
+            self._running.add(number)
+
+    def tend(self) -> None:
+        """See which workers have died, and raise what one of them has raised."""
+        for number, how in self._workers.ended().items():
+            self._running.remove(number)
+            # The next one in its place has another number, and the same device.
+            self._free.append(number + self.size)
+            if isinstance(how, (Error, OSError)):
+                raise how
+            if isinstance(how, Exception):
+                raise Error(f"a worker failed: {type(how).__name__}: {how}") from how
+            if how:
+                self._note(number, how)
+            # One that returns while jobs are left has lost the queue: the folder was deleted.
+            if not self._queue.path.is_dir():
+                self._queue.make()
+
+    def _note(self, number: int, how: str) -> None:
+        """Note how a worker died; several that could not even begin are an error."""
+        name = self._assignment.worker(number)
+        self._queue.note_death(name, how)
+        ready = (self._queue.path / "progress" / name).exists()
+        self._unready = 0 if ready else self._unready + 1
+        if self._unready >= DEATHS:
+            raise Error(f"{DEATHS} workers in a row died before they could work (last: {how})")
+
+    def stop(self) -> None:
+        """End all workers."""
+        self._workers.stop()
+
+
+def serial(
+    options: Any,
+    work: Callable[[int], None],
+    workers: int | None,
+    threads: int,
+) -> Serial:
+    """The executor `serial`.
+
+    Args:
+        options: It has none.
+        work: What its only worker calls.
+        workers: There is one, whatever was asked for.
+        threads: Threads of the worker, which it sets itself.
+
+    Returns:
+        What works in this process.
+    """
+    return Serial(work)
+
+
+class Serial:
+    """One worker, which is this process: `start` returns when it has ended."""
+
+    size = 1
+
+    def __init__(self, work: Callable[[int], None]) -> None:
+        self._work = work
+        self._ended: dict[int, str | Exception] = {}
+
+    def start(self, number: int) -> None:
+        """Work here."""
+        try:
+            self._work(number)
+            self._ended[number] = ""
+        except Exception as error:
+            self._ended[number] = error
+
+    def ended(self) -> dict[int, str | Exception]:
+        """Workers that ended since the last call."""
+        found, self._ended = self._ended, {}
+        return found
+
+    def stop(self) -> None:
+        """Nothing is left."""

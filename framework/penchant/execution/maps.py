@@ -1,0 +1,259 @@
+"""Published maps: shards of a running job that any worker may do.
+
+A map is a folder of its own: `map.json` names the function and holds the items, `shared.npz` what
+they share; nothing is pickled. Beside them are the locks of its shards, and `failed.json` when one
+of them has failed. It is removed when the job has all answers.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import random
+import shutil
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.components.targets import resolve, sendable
+from penchant.errors import Error
+from penchant.execution.mapping import MapSetup, store_of
+from penchant.execution.shards import Scope, Shard
+from penchant.execution.tasks import Claim, Queue
+from penchant.experiments.jobs import Job
+from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
+
+_order = random.Random()  # a worker's own: global random numbers belong to the user
+
+
+class RemoteError(Exception):
+    """What a shard raised in another worker: its text, and its traceback in `details`."""
+
+    def __init__(self, text: str, details: str) -> None:
+        super().__init__(text)
+        self.details = details
+
+
+class PublishedMap:
+    """Shards that several workers do, each of them taken by one at a time."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        path: Path,
+        setup: MapSetup,
+        shards: Iterable[Shard],
+        attempts: int,
+    ) -> None:
+        self.queue = queue
+        self.path = path
+        self.setup = setup
+        self._attempts = attempts
+        self._left = collections.deque(shards)
+        self._taken: list[Shard] = []
+
+    def take(self, worker: str) -> tuple[Shard, Claim] | None:
+        """Take a shard that is free; None where there is none, or the map has gone."""
+        # What others had may be free again: they may have died.
+        self._left.extend(self._taken)
+        self._taken.clear()
+        while self._left:
+            shard = self._left.popleft()
+            try:
+                claim = self._claim(shard, worker)
+            except FileNotFoundError:
+                self._left.clear()
+                return None
+            if claim is not None:
+                return shard, claim
+        return None
+
+    def _claim(self, shard: Shard, worker: str) -> Claim | None:
+        store = self.setup.store
+        assert store is not None
+        path = store.path(shard)
+        if path.exists() and self.setup.stored(shard):
+            return None
+        lock = self.path / f"{shard.number}.lock"
+        task = f"{self.setup.job.id}.{shard.number}"
+        claim = self.queue.claim(task, worker, lock)
+        if claim is None:
+            self._taken.append(shard)
+            return None
+        # Another worker may have done it in the meantime.
+        if self.setup.stored(shard):
+            claim.release()
+            return None
+        if len(claim.attempts) >= self._attempts:
+            self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
+            claim.release()
+            return None
+        claim.begin()
+        return claim
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the job that one of its shards has failed."""
+        expected = isinstance(error, Error)
+        text = str(error) if expected else f"{type(error).__name__}: {error}"
+        details = "".join(traceback.format_exception(error))
+        record = {"schema": SCHEMA, "text": text, "details": details, "expected": expected}
+        # The job may have ended in the meantime.
+        if self.path.is_dir():
+            _write(self.path / "failed.json", record)
+
+    def check(self) -> None:
+        """Raise what one of the shards has raised."""
+        path = self.path / "failed.json"
+        if not path.exists():
+            return
+        record = read_json(path)
+        if record["expected"]:
+            raise Error(record["text"])
+        raise RemoteError(record["text"], record["details"])
+
+    def close(self) -> None:
+        """No worker takes a shard of it any more."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def publish(
+    queue: Queue,
+    setup: MapSetup,
+    shards: list[Shard],
+    attempts: int,
+) -> PublishedMap | None:
+    """Offer the shards of a map to all workers.
+
+    Args:
+        queue: Where workers look for it.
+        setup: What all shards share.
+        shards: The shards that are missing.
+        attempts: How often a shard may crash its worker.
+
+    Returns:
+        The map; None where another process cannot be told what to do, for example because an
+        object of the user's own is part of the scope.
+    """
+    record = _encoded(setup, shards)
+    if record is None:
+        return None
+    path = queue.path / "maps" / f"{setup.job.id}.{shards[0].number}"
+    # Left by a worker that died with this job.
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    if setup.shared:
+        write_arrays(path / "shared.npz", setup.shared, durable=False)
+    # Written last: a map is there when it is whole.
+    _write(path / "map.json", record)
+    return PublishedMap(queue, path, setup, shards, attempts)
+
+
+def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> PublishedMap | None:
+    """A map that another worker has published.
+
+    Args:
+        queue: Where it is.
+        name: Its name.
+        jobs: All jobs that are known here.
+        attempts: How often a shard may crash its worker.
+
+    Returns:
+        The map; None where it has gone or is not whole, or its job is another one here.
+    """
+    path = queue.path / "maps" / name
+    try:
+        record = read_json(path / "map.json")
+        job = jobs.get(record["job"])
+        if job is None or job.key != record["key"]:
+            return None
+        shared = read_arrays(path / "shared.npz") if record["digest"] else {}
+    except Error:
+        return None
+    store = store_of(job, queue.folder)
+    setup = MapSetup(job, queue.folder, shared, record["digest"], store)
+    shards = _decoded(record)
+    # Workers that begin at the same place would wait for each other's locks.
+    start = _order.randrange(len(shards))
+    return PublishedMap(queue, path, setup, [*shards[start:], *shards[:start]], attempts)
+
+
+def names(queue: Queue) -> list[str]:
+    """Maps that are published, in any order."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        found = [path.name for path in (queue.path / "maps").iterdir()]
+    _order.shuffle(found)
+    return found
+
+
+def forget(queue: Queue, job: Job) -> None:
+    """Remove maps of a worker that died with this job."""
+    for name in names(queue):
+        owner, _, _ = name.rpartition(".")
+        if owner == job.id:
+            shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)
+
+
+def _encoded(setup: MapSetup, shards: list[Shard]) -> dict[str, Any] | None:
+    """What other workers need to do these shards; None where it is not JSON-like."""
+    first = shards[0]
+    architecture = first.scope.architecture
+    if not sendable(first.function):
+        return None
+    scope = attrs.asdict(first.scope, recurse=False)
+    if architecture is not None:
+        cls = type(architecture)
+        scope["architecture"] = [f"{cls.__module__}:{cls.__qualname__}", architecture.options()]
+    record = {
+        "schema": SCHEMA,
+        "job": setup.job.id,
+        "key": setup.job.key,
+        "digest": setup.digest,
+        "function": f"{first.function.__module__}:{first.function.__qualname__}",
+        "scope": scope,
+        "shards": [[shard.number, _sent(shard.item)] for shard in shards],
+    }
+    try:
+        again = _decoded(json.loads(json.dumps(record)))[0]
+    except (TypeError, ValueError, Error):
+        return None
+    # What comes back as something else would be another shard there.
+    same = again.identity(setup.job.key, setup.digest) == first.identity(
+        setup.job.key, setup.digest
+    )
+    return record if same else None
+
+
+def _decoded(record: dict[str, Any]) -> list[Shard]:
+    """The shards as the job has them."""
+    function = resolve(record["function"], "a map")
+    fields = dict(record["scope"])
+    if fields["architecture"] is not None:
+        target, options = fields["architecture"]
+        cls: Any = resolve(target, "a scope's architecture")
+        fields["architecture"] = cls.bind(options)
+    for name in ("owner", "keys", "shape"):
+        if fields[name] is not None:
+            fields[name] = tuple(fields[name])
+    scope = Scope(**fields)
+    shards = []
+    for number, item in record["shards"]:
+        received = range(*item["range"]) if "range" in item else item["item"]
+        shards.append(Shard(number, function, received, scope))
+    return shards
+
+
+def _sent(item: Any) -> dict[str, Any]:
+    """An item as JSON: a range of networks is not a list."""
+    if isinstance(item, range):
+        return {"range": [item.start, item.stop, item.step]}
+    return {"item": item}
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    text = json.dumps(record)
+    with atomic(path, durable=False) as file:
+        file.write(text.encode())

@@ -1,0 +1,98 @@
+"""Progress: workers append to files, which every command on the folder follows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penchant.execution.tasks import Queue
+
+Message = dict[str, Any]
+
+
+class _Here(threading.local):
+    """Of this thread: where its worker reports to, and the command that watches it."""
+
+    reporter: Reporter | None = None
+    look: Callable[[], None] | None = None
+
+
+_here = _Here()
+
+
+class Reporter:
+    """Where a worker tells what it does."""
+
+    def __init__(self, queue: Queue, worker: str) -> None:
+        self._path = queue.path / "progress" / worker
+
+    def tell(self, message: Message) -> None:
+        """Append a message; a disk that refuses it costs progress only."""
+        # Closed after each line: only then do other machines see it.
+        with contextlib.suppress(OSError), open(self._path, "a") as file:
+            file.write(json.dumps(message) + "\n")
+        if _here.look is not None:
+            _here.look()
+
+
+@contextlib.contextmanager
+def reporting(reporter: Reporter) -> Iterator[None]:
+    """Report to it while a worker runs in this thread."""
+    before = _here.reporter
+    _here.reporter = reporter
+    try:
+        yield
+    finally:
+        _here.reporter = before
+
+
+@contextlib.contextmanager
+def watching(look: Callable[[], None]) -> Iterator[None]:
+    """Have a command look at what happens, where a worker runs in its own thread."""
+    _here.look = look
+    try:
+        yield
+    finally:
+        _here.look = None
+
+
+def report(message: Message) -> None:
+    """Tell how far a job is, from wherever its code runs."""
+    if _here.reporter is not None:
+        _here.reporter.tell(message)
+
+
+def is_expendable() -> bool:
+    """Is this process one that an executor started, and can start again?"""
+    return _here.reporter is not None and _here.look is None
+
+
+class Follower:
+    """Reads what all workers of a folder tell."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._folder = queue.path / "progress"
+        self._read: dict[str, int] = {}
+
+    def messages(self) -> Iterator[Message]:
+        """What was told since the last call."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                seen = self._read.get(entry.name, 0)
+                if entry.stat().st_size > seen:
+                    yield from self._new(entry.name, seen)
+
+    def _new(self, name: str, seen: int) -> Iterator[Message]:
+        with open(self._folder / name, "rb") as file:
+            file.seek(seen)
+            data = file.read()
+        # The last line may still be written.
+        whole, end, _ = data.rpartition(b"\n")
+        self._read[name] = seen + len(whole) + len(end)
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
