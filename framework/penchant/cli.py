@@ -18,21 +18,22 @@ from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
 from penchant.terminal import complain, say
 
-LONGEST_FOLDER = 60  # signs of a run folder's name that say what was measured
+LONGEST_FOLDER = 60  # characters of a run folder's name that say what was measured
 
 
 class _Commands(click.Group):
     """The kernel's commands and those of plugins; an `Error` is one line on stderr."""
+
+    _complete = False  # whether plugins have added their commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._add_commands_of_plugins(ctx)
         return super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = super().get_command(ctx, cmd_name)
-        if known is not None:
-            return known
-        self._add_commands_of_plugins(ctx)
+        # The kernel's own commands need no plugin.
+        if cmd_name not in self.commands:
+            self._add_commands_of_plugins(ctx)
         return super().get_command(ctx, cmd_name)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
@@ -45,11 +46,9 @@ class _Commands(click.Group):
         if self._complete:
             return
         self._complete = True
-        plugins = discovery.load(ctx.params.get("without") or ())
+        plugins = discovery.load(tuple(ctx.params.get("without") or ()))
         for problem in plugins.notify("penchant_commands", cli=self):
             complain(problem)
-
-    _complete = False  # whether plugins have added their commands
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -58,70 +57,18 @@ class _Commands(click.Group):
             complain(f"penchant: {error}")
             sys.exit(2)
         except KeyboardInterrupt as stopped:
-            kept = "finished work is kept, run the same command to go on"
             what = str(stopped) or "interrupted"
-            complain(f"\npenchant: {what}; {kept}")
+            complain(f"\npenchant: {what}; finished work is kept, run the same command to go on")
             # The exit codes that shells use for Ctrl-C and SIGTERM.
             sys.exit(getattr(stopped, "exit_code", 130))
 
 
-def _completed(complete: Any) -> Any:
-    """What a shell may complete, as click asks for it; what is wrong with a plugin stays unsaid."""
-
-    def offered(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
-        root = ctx.find_root()
-        without = root.params.get("without") or ()
-        try:
-            plugins = discovery.load(without)
-            found: list[str] = complete(plugins, ctx, begun)
-        except Error:
-            return []
-        return found
-
-    return offered
-
-
-def _names_of(kind: str | None) -> Any:
-    """Completes names of components of a kind, and behind a colon their options."""
-
-    def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-        found: list[str] = extra("penchant_tools.completion:names")(plugins, kind, begun)
-        return found
-
-    return _completed(complete)
-
-
-def _of_the_probe(what: str) -> Any:
-    """Completes what depends on the probe that is typed before: option_names or presets."""
-
-    def complete(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-        names = extra(f"penchant_tools.completion:{what}")
-        found: list[str] = names(_typed_probe(plugins, ctx), begun)
-        return found
-
-    return _completed(complete)
-
-
-def _estimators_of(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-    names = extra("penchant_tools.completion:estimators")
-    found: list[str] = names(plugins, _typed_probe(plugins, ctx), begun)
-    return found
-
-
-def _typed_probe(plugins: discovery.Plugins, ctx: click.Context) -> Any:
-    """The probe that stands in a command of which an option still lacks its value."""
-    # Click stops at such an option: what it has not looked at yet is left over.
-    left = ctx.args[0] if ctx.args else ""
-    name = ctx.params.get("name") or left
-    offer = plugins.find("probe", name)
-    return offer.component
-
-
-def _kinds(plugins: discovery.Plugins, ctx: click.Context, begun: str) -> list[str]:
-    from penchant.plugins.listing import KINDS
-
-    plurals = [f"{kind}s" for kind in (*KINDS, "role")]
-    return sorted(name for name in plurals if name.startswith(begun))
+def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    """What a shell may make of the beginning of a word."""
+    if not is_installed("penchant_tools"):
+        return []
+    words: list[str] = extra("penchant_tools.completion:complete")(ctx, param, begun)
+    return words
 
 
 @click.group(cls=_Commands)
@@ -157,7 +104,7 @@ _RUN_OPTIONS = [
     click.option(
         "--executor",
         metavar="NAME[:k=v,...]",
-        shell_complete=_names_of("executor"),
+        shell_complete=_complete,
         help="How jobs and shards are run: see `penchant list executor`.",
     ),
     click.option("--workers", type=int, help="Workers of the executor."),
@@ -170,10 +117,12 @@ _RUN_OPTIONS = [
         "--only",
         multiple=True,
         metavar="LABEL",
-        help="Run only jobs whose id, probe, architecture or dataset is like this, e.g. 'nad*'.",
+        help="Run only jobs whose id, probe, architecture or dataset matches, e.g. 'nad*'.",
     ),
     click.option(
-        "--dry-run", is_flag=True, help="Only say what it would cost, and what is refused."
+        "--dry-run",
+        is_flag=True,
+        help="Estimate time and memory and list invalid jobs; run nothing.",
     ),
 ]
 
@@ -191,37 +140,28 @@ def _run_options(command: Any) -> Any:
 @click.option("--quick", is_flag=True, help="A reduced form: each probe's quick preset.")
 @_run_options
 @click.pass_obj
-def run(
-    without: tuple[str, ...],
-    /,
-    file: Path,
-    quick: bool,
-    **options: Any,
-) -> None:
+def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
     from penchant.experiments.experiment import read_toml
 
     raw = read_toml(file)
     name = file.stem
     if quick:
-        quick_form = extra("penchant_tools.quick:quick_form")
         # Before `--set`: what is typed beside --quick is meant.
-        plugins = discovery.load(without)
-        raw = quick_form(raw, plugins, file.name)
+        raw = extra("penchant_tools.quick:quick_form")(raw, discovery.load(without), file.name)
         name = f"{name}-quick"
-    folder = Path("runs") / name
-    _execute(raw, file.name, folder, without, **options)
+    _execute(raw, file.name, Path("runs") / name, without, **options)
 
 
 @main.command()
-@click.argument("name", shell_complete=_names_of("probe"))
+@click.argument("name", shell_complete=_complete)
 @click.option(
     "-a",
     "--architecture",
     "architectures",
     multiple=True,
     metavar="ARCH[:k=v,...]",
-    shell_complete=_names_of("architecture"),
+    shell_complete=_complete,
     help="Architecture.",
 )
 @click.option(
@@ -230,7 +170,7 @@ def run(
     "datasets",
     multiple=True,
     metavar="DATASET[:k=v,...]",
-    shell_complete=_names_of("dataset"),
+    shell_complete=_complete,
     help="Dataset.",
 )
 @click.option(
@@ -239,7 +179,7 @@ def run(
     "estimators",
     multiple=True,
     metavar="ROLE=ESTIMATOR[:k=v,...]",
-    shell_complete=_completed(_estimators_of),
+    shell_complete=_complete,
     help="Estimator for a role.",
 )
 @click.option(
@@ -248,7 +188,7 @@ def run(
     "options_",
     multiple=True,
     metavar="k=v",
-    shell_complete=_of_the_probe("option_names"),
+    shell_complete=_complete,
     help="Option of the probe.",
 )
 @click.option(
@@ -256,7 +196,7 @@ def run(
     "--preset",
     "preset",
     metavar="PRESET",
-    shell_complete=_of_the_probe("presets"),
+    shell_complete=_complete,
     help="Preset of the probe.",
 )
 @click.option("--seed", "seeds", multiple=True, type=int, help="One job for each seed.")
@@ -281,40 +221,24 @@ def probe(
     """Run one probe without a file."""
     from penchant.api import one_probe
     from penchant.experiments.document import TYPED
-    from penchant.experiments.typed_text import parse_options
+    from penchant.experiments.typed_text import parse_component, parse_options
 
-    # `-o a=1 -o b=2` is read like one table.
-    typed = ",".join(options_)
     raw = one_probe(
         name,
-        parse_options(typed),
-        architectures=_parsed(architectures),
-        datasets=_parsed(datasets),
+        parse_options(",".join(options_)),
+        architectures=[parse_component(text) for text in architectures],
+        datasets=[parse_component(text) for text in datasets],
         preset=preset,
         estimators=_estimators(estimators),
     )
-    settings = _typed_settings(seeds, shape, outputs)
-    raw.update(settings)
-    folder = _folder_of(raw, options["sets"])
-    _execute(raw, TYPED, folder, without, **options)
-
-
-def _typed_settings(
-    seeds: tuple[int, ...],
-    shape: str | None,
-    outputs: int | None,
-) -> dict[str, Any]:
-    """Settings of the experiment that were typed, and no others."""
-    from penchant.experiments.typed_text import parse_options
-
-    found: dict[str, Any] = {}
+    # Settings of the experiment that were typed, and no others.
     if seeds:
-        found["seeds"] = list(seeds)
+        raw["seeds"] = list(seeds)
     if shape:
-        found |= parse_options(f"shape=[{shape}]")
+        raw |= parse_options(f"shape=[{shape}]")
     if outputs is not None:
-        found["outputs"] = outputs
-    return found
+        raw["outputs"] = outputs
+    _execute(raw, TYPED, _folder_of(raw, options["sets"]), without, **options)
 
 
 def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
@@ -326,23 +250,11 @@ def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
 
     (probe,) = raw["probes"]
     _, _, name = probe["name"].rpartition("/")
-    words = [name]
-    for axis in ("architectures", "datasets"):
-        words += probe.get(axis, [])
-    told = "-".join(map(str, words))
-
-    # Labels are the user's words; a folder's name takes few of their signs, and not too many.
-    safe = re.sub(r"[^\w.-]+", "-", told)
-    short = safe[:LONGEST_FOLDER]
-
+    words = [name, *probe.get("architectures", []), *probe.get("datasets", [])]
+    # Labels are the user's words; a folder's name takes few of their characters.
+    safe = re.sub(r"[^\w.-]+", "-", "-".join(map(str, words)))
     digest = short_hash([raw, *sets])
-    return Path("runs") / f"{short}-{digest}"
-
-
-def _parsed(texts: tuple[str, ...]) -> list[dict[str, Any]]:
-    from penchant.experiments.typed_text import parse_component
-
-    return [parse_component(text) for text in texts]
+    return Path("runs") / f"{safe[:LONGEST_FOLDER]}-{digest}"
 
 
 def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
@@ -354,14 +266,9 @@ def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
         role, equals, rest = text.partition("=")
         if not equals:
             raise Error(f"-e takes ROLE=ESTIMATOR, found {text!r}")
-        chosen = found.setdefault(role, [])
-        estimator = parse_component(rest)
-        chosen.append(estimator)
-    estimators: dict[str, Any] = {}
-    for role, chosen in found.items():
-        # A role that takes one estimator refuses a list.
-        estimators[role] = chosen[0] if len(chosen) == 1 else chosen
-    return estimators
+        found.setdefault(role, []).append(parse_component(rest))
+    # A role that takes one estimator refuses a list.
+    return {role: chosen[0] if len(chosen) == 1 else chosen for role, chosen in found.items()}
 
 
 def _execute(
@@ -387,8 +294,7 @@ def _execute(
     for text in sets:
         raw = apply(raw, text)
     # Options that were typed replace what the file says.
-    given = {key: value for key, value in settings.items() if value is not None}
-    raw = {**raw, **given}
+    raw = {**raw, **{key: value for key, value in settings.items() if value is not None}}
     plugins = discovery.load(without)
     if dry_run:
         print_forecast = extra("penchant_tools.dry_run:print_forecast")
@@ -419,11 +325,7 @@ def _say_where(folder: Path) -> None:
         complain("pip install penchant-report writes report.html with figures")
 
 
-def _with_display(
-    plugins: discovery.Plugins,
-    quiet: bool,
-    json_lines: bool,
-) -> discovery.Plugins:
+def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> discovery.Plugins:
     """The plugins, and a listener that shows what happens."""
     if json_lines:
         listener = extra("penchant_tools.json_lines:JsonLines")
@@ -438,15 +340,11 @@ def _with_display(
 
 
 @main.command(name="list")
-@click.argument("kind", required=False, shell_complete=_completed(_kinds))
+@click.argument("kind", required=False, shell_complete=_complete)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
-def list_(
-    without: tuple[str, ...],
-    kind: str | None,
-    as_json: bool,
-) -> None:
-    """Components by kind, a line each: KIND is probes, architectures, ... or roles."""
+def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
+    """Components by kind, one per line: KIND is probes, architectures, ... or roles."""
     from penchant.plugins import listing
 
     plugins = discovery.load(without)
@@ -454,23 +352,16 @@ def list_(
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    # Where there is no terminal, whoever reads it wants whole lines.
-    terminal = shutil.get_terminal_size((0, 0))
-    width = terminal.columns or sys.maxsize
-    lines = listing.lines(rows, width)
-    say("\n".join(lines))
-    _mention_set_aside(plugins)
-
-
-def _mention_set_aside(plugins: discovery.Plugins) -> None:
-    aside = [plugin.name for plugin in plugins.plugins if plugin.reason]
-    if aside:
-        listed = ", ".join(aside)
-        complain(f"set aside: {listed}; `penchant plugins` says why")
+    # Without a terminal lines are whole.
+    width = shutil.get_terminal_size((0, 0)).columns or sys.maxsize
+    say("\n".join(listing.lines(rows, width)))
+    disabled = [plugin.name for plugin in plugins.plugins if plugin.reason]
+    if disabled:
+        complain(f"set aside: {', '.join(disabled)}; `penchant plugins` says why")
 
 
 @main.command()
-@click.argument("name", shell_complete=_names_of(None))
+@click.argument("name", shell_complete=_complete)
 @click.pass_obj
 def explain(without: tuple[str, ...], name: str) -> None:
     """Help text, reference, options, presets, what comes out, cost and an example command.
@@ -479,9 +370,7 @@ def explain(without: tuple[str, ...], name: str) -> None:
     """
     from penchant.plugins.explain import explain as explained
 
-    plugins = discovery.load(without)
-    text = explained(name, plugins)
-    say(text)
+    say(explained(name, discovery.load(without)))
 
 
 @main.command()
@@ -489,46 +378,15 @@ def explain(without: tuple[str, ...], name: str) -> None:
 @click.pass_obj
 def plugins(without: tuple[str, ...], as_json: bool) -> None:
     """Plugins: name, version, status, reason, components."""
-    found = discovery.load(without)
-    rows = [_plugin(found, plugin) for plugin in found.plugins]
+    from penchant.plugins import listing
+
+    rows = listing.plugin_rows(discovery.load(without))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        _show_plugin(row)
-
-
-def _show_plugin(row: dict[str, Any]) -> None:
-    name = row["name"]
-    version = row["version"]
-    distribution = row["distribution"]
-    status = row["status"]
-    say(f"{name} {version} ({distribution}): {status}")
-
-    # Why it is set aside, else what it offers.
-    listed = ", ".join(row["components"])
-    what = row["reason"] or listed or "listens only"
-    say(f"  {what}")
-    for clash in row["clashes"]:
-        say(f"  {clash}")
-
-
-def _plugin(found: discovery.Plugins, plugin: discovery.Plugin) -> dict[str, Any]:
-    """What is said of a plugin."""
-    clashes = []
-    # What somebody else offers under the same name.
-    for component in plugin.components:
-        both = found.clash(component)
-        if both and plugin.distribution != discovery.KERNEL:
-            what = f"the {component.kind} {component.name!r} is offered by {both}"
-            address = f"{plugin.distribution}/{component.name}"
-            clashes.append(f"{what}: it is reached as {address!r} only")
-    return {
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "status": plugin.status,
-        "reason": plugin.reason,
-        "components": [f"{each.kind} {each.name}" for each in plugin.components],
-        "clashes": clashes,
-    }
+        say(f"{row['name']} {row['version']} ({row['distribution']}): {row['status']}")
+        # Why it is disabled, else what it offers.
+        say(f"  {row['reason'] or ', '.join(row['components']) or 'listens only'}")
+        for clash in row["clashes"]:
+            say(f"  {clash}")

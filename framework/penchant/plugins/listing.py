@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from penchant.errors import Error
-from penchant.plugins.discovery import Plugins
+from penchant.plugins.discovery import KERNEL, Plugin, Plugins
 
 # In the order in which they are listed: what one measures, with what, and how.
 KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
@@ -17,30 +18,21 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     single = kind.removesuffix("s") if kind else None
     known = (*KINDS, "role")
     if single is not None and single not in known:
-        listed = ", ".join(known)
-        raise Error(f"kind must be one of {listed}, found {kind!r}")
+        raise Error(f"kind must be one of {', '.join(known)}, found {kind!r}")
     # A role is no component, but people look for it here.
     if single == "role":
         return _roles(plugins)
-
-    kinds = KINDS if single is None else (single,)
     found = []
-    for each in kinds:
-        found += _components(plugins, each)
-    return found
-
-
-def _components(plugins: Plugins, kind: str) -> list[Row]:
-    found = []
-    for offer in plugins.offers(kind):
-        row = {
-            "kind": kind,
-            "name": plugins.address(offer),
-            "summary": offer.component.summary(),
-            "plugin": offer.distribution,
-            "version": offer.version,
-        }
-        found.append(row)
+    for each in KINDS if single is None else (single,):
+        for offer in plugins.offers(each):
+            row = {
+                "kind": each,
+                "name": plugins.address(offer),
+                "summary": offer.component.summary(),
+                "plugin": offer.distribution,
+                "version": offer.version,
+            }
+            found.append(row)
     return found
 
 
@@ -49,15 +41,9 @@ def _roles(plugins: Plugins) -> list[Row]:
 
     found = []
     for role, estimators in roles(plugins).items():
-        text = role.__doc__ or ""
-        summary, _, _ = text.partition("\n")
-        names = [plugins.address(offer) for offer in estimators]
-        row = {
-            "kind": "role",
-            "name": role.name,
-            "summary": summary,
-            "estimators": ", ".join(names),
-        }
+        summary, _, _ = (role.__doc__ or "").partition("\n")
+        names = ", ".join(plugins.address(offer) for offer in estimators)
+        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
         found.append(row)
     return found
 
@@ -69,22 +55,50 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
     """
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
-        members = by_kind.setdefault(row["kind"], [])
-        members.append(row)
-
+        by_kind.setdefault(row["kind"], []).append(row)
     found: list[str] = []
     for kind, same in by_kind.items():
         # A gap before each heading but the first.
-        if found:
-            found.append("")
-        found.append(f"{kind}s")
-
-        lengths = [len(row["name"]) for row in same]
-        longest = max(lengths)
+        found += ["", f"{kind}s"] if found else [f"{kind}s"]
+        longest = max(len(row["name"]) for row in same)
+        room = max(width, longest + 5)
         for row in same:
             line = f"  {row['name']:{longest}}  {row['summary']}"
-            room = max(width, longest + 5)
-            if len(line) > room:
-                line = line[: room - 1] + "…"
-            found.append(line)
+            found.append(line if len(line) <= room else line[: room - 1] + "…")
     return found
+
+
+class PluginRow(TypedDict):
+    """What `penchant plugins` says of one plugin."""
+
+    name: str
+    distribution: str
+    version: str
+    status: str
+    reason: str
+    components: list[str]
+    clashes: list[str]
+
+
+def plugin_rows(plugins: Plugins) -> list[PluginRow]:
+    """A row for every plugin, the disabled ones with their reason."""
+    return [_plugin_row(plugins, plugin) for plugin in plugins.plugins]
+
+
+def _plugin_row(plugins: Plugins, plugin: Plugin) -> PluginRow:
+    clashes = []
+    for component in plugin.components:
+        both = plugins.clash(component)
+        if both and plugin.distribution != KERNEL:
+            what = f"the {component.kind} {component.name!r} is offered by {both}"
+            address = f"{plugin.distribution}/{component.name}"
+            clashes.append(f"{what}: it is reached as {address!r} only")
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": plugin.status,
+        "reason": plugin.reason,
+        "components": [f"{each.kind} {each.name}" for each in plugin.components],
+        "clashes": clashes,
+    }

@@ -5,8 +5,59 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+import click
 from penchant.components.component import Component, Probe
+from penchant.errors import Error
+from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
+from penchant.plugins.listing import KINDS
+
+# Parameters that are names of components, and of which kind; None: of any.
+_KINDS = {
+    "architectures": "architecture",
+    "datasets": "dataset",
+    "executor": "executor",
+    "name": "probe",
+}
+
+
+def complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    """What a word of a command may become, as click asks for it; nothing where a plugin is broken.
+
+    Args:
+        ctx: The command as far as it is typed.
+        param: The parameter that the word belongs to.
+        begun: The beginning of the word.
+
+    Returns:
+        Whole words.
+    """
+    without = tuple(ctx.find_root().params.get("without") or ())
+    try:
+        return _words(discovery.load(without), ctx, param.name or "", begun)
+    except Error:
+        return []
+
+
+def _words(plugins: Plugins, ctx: click.Context, parameter: str, begun: str) -> list[str]:
+    if parameter == "kind":
+        return beginning([f"{kind}s" for kind in (*KINDS, "role")], begun)
+    if parameter == "options_":
+        return option_names(_typed(plugins, ctx), begun)
+    if parameter == "preset":
+        return presets(_typed(plugins, ctx), begun)
+    if parameter == "estimators":
+        return estimators(plugins, _typed(plugins, ctx), begun)
+    kind = None if ctx.info_name == "explain" else _KINDS[parameter]
+    return names(plugins, kind, begun)
+
+
+def _typed(plugins: Plugins, ctx: click.Context) -> type[Probe]:
+    """The probe that stands in a command of which an option still lacks its value."""
+    # Click stops at such an option: what it has not looked at yet is left over.
+    left = ctx.args[0] if ctx.args else ""
+    probe: type[Probe] = plugins.find("probe", ctx.params.get("name") or left).component
+    return probe
 
 
 def names(
