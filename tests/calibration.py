@@ -121,8 +121,8 @@ def near_one(true, count, random):
     mx, my, xx, yy, xy = sums
     whole, *without = (xy - mx * my) / np.sqrt((xx - mx**2) * (yy - my**2))
     stderr = statistics.jackknife(without)
-    p = statistics.correlation_p_value(whole, true, stderr, count - 1)
-    return null_p_value(Quantity(whole, stderr=stderr, df=count - 1, null=true, p=p))
+    p = statistics.correlation_p_value(whole, true, stderr, count - 2)
+    return null_p_value(Quantity(whole, stderr=stderr, df=count - 2, null=true, p=p))
 
 
 # ---- shares and counts: every outcome
@@ -251,7 +251,7 @@ def _one_number():
     yield _kind("two samples, permuted", "8 + 8", two_samples, 8, 199, simulations=4000)
     for count in (12, 50):
         yield _kind(
-            "rank correlation, 999 permutations", f"{count}", random_orders, count, simulations=3000
+            "rank correlation, 999 permutations", f"{count}", random_orders, count, simulations=2000
         )
     for true, count in itertools.product((0.5, 0.9, 0.99), (10, 50)):
         yield _kind(f"correlation of {true}", f"{count}", near_one, true, count, simulations=3000)

@@ -604,7 +604,8 @@ def correlation_p_value(
         value: A correlation or cosine between -1 and 1.
         null: Its value without an effect, between -1 and 1.
         stderr: Standard error of `value`, such as a jackknife gives.
-        df: Degrees of freedom of `stderr`; None where it is as good as known.
+        df: Degrees of freedom of `stderr`, two less than there are pairs; None where it is as
+            good as known.
 
     Returns:
         The p-value.
