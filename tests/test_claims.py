@@ -39,7 +39,9 @@ def test_an_honest_error_needs_a_dozen_seeds(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_boasting_and_timid_errors_are_named_after_more_seeds(monkeypatch, tmp_path, scale):
+def test_errors_that_are_too_small_or_too_large_are_named_after_more_seeds(
+    monkeypatch, tmp_path, scale
+):
     seen = []
     monkeypatch.setattr(claims, "small_run", normal_probe(scale, seen))
     with pytest.raises(AssertionError, match=r"drawn: claimed .* over 48 seeds, ratio"):

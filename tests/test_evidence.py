@@ -77,7 +77,7 @@ def test_repetitions_that_are_all_equal_are_not_certain():
 
 
 def test_differences_have_the_degrees_of_freedom_of_welch():
-    first, second = [1.0, 2.0, 4.0], [5.0, 5.5, 9.0, 6.0]
+    first, second = [1.0, 2.0, 4.0, 2.0], [5.0, 5.5, 9.0, 6.0]
     found = difference(
         pooled([Quantity.of(first, over="trainings")]),
         pooled([Quantity.of(second, over="trainings")]),
@@ -97,10 +97,10 @@ def test_pairs_of_seeds_are_those_of_a_paired_t_test():
     assert paired_difference(counts, others).exact
 
 
-def test_pooled_seeds_have_the_degrees_of_freedom_of_their_claims():
+def test_pooled_seeds_have_the_degrees_of_freedom_of_claims_and_spread():
     seeds = [Quantity(1.0, stderr=0.3, df=2), Quantity(1.1, stderr=0.3, df=2)]
     found = pooled(seeds)
-    assert found.quantity.df == pytest.approx(4) and not found.overdispersed
+    assert found.quantity.df == 5 and not found.overdispersed
     # where the seeds show more than they claim, they alone decide
     far = pooled([Quantity(value, stderr=0.1, df=99) for value in (0.0, 5.0, 9.0)])
     assert far.overdispersed and far.quantity.df == 2
@@ -156,20 +156,50 @@ def test_lines_show_z():
     assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]
 
 
+def written(folder, seeds):
+    """A run with these quantities of each seed."""
+    jobs = []
+    for seed, quantities in enumerate(seeds):
+        labels = {"probe": "p", "architecture": "a", "seed": seed}
+        job = {"id": f"j{seed}", "status": "done", "labels": labels}
+        record = {"schema": 1, **job, "quantities": quantities, "probe": {"name": "p"}}
+        place = folder / "jobs" / job["id"]
+        place.mkdir(parents=True)
+        (place / "result.json").write_text(json.dumps(record))
+        jobs.append({**job, "path": f"jobs/{job['id']}"})
+    run = {"schema": 1, "title": "t", "seeds": list(range(len(seeds))), "jobs": jobs}
+    (folder / "run.json").write_text(json.dumps(run))
+    return penchant.read(folder)
+
+
+def test_comparisons_of_runs_show_z_and_are_decided_together(tmp_path):
+    def seeds(shift):
+        found = []
+        for value in (1.0, 1.1, 0.8):
+            claimed = {"value": value + shift, "stderr": 0.1, "df": 9}
+            # what both runs share does not count
+            found.append({"far": claimed, "bare": {"value": value + shift * value}})
+        return found
+
+    before = written(tmp_path / "before", seeds(0.0))
+    after = written(tmp_path / "after", seeds(1.0)[:2])
+    far, bare = penchant.compare(before, after).table()
+    assert far["significant"] and far["p"] < 0.005 and far["z"] > 2.8
+    # two seeds and three seeds without errors of their own
+    assert not bare["significant"]
+    lines = penchant.compare(before, after).lines()
+    assert lines[1].endswith(f"z = {far['z']:.1f} *")
+    page = penchant.compare(before, after).write(tmp_path / "compare.html").read_text()
+    assert page.count("z: the difference in standard errors") == 1
+
+
 def test_tables_have_df_p_and_z_and_old_runs_have_none_to_read(tmp_path):
     quantities = {
         "new": {"value": 1.0, "stderr": 0.1, "df": 4.0, "null": 0.0, "over": "trainings"},
         "old": {"value": 1.0, "stderr": 0.1, "null": 0.0, "over": "trainings", "count": 5},
         "bare": {"value": 1.0},
     }
-    labels = {"probe": "p", "architecture": "a", "seed": 0}
-    record = {"schema": 1, "id": "j", "status": "done", "labels": labels, "quantities": quantities}
-    (tmp_path / "jobs" / "j").mkdir(parents=True)
-    (tmp_path / "jobs" / "j" / "result.json").write_text(json.dumps(record))
-    job = {"id": "j", "status": "done", "labels": labels, "path": "jobs/j"}
-    run = {"schema": 1, "title": "t", "seeds": [0], "jobs": [job]}
-    (tmp_path / "run.json").write_text(json.dumps(run))
-    new, old, bare = penchant.read(tmp_path).table()
+    new, old, bare = written(tmp_path, [quantities]).table()
     assert (new["df"], new["p"]) == (4.0, pytest.approx(2 * stats.t.sf(10, 4)))
     assert old["df"] is None and old["z"] == pytest.approx(10)
     assert bare["df"] is bare["p"] is bare["z"] is None

@@ -19,6 +19,9 @@ NUMBERS = {
     "noisy": {"value": 1.0, "stderr": 0.3, "null": 0.5},
     "wide": {"value": 1.0, "stderr": 0.01, "null": 0.5, "null_spread": 0.2},
     "bare": {"value": 1.0},
+    "few": {"value": 1.0, "stderr": 0.1, "over": "trainings", "count": 2, "null": 0.0},
+    "ordered": {"value": 1.0, "stderr": 0.14, "null": 0.0, "null_spread": 0.45, "p": 2 / 720},
+    "loose": {"value": 0.1, "stderr": 0.26, "null": 0.0},
 }
 
 
@@ -40,6 +43,7 @@ def measured():
         "own": {"exit": 0, "jobs": [job]},
         "two": {"exit": 0, "jobs": [job, other]},
         "stopped": {"exit": -24, "jobs": []},
+        "broken": {"exit": 1, "jobs": [], "message": "out of memory"},
     }
 
 
@@ -48,14 +52,18 @@ def measured():
     [
         ("risen", "above", "null", None, True),
         ("risen", "below", "null", None, False),
-        ("noisy", "above", "null", None, False),  # 1.7 errors
+        ("noisy", "above", "null", None, False),  # z = 1.7
         ("wide", "above", "null", None, False),  # the null's own spread counts
-        ("risen", "above", 0.71, None, False),  # 2.9 errors
-        ("risen", "above", 0.69, None, True),  # 3.1 errors
-        ("risen", "near", 0.71, None, True),
-        ("risen", "near", 0.69, None, False),
+        ("few", "above", "null", None, False),  # ten standard errors of two trainings: p = 0.06
+        ("ordered", "above", "null", None, True),  # by its p-value; its spread has z = 2.2
+        ("risen", "above", 0.75, None, False),  # z = 2.5
+        ("risen", "above", 0.74, None, True),  # z = 2.6
+        ("risen", "near", 0.9, 0.4, True),
+        ("risen", "near", 0.9, 0.3, False),  # 0.3 could not be told from what was seen
+        ("loose", "near", "null", 0.3, False),  # nothing can be seen with such an error
         ("risen", "below", "two:mlp/risen", None, True),
         ("two:mlp/risen", "near", "risen", "10 %", False),
+        ("bare", "near", 1.1, 0.2, True),
         ("curve[0]", "above", "bare", 0.5, True),
         ("curve[0]", "above", "bare", 1.5, False),
         ("bare", "below", "curve[0]", "40 %", True),
@@ -75,6 +83,7 @@ def test_rules(made, measured, that, kind, than, by, holds):
         ({"that": "risen", "is": "larger", "than": 0}, "larger"),
         ({"that": "bare", "is": "above", "than": 0.0}, "no error"),
         ({"that": "bare", "is": "above", "than": "null"}, "without a null"),
+        ({"that": "risen", "is": "near", "than": 1.0}, "needs `by`"),
         ({"that": "absent", "is": "above", "than": 0.0}, "absent"),
         ({"that": "two:risen", "is": "above", "than": 0.0}, "2 jobs"),
     ],
@@ -95,6 +104,7 @@ def test_verdicts_are_what_tests_make(made, measured):
         "other data": verdict({"run": "own", "tests": [right], "stand_in": True}, measured)[0],
         "not run": verdict({}, measured)[0],
         "stopped": verdict({"run": "stopped", "tests": [right]}, measured)[0],
+        "broken": verdict({"run": "broken", "tests": [right]}, measured)[0],
         "to come": verdict({"run": "absent", "tests": [right]}, measured)[0],
         "by eye": verdict({"run": "own", "judged": "partly"}, measured)[0],
     }
@@ -103,11 +113,28 @@ def test_verdicts_are_what_tests_make(made, measured):
         "some": "partly",
         "none": "not",
         "other data": "partly",
-        "not run": "needs a GPU",
+        "not run": "not measured",
         "stopped": "needs a GPU",
+        "broken": "not measured",
         "to come": "not measured",
         "by eye": "partly",
     }
+
+
+def test_older_numbers_get_their_degrees_of_freedom(made, measured):
+    number = made["verdicts"].number
+    assert number(measured, "few", "own").df == 1
+    assert number(measured, "risen", "own").df is None  # an error over something else
+
+
+def test_tests_compare_with_a_null_wherever_there_is_one(made):
+    kept = json.loads((GALLERY / "measured.json").read_text())
+    for entry in ENTRIES["entries"]:
+        if entry.get("run") not in kept or kept[entry["run"]]["exit"]:
+            continue
+        for test in entry.get("tests", []):
+            found = made["verdicts"].number(kept, test["that"], entry["run"])
+            assert test["than"] != found.null, f"{entry['figure']}: {test['that']} has this null"
 
 
 def test_zeros_are_kept(made):

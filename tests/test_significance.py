@@ -1,9 +1,79 @@
 """Without an effect about 1 % are called significant: every kind of null, simulated."""
 
+import calibration
 import numpy as np
 import pytest
-from penchant_numerics import statistics
+from penchant_numerics import significance, statistics
 from scipy import special, stats
+
+KINDS = calibration.kinds()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[f"{kind.name}-{kind.size}" for kind in KINDS])
+def test_about_one_per_cent_is_significant_without_an_effect(kind):
+    assert kind.least <= kind.share() <= kind.most
+
+
+def test_standard_errors_alone_would_not_do():
+    """Why shares and correlations near 1 have p-values of their own."""
+    chances = stats.binom.pmf(range(51), 50, 0.99)
+    share = 0.0
+    for right, chance in enumerate(chances):
+        error = statistics.binomial_stderr(right / 50, 50)
+        share += chance * (significance.p_value(right / 50 - 0.99, error) <= 0.01)
+    assert share < 0.001
+    p, weights = calibration.shares(0.99, 50)
+    exact = sum(weight for each, weight in zip(p, weights) if each <= 0.01)
+    assert exact == pytest.approx(stats.binom.cdf(47, 50, 0.99))
+
+
+@pytest.mark.parametrize(("count", "rate", "right"), [(50, 0.5, 35), (200, 0.9, 170), (7, 0.3, 0)])
+def test_p_values_of_shares_are_those_of_scipy_less_half_of_what_was_seen(count, rate, right):
+    expected = stats.binomtest(right, count, rate).pvalue
+    chances = stats.binom.pmf(range(count + 1), count, rate)
+    alike = chances[np.isclose(chances, chances[right], rtol=1e-7)].sum()
+    found = statistics.share_p_value(right / count, count, rate)
+    assert found == pytest.approx(expected - alike / 2)
+
+
+def test_p_values_of_counts_are_those_of_shares_of_very_many():
+    for count in (0, 3, 20):
+        many = statistics.share_p_value(count / 200_000, 200_000, 10 / 200_000)
+        assert statistics.count_p_value(count, 10.0) == pytest.approx(many, rel=1e-3)
+
+
+def test_p_values_of_correlations_are_those_of_fisher():
+    # the standard error of n normal pairs is (1 - r^2) / sqrt(n)
+    p = statistics.correlation_p_value(0.97, 0.9, (1 - 0.97**2) / 10)
+    assert p == pytest.approx(2 * stats.norm.sf(10 * (np.arctanh(0.97) - np.arctanh(0.9))))
+    with pytest.raises(ValueError, match="between -1 and 1, found 1.0"):
+        statistics.correlation_p_value(1.0, 0.5, 0.1)
+
+
+def test_beyond_all_draws_the_spread_says_how_far():
+    draws = np.random.default_rng(0).normal(size=999)
+    assert statistics.draws_p_value(2.0, draws) > 0.01
+    assert statistics.draws_p_value(4.5, draws) < 1e-4
+    assert statistics.draws_p_value(10.0, draws) < 1e-15
+    # of few draws there is no telling
+    assert statistics.draws_p_value(10.0, draws[:50]) == pytest.approx(1 / 51)
+
+
+def test_a_perfect_order_is_as_unlikely_as_two_orders_of_all():
+    stream = statistics.torch.Generator("cpu").manual_seed(0)
+    found = statistics.rank_correlation(range(12), range(12), generator=stream)
+    assert found.p == pytest.approx(2 / special.factorial(12))
+
+
+def test_large_z_scores_are_those_of_their_p_values():
+    # just above and just below where p-values underflow, both formulas hold
+    for df in (200, 1000, 1e5):
+        t = np.sqrt(df * np.expm1(36.0**2 / df))
+        p = significance.p_value(t, 1.0, df)
+        assert p > significance.SMALLEST
+        beyond = np.sqrt(df * np.expm1(40.0**2 / df))
+        assert significance.t_score(t, 1.0, df) == pytest.approx(36.0, rel=3e-3)
+        assert significance.t_score(beyond, 1.0, df) == pytest.approx(40.0, rel=3e-3)
 
 
 def share_significant(difference, error, df):

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
-from verdicts import NEEDS_A_GPU, NOT_MEASURED, REPRODUCED, VERDICTS, number, runs_of, verdict
+from verdicts import (
+    NEEDS_A_GPU,
+    NOT_MEASURED,
+    OUT_OF_TIME,
+    REPRODUCED,
+    VERDICTS,
+    number,
+    runs_of,
+    verdict,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GALLERY = ROOT / "docs/gallery"
@@ -27,16 +36,18 @@ MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
   same kind of data, and at least one of the figure's networks, or a smaller one of its kind.
 - **partly**: only some of the tests hold; or they hold where other data or another network stands
-  in for the paper's.
-- **not**: none of the tests holds here. The entry says why, as far as we know.
-- **needs a GPU**: no form of it that says anything fits two minutes of one core; the experiment
-  file is ready to run.
-- **not measured**: the command is there and has not been run yet; `make gallery` does.
+  in for the paper's, or for a part of what the figure claims.
+- **not**: none of the tests holds at this scale. The entry says why, as far as we know.
+- **needs a GPU**: the command was run and did not end in two minutes of one core.
+- **not measured**: nothing was run, or the command ended with an error; the entry says why.
 
-A test compares numbers of the run: *above* and *below* are by three standard errors of the
-difference or more, *near* is within three, unless the test names another distance. Verdicts are
-computed from the numbers; where a picture was judged by eye, the entry says so. All runs have one
-seed, and an error is what the probe states it to be: over networks, trainings or samples."""
+A test compares numbers of the run. *Above* and *below* are significant differences: two-sided 1 %
+level, by Student's t with the degrees of freedom of the standard error, or by the p-value that the
+number carries; where a test names a distance, by that much. *Near* is significantly nearer than
+the distance that the test names. z is the difference in standard errors; with few repetitions, the
+normal deviate with the same p-value. Verdicts are computed from the numbers; where a picture was
+judged by eye, the entry says so. All runs have one seed, and a standard error is what the probe
+states it to be: over networks, trainings or samples."""
 
 
 def main(folder: Path | None) -> None:
@@ -201,8 +212,21 @@ def _section(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
         lines += _ours(entry, measured)
         lines += _pictures(entry, measured)
         lines += _commands(entry, runs, measured)
+    lines += _failures(entry, measured)
     files = ", ".join(f"`examples/{name}`" for name in entry["examples"])
     return [*lines, f"Published scale: {files}.", ""]
+
+
+def _failures(entry: dict[str, Any], measured: Any) -> list[str]:
+    """How runs ended that did not end well."""
+    lines = []
+    for name in runs_of(entry) if "run" in entry else ():
+        told = measured.get(name, {"exit": 0})
+        if told["exit"] == OUT_OF_TIME:
+            lines += [f"`{told['command']}` was stopped after {told['seconds']:.0f} s.", ""]
+        elif told["exit"]:
+            lines += [f"`{told['command']}` ended with: {_cell(told['message'])}", ""]
+    return lines
 
 
 def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
@@ -212,7 +236,7 @@ def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
         value = str(found).partition(" (null")[0]
         lines.append(f"| {_cell(name)} | {value} | {found.null_text or '—'} |")
     if entry["outcomes"]:
-        lines += ["", "| test | distance | holds |", "|---|---|---|"]
+        lines += ["", "| test | difference | holds |", "|---|---|---|"]
         for each in entry["outcomes"]:
             lines.append(
                 f"| {_cell(each.text)} | {each.distance} | {'yes' if each.holds else 'no'} |"

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 import penchant
-from measure import stands
 from penchant import Result
 from penchant.results.result import read_result
 from penchant_report.figures import one_look
@@ -26,7 +25,7 @@ WIDTHS = (1100, 900, 700, 500, 400)  # pixels, of what is no drawing
 def gathered(
     runs: dict[str, Any], wanted: dict[str, set[str]], folder: Path, pictures: Path
 ) -> Any:
-    """Every run that ended, by name.
+    """Every run that ended, well or not, by name.
 
     Args:
         runs: The gallery's commands.
@@ -41,8 +40,8 @@ def gathered(
     for name, run in runs.items():
         record = folder / f"{name}.json"
         told = json.loads(record.read_text()) if record.is_file() else {}
-        # What another command measured, or what failed, is as good as not measured.
-        if not stands(told, run["command"]):
+        # What another command measured is as good as not measured; how one failed is kept.
+        if told.get("command") != run["command"]:
             continue
         jobs = (
             _jobs(name, folder / name, wanted.get(name, set()), pictures)

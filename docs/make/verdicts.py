@@ -6,15 +6,19 @@ A number is named `quantity`, `array[place]`, `job/quantity` where a run has sev
 
 from __future__ import annotations
 
-import math
+import signal
 from typing import Any
 
 import attrs
 from penchant import Quantity
 from penchant.results.evidence import Difference, Pooled, against_null, difference
+from penchant.results.lines import z_text
 from penchant.results.quantities import rounded
+from penchant_numerics import significance
 
-ERRORS = 3  # a difference must be as many standard errors
+# What an error is the spread of: repetitions, whose number gives its degrees of freedom.
+REPETITIONS = ("trainings", "seeds", "networks", "draws")
+OUT_OF_TIME = -signal.SIGXCPU
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
 NEEDS_A_GPU, NOT_MEASURED = "needs a GPU", "not measured"
 VERDICTS = (REPRODUCED, PARTLY, NOT, NEEDS_A_GPU, NOT_MEASURED)
@@ -48,15 +52,23 @@ def number(measured: dict[str, Any], name: str, run: str) -> Quantity:
     numbers = {**found[0]["quantities"], **found[0]["places"]}
     if quantity not in numbers:
         raise SystemExit(f"{name!r}: {other or run} has {', '.join(numbers)}")
-    return Quantity(**numbers[quantity])
+    return _with_df(Quantity(**numbers[quantity]))
+
+
+def _with_df(value: Quantity) -> Quantity:
+    """Degrees of freedom of an error over repetitions, which older runs did not store."""
+    if value.df is not None or value.count is None or value.over not in REPETITIONS:
+        return value
+    return attrs.evolve(value, df=max(value.count - 1, 1))
 
 
 def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome:
     """Does a number lie above, below or near another one, or its null?
 
-    Without `by`, above and below are by three errors of the difference, and near is within them;
-    with `by` the difference is compared with that number, or with so many percent of the
-    reference: for what has no error, and where the paper says how large a difference is.
+    Without `by`, above and below are significant differences. With `by` the difference is compared
+    with that number, or with so many percent of the reference: for what has no error, and where
+    the paper says how large a difference is. Near always names `by`, the difference that would
+    have been seen: the distance is significantly smaller.
     """
     kind = test["is"]
     if kind not in COMPARISONS:
@@ -64,27 +76,36 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
     value = number(measured, test["that"], run)
     apart, reference = _apart(value, test["than"], measured, run)
     limit = test.get("by")
-    margin = _margin(test["that"], limit, apart, value.value - apart.value)
-    holds = {
-        "above": apart.value > margin,
-        "below": apart.value < -margin,
-        "near": abs(apart.value) <= margin,
-    }[kind]
     shown = f"{test['that']} = {_alone(value)} is {kind} {reference}"
-    if limit:
+    if limit is not None:
         shown += f", by {limit} at least" if kind != "near" else f", within {limit}"
-    return Outcome(shown, holds, _distance(apart))
+        margin = _margin(limit, value.value - apart.value)
+        holds = _is_near(apart, margin) if kind == "near" else _is_beyond(kind, apart, margin)
+        return Outcome(shown, holds, _distance(apart))
+    if kind == "near":
+        raise SystemExit(f"{test['that']!r} is tested to be near {reference}: it needs `by`")
+    if apart.p is None:
+        raise SystemExit(f"{test['that']!r} has no error: its test needs `by`")
+    (significant,) = significance.significant([apart.p])
+    return Outcome(shown, significant and _is_beyond(kind, apart, 0.0), _distance(apart))
 
 
-def _margin(name: str, limit: str | float | None, apart: Difference, reference: float) -> float:
-    """The distance that makes a difference."""
+def _margin(limit: str | float, reference: float) -> float:
+    """A distance, or so many percent of the reference."""
     if isinstance(limit, str):
         return float(limit.removesuffix("%")) / 100 * abs(reference)
-    if limit is not None:
-        return float(limit)
-    if apart.error is None:
-        raise SystemExit(f"{name!r} has no error: its test needs `by`")
-    return ERRORS * apart.error
+    return float(limit)
+
+
+def _is_beyond(kind: str, apart: Difference, margin: float) -> bool:
+    return apart.value > margin if kind == "above" else apart.value < -margin
+
+
+def _is_near(apart: Difference, margin: float) -> bool:
+    """Is the distance smaller than the margin, significantly so where it has an error?"""
+    room = margin - abs(apart.value)
+    p = significance.p_value(room, apart.error, apart.df)
+    return room >= 0 and (p is None or any(significance.significant([p])))
 
 
 def _apart(
@@ -105,13 +126,11 @@ def _apart(
 
 
 def _alone(value: Quantity) -> str:
-    return str(attrs.evolve(value, null=None, null_spread=None, null_stderr=None))
+    return str(attrs.evolve(value, null=None, null_spread=None, null_stderr=None, p=None))
 
 
 def _distance(apart: Difference) -> str:
-    if not apart.error or not math.isfinite(apart.value):
-        return f"{apart.value:+.3g}"
-    return f"{apart.value / apart.error:+.3g} errors"
+    return z_text(apart) or f"{apart.value:+.3g}"
 
 
 def runs_of(entry: dict[str, Any]) -> list[str]:
@@ -126,16 +145,17 @@ def runs_of(entry: dict[str, Any]) -> list[str]:
 def verdict(entry: dict[str, Any], measured: dict[str, Any]) -> tuple[str, list[Outcome]]:
     """What the tests of an entry make: all, some or none of them hold.
 
-    Without a command it needs a GPU, and so does a run whose time was over. Where other data or
-    another network stands in for the paper's, and where the picture is judged by eye, the entry
-    says so itself.
+    A run whose time was over needs a GPU. Without a command, and where a run ended otherwise, it is
+    not measured. Where other data or another network stands in for the paper's, and where the
+    picture is judged by eye, the entry says so itself.
     """
     run = entry.get("run")
-    if run is None:
-        return NEEDS_A_GPU, []
-    if any(name not in measured for name in runs_of(entry)):
+    if run is None or any(name not in measured for name in runs_of(entry)):
         return NOT_MEASURED, []
-    if measured[run]["exit"] != 0:
+    exits = [measured[name]["exit"] for name in runs_of(entry)]
+    if any(each not in (0, OUT_OF_TIME) for each in exits):
+        return NOT_MEASURED, []
+    if any(exits):
         return NEEDS_A_GPU, []
     outcomes = [outcome(test, measured, run) for test in entry.get("tests", [])]
     if not outcomes:

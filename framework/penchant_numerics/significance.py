@@ -69,6 +69,30 @@ def p_value(difference: float, error: float | None, df: float | None = None) -> 
     return float(2 * special.stdtr(df, -size))
 
 
+def sum_p_value(difference: float, terms: Sequence[ErrorTerm]) -> float | None:
+    """The two-sided p-value of a difference whose error is the sum of independent ones.
+
+    By Welch's t where all of them have the same degrees of freedom. Elsewhere Welch's test calls up
+    to 8 % significant at 1 % (two repetitions against thirty), because the error of the few
+    decides and is small by chance: the p-value is the mean of those with each term's degrees of
+    freedom, weighted by its part of the variance.
+
+    Reference: Cochran and Cox, Experimental designs, 1950.
+
+    >>> round(sum_p_value(5.0, [(1.0, 2), (1.0, None)]), 4)
+    0.036
+    """
+    error, df = combined_error(terms)
+    parts = [(part, own) for part, own in terms if part]
+    if len({own for _, own in parts}) <= 1:
+        return p_value(difference, error, df)
+    total = 0.0
+    for part, own in parts:
+        share = (part / error) ** 2
+        total += share * (p_value(difference, error, own) or 0.0)
+    return total
+
+
 def z_score(p: float, difference: float) -> float:
     """The p-value as a z-score, with the sign of the difference.
 

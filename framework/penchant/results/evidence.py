@@ -2,9 +2,9 @@
 
 Pooled over seeds, a quantity is the mean of its values. Every seed claims a standard error, and the
 seeds themselves show a spread. As long as the spread is one that the claims allow, the error is the
-larger of the two, with the degrees of freedom of the claims. Where it is not (F-test, 1 % point),
-the claims are dropped: the error is that of the spread alone, with as many degrees of freedom as
-there are seeds less one.
+larger of the two, with the degrees of freedom of both. Where it is not (F-test, 1 % point), the
+claims are dropped: the error is that of the spread alone, with as many degrees of freedom as there
+are seeds less one.
 
 Every difference has a two-sided p-value, and `penchant_numerics.significance` decides about all
 p-values of one table at once.
@@ -126,7 +126,8 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
     elif claimed is None or overdispersed:
         stderr, df = shown
     else:
-        stderr, df = max(claimed[0], shown[0]), claimed[1]
+        stderr = max(claimed[0], shown[0])
+        df = None if claimed[1] is None else claimed[1] + shown[1]
     nulls = _pooled_null(known)
     quantity = Quantity(
         statistics.fmean(values),
@@ -146,15 +147,18 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
 def _error_of_mean(
     terms: Sequence[tuple[float | None, float | None]],
 ) -> significance.ErrorTerm | None:
-    """The error of a mean of independent numbers, and its degrees of freedom.
+    """The error of a mean over seeds, and its degrees of freedom; None where one is unknown.
 
-    None where one of the errors is unknown.
+    Seeds repeat one experiment, so that their errors are of one size and their degrees of freedom
+    add up.
     """
-    known = [(error, df) for error, df in terms if error is not None]
+    known = [error for error, _ in terms if error is not None]
     if len(known) < len(terms):
         return None
-    error, df = significance.combined_error(known)
-    return error / len(known), df
+    freedoms = [df for _, df in terms if df is not None]
+    # An error that is as good as known makes the mean's known.
+    df = sum(freedoms) if len(freedoms) == len(terms) else None
+    return math.hypot(*known) / len(known), df
 
 
 def _is_larger(shown: tuple[float, float], claimed: significance.ErrorTerm) -> bool:
@@ -265,7 +269,8 @@ def difference(first: Pooled, second: Pooled) -> Difference | None:
         if error is None:
             return Difference(value, None)
         terms.append((error, each.df))
-    return Difference(value, *significance.combined_error(terms))
+    error, df = significance.combined_error(terms)
+    return Difference(value, error, df, significance.sum_p_value(value, terms))
 
 
 def paired_difference(

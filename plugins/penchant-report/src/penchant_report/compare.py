@@ -171,6 +171,8 @@ class Comparison:
         if row.difference is not None:
             mark = " *" if self.is_significant(row) else ""
             apart = f"{row.difference}  {z_text(row.difference)}".rstrip() + mark
+            if row.difference.undecided:
+                apart += " (two repetitions decide nothing)"
         return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:

@@ -212,18 +212,21 @@ def _flags(answer: Answer) -> list[str]:
 
 
 def _undecided(answer: Answer) -> list[str]:
-    """Quantities that look far from their null after two repetitions."""
+    """Quantities that look far from their null, or from each other, after two repetitions."""
     names: dict[str, None] = {}
-    for group in answer.groups:
-        for name, away in group.from_null.items():
-            if away.undecided and not answer.is_significant(away):
-                names[name] = None
+    for name in answer.meanings:
+        differences = [contrast.difference for contrast in answer.contrasts(name)]
+        for group in answer.groups:
+            if name in group.from_null:
+                differences.append(group.from_null[name])
+        if any(each.undecided for each in differences):
+            names[name] = None
     if not names:
         return []
     listed = ", ".join(names)
     return [
-        f"Two repetitions decide nothing, however many standard errors lie between a value and "
-        f"its null: {listed}."
+        f"Two repetitions decide nothing, however many standard errors lie between the numbers: "
+        f"{listed}."
     ]
 
 

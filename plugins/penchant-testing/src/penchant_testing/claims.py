@@ -39,7 +39,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Is the claim neither boastful nor timid?"""
+        """Is the stated error within a factor of two of the spread over seeds?"""
         return LEAST <= self.ratio <= MOST
 
     def __str__(self) -> str:
