@@ -58,6 +58,11 @@ with testing.emulated_device():
 
 
 @pytest.fixture(autouse=True)
+def _networks(request, monkeypatch):
+    monkeypatch.syspath_prepend(str(request.path.parent))
+
+
+@pytest.fixture(autouse=True)
 def _kernel_and_kit(monkeypatch):
     """Two things that are not this plugin's: shared arrays are made without naming their device
     (the kernel), and the emulated device has no generator to seed (the kit)."""
@@ -110,11 +115,86 @@ WITHOUT_NULL = {
     "geometry-evolution": {"leading": "the dimension that containment is taken at"},
 }
 
+# Networks without the effect: untrained, without preferred directions, or on random labels.
+TINY = {"name": "import", "factory": testing.TINY}
+ISOTROPIC = {"name": "import", "factory": "gih_test_networks:isotropic"}
+ONE_AXIS = {"name": "import", "factory": "gih_test_networks:OneAxis"}
+RANDOM_LABELS = {"name": "import", "factory": "gih_test_networks:random_labels"}
+UNTRAINED = {"steps": 0}
+LEARNT = {"steps": 20, "batch": 16, "learning_rate": 0.1}
+PREFERENCE = {
+    "architecture": TINY,
+    "shape": [6],
+    "networks": 24,
+    "train": 60,
+    "test": 200,
+    "trainings": 3,
+    "training": UNTRAINED,
+}
+ON_RANDOM_LABELS = {
+    "architecture": TINY,
+    "dataset": RANDOM_LABELS,
+    "networks": 24,
+    "trainings": 3,
+    "training": LEARNT,
+}
+NO_EFFECT = {
+    "average-geometry": {
+        "architecture": ISOTROPIC,
+        "shape": [1, 4, 4],
+        "outputs": 1,
+        "networks": 60,
+    },
+    "geometry-evolution": {"architecture": TINY, "dataset": CIRCLES, "networks": 60},
+    "geometry-training": {
+        "architecture": ISOTROPIC,
+        "shape": [6],
+        "trainings": 6,
+        "networks": 60,
+        "inputs": 1,
+        "train": 60,
+        "test": 60,
+        "data": "geometry",
+        "training": UNTRAINED,
+    },
+    "input-curvature": {
+        "architecture": ISOTROPIC,
+        "dataset": CIRCLES,
+        "trainings": 8,
+        "samples": 10,
+        "training": UNTRAINED,
+        "at_steps": [0],
+    },
+    "direction-generalization": {**PREFERENCE, "indices": [0, 1, 2, -3, -2, -1]},
+    "feature-preference": {**PREFERENCE, "indices": [2, 3, -1]},
+    "feature-elimination": {**ON_RANDOM_LABELS, "removed": [0, 2, 4]},
+    "sample-pruning": {**ON_RANDOM_LABELS, "fractions": [0.3, 0.7]},
+    "decision-plane": {
+        "architecture": ONE_AXIS,
+        "shape": [4],
+        "outputs": 2,
+        "radii": [3.0, 1.5],
+        "geometry": [[4.0, 0, 0, 0], [0, 3.0, 0, 0], [0, 0, 2.0, 0], [0, 0, 0, 1.0]],
+        "train": 40,
+        "test": 400,
+        "trainings": 3,
+        "grid_points": 3,
+        "training": UNTRAINED,
+    },
+}
+EFFECTS = {
+    "geometry-evolution": {
+        "containment": "the evolution of any network lies in the directions of its data",
+    },
+}
+
 test_conforms = testing.conformance(
     "penchant-gih",
     small={**PROBES, **DATASETS},
     claims=CLAIMS,
     without_null=WITHOUT_NULL,
+    no_effect=NO_EFFECT,
+    effects=EFFECTS,
 )
 
 

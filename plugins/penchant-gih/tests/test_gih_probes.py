@@ -450,3 +450,21 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
             found, expected = other.quantities[name], matrix.quantities[name]
             assert found.value == pytest.approx(expected.value, rel=1e-5)
             assert found.stderr == pytest.approx(expected.stderr, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_the_quick_preset_of_sample_pruning_trains_lenet():
+    """At a rate of 0.2 without clipping it stayed at chance, 0.10."""
+    pytest.importorskip("penchant_architectures")
+    result = penchant.measure(
+        "sample-pruning",
+        preset="quick",
+        architecture="lenet",
+        dataset={"name": "digits", "resize": 16},
+        networks=12,
+        fractions=[0.5],
+        trainings=1,
+        executor="serial",
+        figures=False,
+    )
+    assert result.arrays["random-test-accuracy"][0] > 0.8

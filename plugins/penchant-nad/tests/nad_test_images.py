@@ -1,5 +1,7 @@
 """Small images, which worker processes can import as well."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -26,6 +28,13 @@ def grey(generator):
 def numbers(generator):
     pixels = torch.rand(120, 2, 6, 6, generator=generator, device="cpu")
     return (pixels[:80], pixels[:80, 0, 0, 0]), (pixels[80:], pixels[80:, 0, 0, 0])
+
+
+def isotropic(shape, outputs):
+    """A linear network whose weights are normal: no direction is preferred."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), outputs))
+    nn.init.normal_(network[1].weight, std=0.3)
+    return network
 
 
 class HalfBlind(nn.Module):

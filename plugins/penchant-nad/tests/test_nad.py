@@ -29,6 +29,20 @@ DRAWN = {"shape": (1, 3, 3), "outputs": 1, "networks": 11}
 BRIEF = {"train": 16, "test": 16, "training": {"steps": 2, "batch": 8}, "loss_target": 0.7}
 TWO_WAVES = {"basis": "dft-cosine", "every": 3, "train_sizes": [8], "trainings": 2}
 BRIEFLY = {"dataset": FEW_IMAGES, "networks": 16, "training": {"steps": 1, "batch": 16}}
+PREFERRING_NOTHING = {
+    "architecture": {"name": "import", "factory": "nad_test_images:isotropic"},
+    "shape": (1, 3, 4),
+    "outputs": 1,
+}
+GRADIENTS = {"directions": {"name": "gradient-covariance", "method": "autograd"}}
+ON_RANDOM_LABELS = {
+    "architecture": TINY,
+    "dataset": FEW_IMAGES,
+    "directions": np.eye(16).tolist(),
+    "trainings": 3,
+    "training": {"steps": 20, "batch": 16, "learning_rate": 0.1},
+}
+LEARNT_BY_HEART = "labels at random are learnt by heart"
 STORED = {**BRIEFLY, "directions": np.eye(16).tolist(), "trainings": 2}
 
 
@@ -126,6 +140,46 @@ test_conforms = testing.conformance(
         "nad": {"trace": "a trace has no value by chance"},
         "directional-accuracy": {"reached-share": "as the loss that is asked for makes it"},
         "dipole": {"tightness": "how near a bound is to equality, not a chance"},
+    },
+    no_effect={
+        "nad": {**PREFERRING_NOTHING, "networks": 60, "estimators": GRADIENTS},
+        "nad-agreement": {
+            **PREFERRING_NOTHING,
+            "networks": 60,
+            "estimators": IMPULSES_AND_GRADIENTS,
+        },
+        # An untrained network.
+        "directional-accuracy": {
+            "architecture": TINY,
+            "shape": (1, 4, 4),
+            "basis": "canonical",
+            "every": 3,
+            "train": 64,
+            "test": 200,
+            "training": {"steps": 0},
+        },
+        # Images that say nothing about their labels.
+        "poisoned-accuracy": {**ON_RANDOM_LABELS, "carriers": [0, 10]},
+        "flipped-accuracy": ON_RANDOM_LABELS,
+        "dipole": {**PREFERRING_NOTHING, "basis": "canonical", "every": 1, "networks": 32},
+        # The corrected theory itself.
+        "pooling-theory": {
+            "inputs": 32,
+            "simulations": 5000,
+            "every": 2,
+            "steps": 10,
+            "trainings": 4,
+            "batch": 8,
+        },
+    },
+    effects={
+        "poisoned-accuracy": {"clean-train-accuracy": LEARNT_BY_HEART},
+        "flipped-accuracy": {
+            "original-train-accuracy": LEARNT_BY_HEART,
+            "flipped-train-accuracy": LEARNT_BY_HEART,
+        },
+        "dipole": {"largest-markov-excess": "Markov's bound is not reached by normal numbers"},
+        "pooling-theory": {"text-deviation": "the theorem as printed is wrong"},
     },
 )
 

@@ -21,7 +21,6 @@ QUICK = {
 }
 # Tables 1 and 2.
 PRUNING = {**CLIPPED, "learning_rate": 0.2, "weight_decay": 5e-4}
-QUICK_PRUNING = {**MOMENTUM, "learning_rate": 0.2, "weight_decay": 5e-4}
 CIFAR_EPOCH = 391  # steps of 128 samples of 50000
 PUBLISHED = {"networks": 10000, "estimators": SMALL_SCALE, "trainings": 5}
 
@@ -258,7 +257,7 @@ class SamplePruning(FromGeometry):
             "fractions": (0.5, 0.9),
             "networks": 500,
             "trainings": 2,
-            "training": {**QUICK_PRUNING, "epochs": 5},
+            "training": {**PRUNING, "steps": 200},
         },
         "table-1": {
             **PUBLISHED,
