@@ -333,16 +333,19 @@ def test_a_function_without_amplitude_is_refused():
 
 def test_a_spectrum_of_zeros_has_no_exponent():
     """Its logarithm was taken of 1e-300: an exponent of 0."""
-    k = torch.arange(1, 40, **HOST)
+    k = torch.logspace(0, 3, 600, **HOST)
     assert math.isnan(decay_exponent(k, torch.zeros_like(k)))
-    assert decay_exponent(k, k**-2.0) == pytest.approx(-2.0)
+    # windows of one width in log k keep a power law
+    assert decay_exponent(k, k**-2.0) == pytest.approx(-2.0, abs=0.01)
 
 
 def test_floor_of_rounding_is_the_spectrum_of_uniform_noise():
     noise = torch.rand(20, 32, 32, generator=stream(), **HOST) - 0.5
     frequencies, zeta = radial_spectrum(noise, 3.2)
     floor = rounding_floor(frequencies, torch.ones(1, **HOST), grid=32, side=3.2)
-    np.testing.assert_allclose(zeta.mean(0), floor[0], rtol=0.15)
+    # the first ring has less: the mean under the window is taken off
+    np.testing.assert_allclose(zeta.mean(0)[1:], floor[0, 1:], rtol=0.1)
+    assert zeta.mean(0)[0] < floor[0, 0]
 
 
 def test_slopes_between_samples_are_not_those_of_rounding():
