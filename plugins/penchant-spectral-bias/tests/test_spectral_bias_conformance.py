@@ -197,12 +197,152 @@ WITHOUT_NULL = {
     "peak-ablation": {"lipschitz": SLOPE},
 }
 
+
+class White(nn.Module):
+    """Linear in waves so fast that no two inputs have anything in common: it knows no order."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.register_buffer("waves", 300 * torch.randn(inputs, 64, device="cpu"))
+        self.register_buffer("phases", 2 * math.pi * torch.rand(64, device="cpu"))
+        self.weight = nn.Parameter(0.02 * torch.randn(64, outputs, device="cpu"))
+
+    def forward(self, x):
+        return torch.cos(x.flatten(1) @ self.waves + self.phases) @ self.weight
+
+
+class Constant(nn.Module):
+    """The same logit everywhere, drawn near zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(0.1 * torch.randn(1, device="cpu"))
+
+    def forward(self, x):
+        return 0 * x.flatten(1)[:, :1] + self.bias
+
+
+def white(shape, outputs):
+    return White(math.prod(shape), outputs)
+
+
+def constant(shape, outputs):
+    return Constant()
+
+
+def dealt(generator):
+    """Labels that have nothing to do with the inputs."""
+    inputs = torch.randn(240, 4, generator=generator, device="cpu")
+    labels = torch.randint(3, (240,), generator=generator, device="cpu")
+    return (inputs[:120], labels[:120]), (inputs[120:], labels[120:])
+
+
+def imported(factory):
+    return {"name": "import", "factory": factory}
+
+
+SGD = {"optimizer": "sgd", "learning_rate": 0.02, "momentum": 0.0, "batch": 0, "steps": 20}
+SLOW = {**SGD, "loss": "squared-error"}
+UNTRAINED = {**ADAM, "steps": 0}
+SIX = {"frequencies": [1, 2, 3, 4, 5, 6], "samples": 32, "trainings": 4, "shape": [2]}
+FOUR = {"chosen_classes": [0, 2], "trainings": 4, "look_every": 5, "samples": 40}
+NO_EFFECT = {
+    # all frequencies, eigenvectors and inputs are alike to this network
+    "frequency-learning": {
+        **SIX,
+        "look_every": 5,
+        "petals": 0,
+        "compared_petals": [2],
+        "shuffled_trainings": 4,
+        "architecture": imported(white),
+        "training": SLOW,
+    },
+    "kernel-spectrum": {
+        **FOUR,
+        "kernel_width": 4.0,
+        "bins": 6,
+        "architecture": imported(white),
+        "training": SLOW,
+    },
+    "noise-on-manifold": {
+        "samples": 40,
+        "features": 2,
+        "trainings": 4,
+        "look_every": 5,
+        "encoder_width": 8,
+        "encoder_steps": 30,
+        "architecture": imported(white),
+        "training": SLOW,
+    },
+    # as they are drawn
+    "frequency-robustness": {
+        **SIX,
+        "deltas": [0.0, 0.5, 1.0],
+        "perturbations": 10,
+        "training": UNTRAINED,
+    },
+    "peak-ablation": {
+        "samples": 16,
+        "weight_clips": [0.1, 0.0],
+        "trainings": 4,
+        "look_every": 2,
+        "shape": [1],
+        "architecture": {"name": "mlp", "widths": [8]},
+        "training": UNTRAINED,
+    },
+    # waves so fast that samples see noise in both
+    "target-noise": {
+        **FOUR,
+        "test_samples": 40,
+        "noise_frequencies": [50.0, 90.0],
+        "dataset": imported(dealt),
+        "training": ADAM,
+    },
+    # the commonest class of every wave
+    "manifold-accuracy": {
+        "frequencies": [4, 8],
+        "petal_counts": [0, 3],
+        "samples": 40,
+        "trainings": 4,
+        "neighbour_counts": [],
+        "grid_points": 16,
+        "shape": [2],
+        "architecture": imported(constant),
+        "training": {**ADAM, "loss": "cross-entropy", "learning_rate": 0.1, "steps": 30},
+    },
+    # paths that are not bent, of a network with nothing to learn
+    "class-paths": {
+        **PATHS,
+        "images": 4,
+        "adversarials": 3,
+        "pairs": 8,
+        "bends": 0,
+        "dataset": imported(dealt),
+    },
+}
+FITTED = "training samples are fitted even where no frequency comes first"
+GEOMETRY = "of inputs, not of a training"
+EFFECTS = {
+    "frequency-learning": {"final-loss": FITTED},
+    "kernel-spectrum": {"effective-rank": GEOMETRY, "grid-slope": GEOMETRY},
+    "noise-on-manifold": {
+        "manifold-loss": FITTED,
+        "plane-loss": FITTED,
+        "normal-loss": FITTED,
+        "unscaled-plane-loss": FITTED,
+        "reconstruction-error": "the autoencoder is trained",
+        "norm-ratio": GEOMETRY,
+    },
+}
+
 test_conforms = testing.conformance(
     "penchant-spectral-bias",
     small=SMALL,
     claims=CLAIMS,
     unclaimed=UNCLAIMED,
     without_null=WITHOUT_NULL,
+    no_effect=NO_EFFECT,
+    effects=EFFECTS,
 )
 
 

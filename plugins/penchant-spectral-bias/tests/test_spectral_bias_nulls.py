@@ -8,8 +8,10 @@ import pytest
 import torch
 from penchant_numerics.statistics import random_rotation
 from penchant_spectral_bias.numerics import elastic_band
+from penchant_spectral_bias.numerics.decay import decay_exponent
 from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, grid_slope
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
+from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
 from penchant_spectral_bias.probes import kernel_spectrum
 from penchant_spectral_bias.probes.controls import against_control, in_steps
 from scipy import stats
@@ -303,3 +305,62 @@ def test_a_loss_above_that_of_a_constant_is_said():
     final = result.quantities["final-loss"]
     assert final.value > final.null
     assert any("of a constant" in text for text in result.warnings)
+
+
+# ---- rounding
+
+
+def zero_network(shape, outputs):
+    network = relu_network(shape, outputs)
+    for parameter in network.parameters():
+        nn.init.zeros_(parameter)
+    return network
+
+
+def test_a_function_without_amplitude_is_refused():
+    """Relative amplitudes of a function that is rounding were reported, 18 % off float64."""
+    options = {**WAVES, "trainings": 2, "deltas": (0.0, 1.0), "perturbations": 2}
+    del options["look_every"]
+    with pytest.raises(penchant.Error, match="10 times the rounding of its values"):
+        penchant.measure(
+            "frequency-robustness",
+            architecture=zero_network,
+            training={**ADAM, "steps": 0},
+            executor="serial",
+            **options,
+        )
+
+
+def test_a_spectrum_of_zeros_has_no_exponent():
+    """Its logarithm was taken of 1e-300: an exponent of 0."""
+    k = torch.logspace(0, 3, 600, **HOST)
+    assert math.isnan(decay_exponent(k, torch.zeros_like(k)))
+    # windows of one width in log k keep a power law
+    assert decay_exponent(k, k**-2.0) == pytest.approx(-2.0, abs=0.01)
+
+
+def test_floor_of_rounding_is_the_spectrum_of_uniform_noise():
+    noise = torch.rand(20, 32, 32, generator=stream(), **HOST) - 0.5
+    frequencies, zeta = radial_spectrum(noise, 3.2)
+    floor = rounding_floor(frequencies, torch.ones(1, **HOST), grid=32, side=3.2)
+    # the first ring has less: the mean under the window is taken off
+    np.testing.assert_allclose(zeta.mean(0)[1:], floor[0, 1:], rtol=0.1)
+    assert zeta.mean(0)[0] < floor[0, 0]
+
+
+def test_slopes_between_samples_are_not_those_of_rounding():
+    """1 + x / 1000 in single precision: neighbours of 4,096 differ by twice its rounding."""
+
+    class Line(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slope = nn.Parameter(torch.full((1,), 2.0**-10, device="cpu"))
+
+        def forward(self, x):
+            return 1 + self.slope * x.flatten(1)
+
+    options = {"networks": 1, "cycles": 20, "box_networks": 0, "shape": (1,), "executor": "serial"}
+    result = penchant.measure(
+        "exact-spectrum", architecture=lambda shape, outputs: Line(), **options
+    )
+    assert result.quantities["lipschitz"].value == pytest.approx(2.0**-10, rel=1e-9)

@@ -163,7 +163,7 @@ class FrequencyRobustness(_OnCurve):
         "robustness-gap": "relative amplitude of the lowest minus that of the highest frequency, "
         "at the middle perturbation",
         "rank-correlation": "of minus the relative amplitude, averaged over perturbations, with "
-        "the frequency, mean over trainings",
+        "the frequency, mean over trainings; null: the same networks before training",
         "final-loss": "mean squared error of the unperturbed networks; null: the variance of the "
         "target",
     }

@@ -48,11 +48,15 @@ def decay_exponent(
     *,
     windows: int = 12,
 ) -> float:
-    """The power of k with which a spectrum falls: slope of log magnitude against log k."""
+    """The power of k with which a spectrum falls: slope of log magnitude against log k.
+
+    NaN where there is a window in which the spectrum is zero, as that of a constant.
+    """
     places, sizes = in_windows(k, magnitude, windows=windows)
+    if not bool((sizes > 0).all()):
+        return math.nan
     x = places.log()
-    # a spectrum that is zero has a logarithm too
-    y = sizes.clamp(min=1e-300).log()
+    y = sizes.log()
     # slope of the least squares line
     x = x - x.mean()
     y = y - y.mean()

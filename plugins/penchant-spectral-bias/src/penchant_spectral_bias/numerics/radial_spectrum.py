@@ -50,6 +50,25 @@ def radial_spectrum(values: Tensor, side: float) -> tuple[Tensor, Tensor]:
     return frequency[1:], zeta[..., 1:]
 
 
+def rounding_floor(frequencies: Tensor, rounding: Tensor, *, grid: int, side: float) -> Tensor:
+    """Zeta (..., frequencies) of functions on a grid that are nothing but rounding.
+
+    Args:
+        frequencies: As `radial_spectrum` returns them.
+        rounding: The width to which values of each function are rounded, (...,).
+        grid: Points along a side of the square.
+        side: Its length.
+
+    Returns:
+        2 pi k times the mean size of the transform of white noise under the Hann window.
+    """
+    deviation = rounding.double() / math.sqrt(12)
+    # root of the sum of squares of the window, and the mean size of a complex normal number
+    window = 3 / 8 * grid
+    size = deviation * window * (side / grid) ** 2 * math.sqrt(math.pi) / 2
+    return 2 * math.pi * size[..., None] * frequencies
+
+
 def _windowed_transform(values: Tensor) -> Tensor:
     """The transform of functions (..., G, G) without their mean, under a Hann window."""
     grid = values.shape[-1]

@@ -42,9 +42,11 @@ class RankOrder(NamedTuple):
 def correlations(values: Tensor, places: Tensor) -> Tensor | None:
     """The rank correlation of each training's values (trainings, places) with the places.
 
-    None where some training has no ranks: fewer than three places, or only equal values.
+    None where some training has no ranks: fewer than three places, NaN, or only equal values.
     """
-    if len(places) < 3 or not all(statistics.varies(row) for row in values):
+    if len(places) < 3 or bool(values.isnan().any()):
+        return None
+    if not all(statistics.varies(row) for row in values):
         return None
     return _standard_ranks(values) @ _standard_ranks(places[None])[0]
 

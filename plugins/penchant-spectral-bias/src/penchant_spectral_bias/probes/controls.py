@@ -33,9 +33,13 @@ def against_control(
         step: The width to which each number is known.
 
     Returns:
-        The quantity; p is None where one side has fewer than two trainings.
+        The quantity; p is None where one side has fewer than two trainings. NaN among the values
+        makes it missing, NaN among the control leaves it without a null.
     """
     quantity = in_steps(values, step)
+    # what could not be measured is compared with nothing
+    if bool(values.isnan().any()) or bool(control.isnan().any()):
+        return quantity
     null, null_stderr = resolution.mean_and_stderr(control, step)
     p = None
     if paired and len(values) > 1:

@@ -17,7 +17,7 @@ from penchant_spectral_bias.numerics import piecewise_linear, polygons
 from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
 from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.probes.averages import averages, joined
+from penchant_spectral_bias.probes.averages import averages, joined, missing
 
 BLOCK = 8  # networks a shard
 SAMPLED = 4096  # pieces of networks whose own are not known
@@ -63,6 +63,7 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
             "learning rate": "|d f~(k) / dt| of gradient descent on int (f - sin kx)^2 / 2, at its "
             "start",
         },
+        missing=missing(quantities),
     )
 
 
@@ -143,8 +144,10 @@ def _along(
         share = torch.linspace(0, 1, SAMPLED + 1, device=start.device, dtype=torch.float64)
         whole = end - start
         places = start + share[:, None] * whole
-        inputs = places.reshape(-1, *context.architecture.shape).to(context.dtype)
-        values = outputs(network, inputs)[:, 0]
+        inputs = places.reshape(-1, *context.architecture.shape)
+        # in double precision: differences of neighbours would be rounding
+        precise = copy.deepcopy(network).double()
+        values = outputs(precise, inputs)[:, 0]
         length = float(whole.norm())
         return piecewise_linear.on_grid(values, length)
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.side_by_side import group_size
+from penchant_numerics.side_by_side import OneByOne, Stacked, group_size
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
-from penchant_spectral_bias.probes.averages import averages, joined, missing, order
+from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
+from penchant_spectral_bias.probes.averages import averages, joined, missing
+from penchant_spectral_bias.probes.controls import against_control, in_steps
 from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.probes.waves import (
     learners,
@@ -21,6 +23,7 @@ from penchant_spectral_bias.probes.waves import (
     wave,
 )
 
+ROUNDING = 10  # times the rounding of its values: what a function's amplitude is above
 RELATIVE = ("relative-amplitude", "single-amplitude", "noise-floor")
 LEARNT = 0.8  # of its amplitude: what a frequency should have before anything is moved
 
@@ -31,9 +34,11 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     size = group_size(context.device)
     # networks that share a device share a shard
     shards = list(context.map(perturbed, networks=options.trainings, a_shard=size))
-    rows = joined(shards, [*RELATIVE, "amplitude", "loss"])
+    rows = joined(shards, [*RELATIVE, "amplitude", "loss", "untrained", "rounding"])
+    _check_amplitudes(options, rows["amplitude"], rows.pop("rounding"))
     rows["amplitude"] /= target_amplitudes(options)
     losses = rows.pop("loss")
+    untrained = rows.pop("untrained")
     # deltas and frequencies are the axes of what was measured
     arrays = {
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
@@ -41,7 +46,7 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
         **averages(rows),
     }
     _warn_where_not_learnt(options, context, rows["amplitude"].mean(0))
-    quantities = _quantities(options, context, rows["relative-amplitude"])
+    quantities = _quantities(options, rows["relative-amplitude"], untrained)
     quantities["final-loss"] = penchant.Quantity.of(
         losses, over="trainings", null=target_variance(options)
     )
@@ -54,6 +59,8 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
             "relative-amplitude": "|DFT| of the mean perturbed function over |DFT| of the "
             "unperturbed one",
             "perturbation": "isotropic in all parameters together, of the given length",
+            "null of rank-correlation": "the same networks before training, moved in the same "
+            "directions",
         },
         missing=missing(quantities),
     )
@@ -66,28 +73,40 @@ def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
     for number in trainings:
         data = wave(context, number, options.petals)
         samples.append(data.train)
+    inputs = samples[0].inputs
     training = learners(context, trainings, samples)
+    _, untrained = _relative(context, training, inputs, trainings)
     training.run(training.total)
 
-    # what there is before anything is moved
-    inputs = samples[0].inputs
-    outputs = training.outputs(inputs)[..., 0]
-    unperturbed = spectra(outputs, options.frequencies)  # (trainings, frequencies)
+    # what is left after every move, of what there was before
+    amplitude, relative = _relative(context, training, inputs, trainings)
+    found = {name: relative[:, number] for number, name in enumerate(RELATIVE)}
+    found["amplitude"] = amplitude
+    found["untrained"] = untrained[:, 0]
 
-    # what is left of it after every move
+    # how well each wave was learnt
+    targets = torch.stack([part.labels for part in samples])
+    outputs = training.outputs(inputs)[..., 0]
+    found["rounding"] = outputs.abs().amax(-1) * torch.finfo(outputs.dtype).eps
+    residuals = (outputs - targets).double()
+    found["loss"] = residuals.square().mean(-1)
+    return found
+
+
+def _relative(
+    context: penchant.Context, training: OneByOne | Stacked, inputs: Tensor, trainings: range
+) -> tuple[Tensor, Tensor]:
+    """Amplitudes (trainings, frequencies), and what moved networks have of them.
+
+    The latter are (trainings, 3, deltas, frequencies), as `_moved` has them.
+    """
+    outputs = training.outputs(inputs)[..., 0]
+    unperturbed = spectra(outputs, context.options.frequencies)
     rows = []
     for number, network in enumerate(training.networks()):
         moved = _moved(context, network, inputs, trainings[number])
         rows.append(moved / unperturbed[number])
-    together = torch.stack(rows)  # (trainings, 3, deltas, frequencies)
-    found = {name: together[:, number] for number, name in enumerate(RELATIVE)}
-    found["amplitude"] = unperturbed
-
-    # how well each wave was learnt
-    targets = torch.stack([part.labels for part in samples])
-    residuals = (outputs - targets).double()
-    found["loss"] = residuals.square().mean(-1)
-    return found
+    return unperturbed, torch.stack(rows)
 
 
 def _moved(
@@ -123,6 +142,18 @@ def _chance(deviations: Tensor, frequencies: tuple[int, ...]) -> Tensor:
     return variance.sqrt()
 
 
+def _check_amplitudes(options: FrequencyRobustness, amplitude: Tensor, rounding: Tensor) -> None:
+    """Refuse functions (trainings, frequencies) that have nothing to be compared with."""
+    for frequency, sizes in zip(options.frequencies, amplitude.T):
+        if bool((sizes <= ROUNDING * rounding).any()):
+            raise penchant.Error(
+                f"a trained network has an amplitude of {float(sizes.min()):.2g} at frequency "
+                f"{frequency}, expected more than {ROUNDING} times the rounding of its values "
+                f"({float(rounding.max()):.2g}), so that perturbed networks can be compared with "
+                "it; train longer, or use dtype = 'float64'"
+            )
+
+
 def _warn_where_not_learnt(
     options: FrequencyRobustness, context: penchant.Context, amplitude: Tensor
 ) -> None:
@@ -138,21 +169,28 @@ def _warn_where_not_learnt(
 
 
 def _quantities(
-    options: FrequencyRobustness, context: penchant.Context, relative: Tensor
+    options: FrequencyRobustness, relative: Tensor, untrained: Tensor
 ) -> dict[str, penchant.Quantity]:
-    """Of relative amplitudes (trainings, deltas, frequencies)."""
+    """Of relative amplitudes (trainings, deltas, frequencies), trained and not."""
     frequencies = torch.tensor(options.frequencies, device="cpu", dtype=torch.float64)
     lowest = int(frequencies.argmin())
     highest = int(frequencies.argmax())
     middle = relative[:, len(options.deltas) // 2]
     gaps = middle[:, lowest] - middle[:, highest]
-    # large where a frequency suffers
-    suffering = -relative.mean(1)
     return {
         "robustness-gap": penchant.Quantity.of(gaps, over="trainings", null=0.0),
-        "rank-correlation": order(
-            suffering,
-            frequencies,
-            generator=context.generator("permutations"),
-        ),
+        "rank-correlation": _order(relative, untrained, frequencies),
     }
+
+
+def _order(relative: Tensor, untrained: Tensor, frequencies: Tensor) -> penchant.Quantity:
+    """Do higher frequencies suffer more, and more so than before training?"""
+    # large where a frequency suffers
+    found = correlations(-relative.mean(1), frequencies)
+    if found is None:
+        return penchant.Quantity(float("nan"))
+    step = smallest_step(len(frequencies))
+    control = correlations(-untrained.mean(1), frequencies)
+    if control is None:
+        return in_steps(found, step)
+    return against_control(found, control, paired=True, step=step)

@@ -35,7 +35,7 @@ from penchant_spectral_bias.probes.two_classes import (
 )
 
 GRID = 50  # equidistant points of figure 3.6
-GRID_DRAWS = 999  # random bases with which its slope is compared
+GRID_DRAWS = 199  # random bases with which its slope is compared
 FLAT = 0.9  # of all samples: an effective rank above this says that the kernel is too narrow
 ROWS = (
     "coefficients",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,13 +22,14 @@ from penchant_spectral_bias.numerics.nearest_neighbours import (
     neighbour_accuracy,
     neighbour_probability,
 )
-from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum
-from penchant_spectral_bias.probes.averages import averages, joined
+from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
+from penchant_spectral_bias.probes.averages import averages, joined, missing
 from penchant_spectral_bias.probes.controls import against_control, in_steps
 from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.waves import learners, on_curve
 
 BOX = 1.6  # the flower reaches 1.5
+ROUNDING = 3  # times the spectrum of rounding: what a function has at every frequency
 PARTS = ("train", "test")
 
 
@@ -70,6 +72,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
             "plane": f"logits at {plane[0]['petals']} petals, frequency {plane[0]['frequency']}; "
             "all networks learnt the same target",
         },
+        missing=missing(quantities),
     )
 
 
@@ -357,7 +360,13 @@ def _plane(
         "radial-frequencies": frequencies,
         **averages({"radial-spectrum": zeta}),
     }
-    exponents = [_exponents(frequencies, each) for each in zetas.values()]
+    exponents = []
+    for name, logits in planes.items():
+        found = _exponents(frequencies, zetas[name])
+        exponents.append(
+            found.masked_fill(_is_rounding(logits, frequencies, zetas[name]), math.nan)
+        )
+    _warn_where_rounding(context, exponents[0])
     decay = against_control(*exponents, paired=True)
     quantities = {"network-decay": attrs.evolve(decay, over="networks")}
     if options.neighbour_counts:
@@ -391,6 +400,24 @@ def _neighbour_spectra(
         _, zeta = radial_spectrum(torch.stack(maps), 2 * BOX)
         rows.append(zeta)
     return torch.stack(rows).cpu()
+
+
+def _is_rounding(logits: Tensor, frequencies: Tensor, zeta: Tensor) -> Tensor:
+    """Which functions (networks,) have frequencies with no more than their logits' rounding."""
+    # a probability is a quarter as steep as its logit
+    largest = logits.abs().amax((-2, -1))
+    rounding = torch.finfo(logits.dtype).eps * largest / 4
+    floor = rounding_floor(frequencies, rounding, grid=logits.shape[-1], side=2 * BOX)
+    return (zeta <= ROUNDING * floor).any(-1)
+
+
+def _warn_where_rounding(context: penchant.Context, exponents: Tensor) -> None:
+    count = int(exponents.isnan().sum())
+    if count:
+        context.warn(
+            f"{count} of {len(exponents)} networks in the plane have frequencies with nothing but "
+            "rounding, and network-decay is left out; train longer, or use dtype = 'float64'"
+        )
 
 
 def _exponents(frequencies: Tensor, spectra: Tensor) -> Tensor:
