@@ -97,7 +97,7 @@ NETWORKS = {
     "batch-norm": lambda: perceptron(4, 4, norm=lambda: [nn.BatchNorm1d(4)]),
     "attention": Attention,
     "lstm": Recurrent,
-    "depth-15": lambda: perceptron(*[2] * 14),
+    "depth-15": lambda: perceptron(*[3] * 14),
     "width-1": lambda: perceptron(1, 1),
     "zero-weights": zero_weights,
     "duplicates": plain,
