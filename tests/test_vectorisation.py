@@ -2,9 +2,11 @@
 
 import pytest
 import torch
-from penchant_numerics import kernel_blocks, many_trainings, sample_gradients, sample_traces
+from penchant_numerics import many_trainings, sample_gradients, sample_traces
 from penchant_numerics.data import Samples
+from penchant_numerics.layer_features import TangentFeatures
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_numerics.vectorisation import NotVectorisedWarning
 from torch import nn
 
@@ -35,8 +37,13 @@ def traces(network, x):
     return sample_traces.sample_traces(network, x)
 
 
+def kernel(network, x):
+    return tangent_kernel(network, x)
+
+
 def features(network, x):
-    return kernel_blocks.KernelLayers(Outputs(network), x)(x)
+    found = TangentFeatures(network, x)(x)
+    return {name: each.squares() for name, each in found.items()}
 
 
 def raising(error):
@@ -49,12 +56,14 @@ def raising(error):
 ROUTES = {
     "gradients": (gradients, sample_gradients, "_vectorised"),
     "traces": (traces, sample_traces._Passes, "_vectorised_squares"),
-    "features": (features, kernel_blocks.TangentFeatures, "__call__"),
+    "features": (features, sample_gradients, "_vectorised"),
+    "kernel": (kernel, sample_gradients, "_vectorised"),
 }
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("error", NOT_FOR_IT, ids=lambda error: type(error).__name__)
+@pytest.mark.filterwarnings("ignore::penchant_numerics.memory.MemoryWarning")  # blocks are halved
 def test_a_lack_of_memory_or_a_failed_device_is_raised(monkeypatch, route, error):
     compute, owner, name = ROUTES[route]
     network, x = normed(), normal(5, 3)
@@ -63,7 +72,7 @@ def test_a_lack_of_memory_or_a_failed_device_is_raised(monkeypatch, route, error
         compute(network, x)
 
 
-@pytest.mark.parametrize("route", ["gradients", "traces"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_one_by_one_gives_the_same_and_is_said_with_its_reason(monkeypatch, route):
     compute, owner, name = ROUTES[route]
     network, x = normed(), normal(5, 3)

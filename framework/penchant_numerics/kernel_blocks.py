@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from penchant_numerics import memory as bytes_allowed
 from penchant_numerics.gauss_newton import batch_size
-from penchant_numerics.layer_features import Rows, TangentFeatures
+from penchant_numerics.layer_features import TangentFeatures, rows_by_module
 from penchant_numerics.layer_grams import (
     Feature,
     LayerSize,
@@ -29,7 +29,6 @@ from penchant_numerics.layer_grams import (
 from penchant_numerics.layer_uses import layer_uses
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_gradients import floating_inputs, sample_gradients
-from penchant_numerics.vectorisation import lacks_batching
 from torch import Tensor, nn
 
 _CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
@@ -119,20 +118,15 @@ class KernelLayers:
                 self.foreign.append(name)
         names = outputs.layout.names
         dense = [name for name in names if _module_of(name) in self.foreign]
-        self._divide(dense)
-
-    def _divide(self, dense: list[str]) -> None:
-        """Some parameters go by gradients of samples, the others as their layers allow."""
-        network = self.outputs.network
-        names = self.outputs.layout.names
         others = [name for name in names if name not in dense]
+
         # of either there may be none
         self._dense = None
         if dense:
-            self._dense = Outputs(network, dense)
+            self._dense = Outputs(outputs.network, dense)
         self._layered = None
         if others:
-            self._layered = TangentFeatures(network, self._sample, parameters=others)
+            self._layered = TangentFeatures(outputs.network, self._sample, parameters=others)
 
     @property
     def factored(self) -> tuple[str, ...]:
@@ -167,31 +161,11 @@ class KernelLayers:
         """Features by layer."""
         found: Features = {}
         if self._layered is not None:
-            found |= self._by_layers(inputs)
-        # asked afterwards, because layers may have handed parameters over
+            found |= self._layered(inputs)
         if self._dense is not None:
             gradients = sample_gradients(self._dense, inputs)
-            found |= _by_module(gradients)
+            found |= rows_by_module(gradients)
         return found
-
-    def _by_layers(self, inputs: Tensor) -> Features:
-        """Features as layers allow them; what cannot be vectorised is handed over."""
-        try:
-            return self._layered(inputs)
-        except RuntimeError as error:
-            # something cannot be vectorised over samples: these parameters go densely from now on
-            others = list(self._layered.others)
-            if not others or not lacks_batching(error):
-                raise
-            dense: list[str] = []
-            if self._dense is not None:
-                dense.extend(self._dense.layout.names)
-            self._divide([*dense, *others])
-
-        # what is left of the layers, if anything
-        if self._layered is None:
-            return {}
-        return self._layered(inputs)
 
     def bytes_of_a_sample(self) -> tuple[int, int]:
         """Bytes of one sample's features as they come, and in the form that is kept."""
@@ -221,23 +195,6 @@ class KernelLayers:
 def _module_of(name: str) -> str:
     """The module that holds a parameter."""
     return name.rpartition(".")[0]
-
-
-def _by_module(gradients: dict[str, Tensor]) -> dict[str, Rows]:
-    """Gradients (n, C, *shape) as rows of the modules that hold their parameters."""
-    grouped: dict[str, list[Tensor]] = {}
-    for name, value in gradients.items():
-        # a scalar parameter has nothing to flatten
-        if value.dim() == 2:
-            value = value[..., None]
-        flat = value.flatten(2)
-        module = _module_of(name)
-        grouped.setdefault(module, []).append(flat)
-
-    found = {}
-    for module, values in grouped.items():
-        found[module] = Rows(torch.cat(values, dim=2))
-    return found
 
 
 class FeatureBlocks:

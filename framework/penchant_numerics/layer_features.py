@@ -28,8 +28,8 @@ from penchant_numerics.linear_layers import (
     watched,
 )
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.sample_gradients import sample_gradients
 from torch import Tensor, nn
-from torch.func import vjp, vmap
 
 _CHUNK_BYTES = 2**28  # gradients of one layer held at once
 
@@ -347,32 +347,23 @@ class TangentFeatures:
         """Gradients of the other parameters, sample by sample, by the module that holds them."""
         if self._rest is None:
             return {}
-        rest = self._rest
+        return rows_by_module(sample_gradients(self._rest, inputs))
 
-        def jacobian(x: Tensor) -> tuple[Tensor, ...]:
-            def of_parameters(*values: Tensor) -> Tensor:
-                return rest(values, x[None])[0]
 
-            outputs, pull = vjp(of_parameters, *rest.values)
-            units = torch.eye(len(outputs), device=x.device, dtype=outputs.dtype)
-            return vmap(pull)(units)
-
-        with torch.no_grad():
-            tensors = vmap(jacobian)(inputs)  # each (n, C, *shape)
-
-        # side by side under the module that holds them
-        grouped: dict[str, list[Tensor]] = {}
-        for name, value in zip(rest.layout.names, tensors):
-            module = name.rpartition(".")[0]
-            # a scalar parameter has nothing to flatten
-            if value.dim() == 2:
-                value = value[..., None]
-            rows = value.flatten(2)
-            grouped.setdefault(module, []).append(rows)
-        found = {}
-        for module, values in grouped.items():
-            found[module] = Rows(torch.cat(values, dim=2))
-        return found
+def rows_by_module(gradients: Mapping[str, Tensor]) -> dict[str, Rows]:
+    """Gradients (n, C, *shape) by parameter, as rows of the modules that hold the parameters."""
+    grouped: dict[str, list[Tensor]] = {}
+    for name, value in gradients.items():
+        # a scalar parameter has nothing to flatten
+        if value.dim() == 2:
+            value = value[..., None]
+        module = name.rpartition(".")[0]
+        rows = value.flatten(2)
+        grouped.setdefault(module, []).append(rows)
+    found = {}
+    for module, values in grouped.items():
+        found[module] = Rows(torch.cat(values, dim=2))
+    return found
 
 
 def _parameter(layer: str, kind: str) -> str:

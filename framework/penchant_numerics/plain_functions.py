@@ -47,7 +47,7 @@ class PlainFunctions(TorchFunctionMode):
         return written_out(*args, **given)
 
 
-def layer_norm(
+def _layer_norm(
     x: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
@@ -61,7 +61,7 @@ def layer_norm(
     return _scaled(normalized, weight, bias)
 
 
-def batch_norm(
+def _batch_norm(
     x: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
@@ -94,7 +94,7 @@ def batch_norm(
     return _scaled(normalized, _by_channel(weight, x), _by_channel(bias, x))
 
 
-def instance_norm(
+def _instance_norm(
     x: Tensor,
     running_mean: Tensor | None = None,
     running_var: Tensor | None = None,
@@ -128,13 +128,13 @@ def instance_norm(
     return _scaled(normalized, _by_channel(weight, x), _by_channel(bias, x))
 
 
-def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """`torch._weight_norm`: g v / |v|, norms over all axes but one, over all for dim = -1."""
     axes = [axis for axis in range(v.dim()) if axis != dim]
     return g * (v / v.square().sum(axes, keepdim=True).sqrt())
 
 
-def glu(x: Tensor, dim: int = -1) -> Tensor:
+def _glu(x: Tensor, dim: int = -1) -> Tensor:
     """`torch.nn.functional.glu`."""
     left, right = x.chunk(2, dim)
     return left * right.sigmoid()
@@ -175,11 +175,11 @@ def _without_cudnn(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 WRITTEN_OUT = {
-    functional.layer_norm: layer_norm,
-    torch.layer_norm: layer_norm,
-    functional.batch_norm: batch_norm,
-    functional.instance_norm: instance_norm,
-    torch._weight_norm: weight_norm,
-    functional.glu: glu,
+    functional.layer_norm: _layer_norm,
+    torch.layer_norm: _layer_norm,
+    functional.batch_norm: _batch_norm,
+    functional.instance_norm: _instance_norm,
+    torch._weight_norm: _weight_norm,
+    functional.glu: _glu,
 }
 RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})

@@ -425,6 +425,9 @@ def layer_obstacle(network: nn.Module) -> str | None:
         drops = isinstance(module, _DropoutNd) and module.p > 0
         if drops or isinstance(module, nn.RReLU):
             return f"{layer} draws random numbers"
+        # torch has no batching rule for its kernels
+        if isinstance(module, nn.RNNBase):
+            return f"{layer} cannot be vectorised"
         # without a momentum the mean of all batches is kept
         if isinstance(module, _BatchNorm) and module.momentum is None:
             return f"{layer} counts its batches"
