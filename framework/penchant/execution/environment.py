@@ -216,7 +216,7 @@ def _restored(get: Callable[[], Any], put: Callable[[Any], None]) -> Iterator[No
 def _benchmarks() -> bool:
     import torch
 
-    return torch.backends.cudnn.benchmark
+    return bool(torch.backends.cudnn.benchmark)
 
 
 def _set_benchmarks(value: bool) -> None:

@@ -71,7 +71,7 @@ def operations(network: Any, inputs: Any) -> list[Operation]:
 
     found: dict[tuple[Any, ...], Operation] = {}
 
-    class Recorder(TorchFunctionMode):
+    class Recorder(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self,
             function: Any,
