@@ -84,6 +84,7 @@ def test_a_class_or_callable_is_an_architecture():
         (make_nan, "gives \\[nan, nan\\] for an input of zeros, expected finite numbers"),
         (make_many, "gives 1 x 3 for one input of shape 4, expected 1 x 2"),
         (lambda: 3, "must return a torch.nn.Module, found int"),
+        (lambda: nn.Flatten(), "has no parameters, expected at least one"),
         ("no.such.module:thing", "cannot be loaded"),
     ],
 )

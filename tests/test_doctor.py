@@ -1,10 +1,15 @@
 """The doctor: a healthy machine, a broken plugin, a network without second derivatives."""
 
+import re
+
+import penchant
 import penchant_testing as testing
 import pytest
 import torch
 from click.testing import CliRunner
-from penchant import cli
+from penchant import cli, testing
+from penchant.execution import doctor as doctors
+from penchant.execution import orders
 from torch import nn
 
 
@@ -48,6 +53,32 @@ class Healthy(OnlyOnce):
         return self.linear(torch.relu(self.norm(x))).square()
 
 
+class Fixed(nn.Module):
+    """A head of three outputs, whatever is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x.flatten(1)))
+
+
+class Normed(nn.Module):
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.first, self.last = nn.Linear(shape[0], 6), nn.Linear(6, outputs)
+
+    def forward(self, x):
+        return self.last(nn.functional.layer_norm(self.first(x), (6,)))
+
+
+@pytest.fixture(autouse=True)
+def _short_tries(monkeypatch):
+    """What a probe refuses, it refuses when it begins."""
+    monkeypatch.setattr(doctors, "LONGEST_TRY", 0.05)
+
+
 @pytest.fixture
 def networks(monkeypatch, tmp_path):
     """A module that the command can import networks from."""
@@ -55,7 +86,8 @@ def networks(monkeypatch, tmp_path):
     import types
 
     module = types.ModuleType("doctors_networks")
-    module.OnlyOnce, module.Healthy = OnlyOnce, Healthy
+    for each in (OnlyOnce, Healthy, Fixed, Normed):
+        setattr(module, each.__name__, each)
     monkeypatch.setitem(sys.modules, "doctors_networks", module)
 
 
@@ -86,22 +118,90 @@ def test_a_network_without_second_derivatives_is_told(networks):
     assert sign == "!" and found.startswith("wrong, and torch does not say so: ")
     assert lines["1 x BatchNorm1d"][1].startswith("uses running statistics")
     assert lines["1 x Dropout"][1].startswith("drops nothing")
-    assert lines["average-geometry"][1] == "fits"
-    assert lines["hessian-spectrum"][1] == "does not fit: it needs a dataset"
+    # The probe's own words: a run would fail with them.
+    assert "autograd.Function with functorch" in lines["average-geometry"][1]
+    assert lines["hessian-spectrum"][1].split(maxsplit=3) == ["no", "-", "-", "it needs a dataset"]
 
 
 def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
     data = ("-d", f"import:factory={testing.SAMPLES}")
     code, lines = doctor("-a", "import:factory=doctors_networks:OnlyOnce", *data)
     assert code == 1
-    reason = "does not fit: it needs second derivatives, which this network does not have"
-    assert lines["curvature-proxies"][1] == lines["hessian-spectrum"][1] == reason
+    for name in ("curvature-proxies", "hessian-spectrum"):
+        assert lines[name][1].startswith("no ")
+        assert lines[name][1].endswith("second derivatives, which this network does not have")
     code, lines = doctor("-a", "import:factory=doctors_networks:Healthy", *data)
     assert code == 0
     for what in ("gradients", "second derivatives", "forward mode", "samples side by side (vmap)"):
         assert lines[what] == (" ", "works")
-    assert lines["curvature-proxies"][1] == lines["hessian-spectrum"][1] == "fits"
-    assert "needs one output or two logits, found 3" in lines["nad"][1]
+    for name in ("curvature-proxies", "hessian-spectrum"):
+        assert lines[name][1].split() == ["yes", "-", "yes"]
+
+
+def test_probes_are_asked_what_a_run_asks_them(networks):
+    """With a fixed head of three outputs: what a run refuses is refused here, with its words."""
+    data = ("-d", f"import:factory={testing.SAMPLES}")
+    _, lines = doctor("-a", "import:factory=doctors_networks:Fixed", *data)
+    assert lines[""][1].split("  ")[0] == "as it is" and "unit = 0" in lines[""][1]
+    drawing = ("frequency-learning", "exact-spectrum", "manifold-accuracy", "decision-plane")
+    for name in drawing:
+        as_it_is, narrow, trained, reason = lines[name][1].split(maxsplit=3)
+        assert (as_it_is, narrow, trained) == ("no", "yes", "-"), name
+        assert "gives 1 x 3 for one input of shape 4, expected 1 x 1" in reason
+    assert lines["capacity"][1].endswith("it takes no architecture")
+    assert lines["input-curvature"][1].endswith("input-curvature needs two classes, found 3")
+    assert lines["tangent-kernel"][1].split()[:3] == ["yes", "-", "yes"]
+    given = {"frequency-learning": {"shape": (4,)}, "input-curvature": {"dataset": data[1]}}
+    for name, parts in given.items():
+        reason = lines[name][1].split(maxsplit=3)[3]
+        with pytest.raises(penchant.Error) as told:
+            penchant.measure(name, architecture=Fixed, **parts)
+        assert reason in str(told.value)
+
+
+def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networks):
+    _, lines = doctor("-a", "import:factory=doctors_networks:Normed", "--shape", "4")
+    assert lines["forward over reverse"] == (" ", "works")
+    found = lines["reverse over forward"][1]
+    # torch 2.13 is wrong; a torch that is not must be said to work.
+    torch.manual_seed(0)
+    x, v = torch.randn(2, 3, 6, dtype=torch.float64)
+    slopes = []
+    for normed in (lambda x: nn.functional.layer_norm(x, (6,)), _written_out):
+        point = x.clone().requires_grad_()
+        _, tangent = torch.func.jvp(normed, (point,), (v,))
+        slopes.append(torch.autograd.grad(orders._weighted(tangent), point)[0])
+    if torch.allclose(*slopes, rtol=1e-6, atol=1e-9):
+        assert found == "works"
+    else:
+        assert re.fullmatch(r"layer_norm wrong by \d+%; two backward passes are right", found)
+
+
+def _written_out(x):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+def test_orders_agree_with_finite_differences_of_the_gradient():
+    """The reference of all orders, two backward passes, against central differences."""
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.Softplus()).double()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    found = {each.name: each for each in orders.operations(layer, x)}
+    assert list(found) == ["linear", "layer_norm", "softplus"]
+    for operation in found.values():
+        exact = orders._double_backward(operation)
+        directions = orders._directions(operation)
+        step = 1e-5
+        ends = []
+        for sign in (1, -1):
+            pairs = zip(operation.inputs, directions)
+            moved = [(each + sign * step * way).requires_grad_() for each, way in pairs]
+            value = orders._weighted(operation.function(*moved))
+            ends.append(torch.autograd.grad(value, moved))
+        for above, below, second in zip(*ends, exact):
+            difference = (above - below) / (2 * step)
+            torch.testing.assert_close(difference, second, atol=1e-8, rtol=1e-6)
 
 
 @pytest.mark.parametrize("network", ["lenet:pooling=max", "mlp:widths=[256,256]"])

@@ -520,3 +520,21 @@ def test_a_module_of_torchs_layers_is_sent_to_workers(install):
     network[1].forward = lambda inputs: inputs
     with pytest.raises(penchant.Error, match="which other processes cannot import"):
         penchant.measure("measured", **parts, executor="processes", workers=2)
+
+
+def test_float64_arrays_are_measured_in_the_experiments_precision(install):
+    """Training in double precision takes longer for the same digits; `dtype` asks for it."""
+    install("measured", MEASURED)
+    seen = []
+
+    class Looking(Net):
+        def forward(self, inputs):
+            seen.append((inputs.dtype, next(self.parameters()).dtype))
+            return super().forward(inputs)
+
+    norms = []
+    for inputs in (X, X.double(), X.double().numpy()):
+        parts = {"architecture": Looking, "dataset": (inputs, Y)}
+        norms.append(penchant.measure("measured", **parts).quantities["norm"].value)
+    assert set(seen) == {(torch.float32, torch.float32)}
+    assert norms[0] == norms[1] == norms[2]

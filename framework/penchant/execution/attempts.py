@@ -12,6 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -261,22 +262,38 @@ def _measure(job: Job, context: Context) -> Result:
     return result
 
 
-def refusal(job: Job, folder: Path) -> str:
-    """Why a job cannot begin, found without measuring anything; empty where it can.
+def refusal(
+    job: Job,
+    folder: Path,
+    *,
+    pool: Any = None,
+    limit: AbstractContextManager[None] | None = None,
+) -> str:
+    """Why a job cannot begin; empty where it can.
 
     Args:
         job: What would be measured.
         folder: Where it may write.
+        pool: Where its shards run.
+        limit: Ends the probe after a while; without one the probe is not called.
 
     Returns:
         What the job would fail with.
     """
     device = place(job.settings.device)
+    component = job.probe.component
     try:
         with isolated(job.settings, device, lambda text: None):
-            _check_fit(job, Context(job, folder))
+            context = Context(job, folder, pool=pool, notify=lambda *event, **facts: None)
+            _check_fit(job, context)
+            measure = resolve(component.target, f"probe {component.name!r}")
+            if limit is not None:
+                with limit:
+                    measure(context.options, context)
     except Error as error:
         return str(error)
+    except Exception as error:  # whatever a probe raises, its job fails
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

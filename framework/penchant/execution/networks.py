@@ -79,6 +79,8 @@ class BoundArchitecture:
         network = self(0)
         what = f"architecture {self.label!r}"
         size = " x ".join(map(str, self.shape))
+        if next(network.parameters(), None) is None:
+            raise Error(f"{what} has no parameters, expected at least one")
         # Does it take such an input?
         zeros = torch.zeros(1, *self.shape, device="cpu")
         try:

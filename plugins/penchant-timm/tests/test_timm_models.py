@@ -345,15 +345,6 @@ def test_arguments_that_timm_cannot_be_given_are_refused(arguments, message):
         build_timm(options, (1, 32, 32), 1)
 
 
-def test_arguments_are_typed_on_a_command_line():
-    from click.testing import CliRunner
-    from penchant.cli import main
-
-    typed = 'timm:model=test_resnet,arguments=["zero_init_last=false"]'
-    found = CliRunner().invoke(main, ["doctor", "-a", typed])
-    assert "parameters, 1 x 32 x 32 -> 1" in found.output
-
-
 def test_a_model_without_weights_is_told():
     # Small ones first: resnet50_mlp has no weights, either.
     names = [*timm.list_models("test_*"), *timm.list_models("resnet*")]

@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import platform
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,26 @@ from typing import Any
 import attrs
 from penchant.components.component import Dataset
 from penchant.errors import Error
-from penchant.execution.environment import place
+from penchant.execution.environment import job_device, place, without_torchs_own_warnings
 from penchant.execution.loading import loaded
 from penchant.execution.networks import BoundArchitecture
+from penchant.execution.orders import wrong_operations
 from penchant.experiments.arrays import with_arrays
+from penchant.experiments.experiment import build
 from penchant.experiments.jobs import Choice
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins, kernel_version
 from penchant.seeds import derive
+
+from penchant_tools.forecast import tried
 
 SAMPLES = 3  # that derivatives are tried on
 STEP = 1e-6  # of differences, in double precision
 TOLERANCE = 1e-4  # relative
 NOTHING = 1e-8  # numbers below it are those of rounding
 POINTS = 3  # where a derivative may be wrong: differences are, where they cross a kink
-LONGEST = 120  # signs of what torch says
+LONGEST = 120  # characters of what torch says
+LONGEST_TRY = 0.5  # seconds that a probe is tried for
 SECOND = "second derivatives"
 # Layers by the name of their class, and what becomes of them where second derivatives are taken.
 FATES = {
@@ -196,13 +202,25 @@ class _Patient:
 
     def __init__(self, plugins: Plugins, settings: Settings) -> None:
         self.plugins = plugins
+        self.device = settings.device
         self.shape = settings.shape
         self.outputs = settings.outputs
-        self.classes: int | None = None
-        self.has_dataset = False
-        self.has_network = False
+        self.requested = settings.outputs  # where there is no dataset
+        self.dataset: Mapping[str, Any] | None = None
+        self.architecture: Mapping[str, Any] | None = None
+        self.network: Any = None
         self.refused: set[str] = set()  # axes whose component cannot be used here
         self.failing: dict[str, str] = {}  # derivatives that do not work, and why
+
+    @property
+    def has_dataset(self) -> bool:
+        """Are there samples that can be used?"""
+        return self.dataset is not None
+
+    @property
+    def has_network(self) -> bool:
+        """Is there a network that can be used?"""
+        return self.network is not None
 
     def look_at_data(self, table: Mapping[str, Any]) -> Iterator[Finding]:
         """Load samples and say what they are."""
@@ -223,10 +241,9 @@ class _Patient:
             yield Finding(name, str(error), well=False)
             return
         # A network is asked for what these samples need.
-        self.has_dataset = True
+        self.dataset = table
         self.shape = tuple(data.shape)
         self.outputs = data.outputs
-        self.classes = data.classes
         labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
         size = " x ".join(map(str, self.shape))
         train, test = len(data.train.inputs), len(data.test.inputs)
@@ -251,31 +268,106 @@ class _Patient:
             self.refused.add("architecture")
             yield Finding(name, str(error), well=False)
             return
-        self.has_network = True
+        self.architecture, self.network = table, network
         count = sum(parameter.numel() for parameter in network.parameters())
         size = " x ".join(map(str, self.shape))
         yield Finding(name, f"{count} parameters, {size} -> {self.outputs}")
         yield from _layers(network)
         # As probes prepare it before they differentiate twice.
         prepared = safe(network)
-        for what, attempt in ATTEMPTS.items():
-            problem = _problem(attempt, prepared, self.shape)
-            if problem:
-                self.failing[what] = problem
-            yield Finding(what, problem or "works", well=not problem)
+        with without_torchs_own_warnings():
+            for what, attempt in ATTEMPTS.items():
+                problem = _problem(attempt, prepared, self.shape)
+                if problem:
+                    self.failing[what] = problem
+                yield Finding(what, problem or "works", well=not problem)
+            yield from _orders(prepared, self.shape)
 
     def look_at_probes(self) -> Iterator[Finding]:
-        """Which probes can measure it, and why not the others."""
-        for offer in self.plugins.offers("probe"):
-            reason = self._unfit(offer.component)
-            found = "fits"
-            if reason:
-                found = f"does not fit: {reason}"
-            name = self.plugins.address(offer)
-            yield Finding(name, found)
+        """Which probes can measure it, in three forms, and why not the others."""
+        one = "unit = 0" if self._is_imported() else "outputs = 1"
+        yield Finding("", _row("as it is", one, "trained"))
+        with tempfile.TemporaryDirectory() as folder:
+            for offer in self.plugins.offers("probe"):
+                name = self.plugins.address(offer)
+                yield Finding(name, self._fits(name, offer.component, Path(folder)))
 
-    def _unfit(self, cls: Any) -> str:
-        """Why a probe cannot be given what is here; empty where it can."""
+    def _fits(self, name: str, cls: Any, folder: Path) -> str:
+        """Does a probe take what is here: as it is, with one output, as one trained network?"""
+        lacking = self._lacking(cls)
+        if lacking:
+            return _row("no", reason=lacking)
+        reason = self._refusal(name, cls, folder, self.architecture)
+        if reason and self.has_dataset and "dataset" in cls.accepts:
+            accepted = self._refusal(name, cls, folder, self.architecture, data=True)
+            reason = accepted and reason
+        narrow = trained = "-"
+        # One output is asked for where a probe draws networks without data.
+        if reason and self._narrowed and "dataset" not in cls.needs and cls.takes("architecture"):
+            refused = self._refusal(name, cls, folder, self._narrowed, outputs=1)
+            narrow = "no" if refused else "yes"
+        if cls.one_network and self.network is not None:
+            module = {"name": "import", "factory": self.network}
+            refused = self._refusal(name, cls, folder, module)
+            trained = "no" if refused else "yes"
+        return _row("no" if reason else "yes", narrow, trained, reason)
+
+    def _is_imported(self) -> bool:
+        return self.architecture is not None and self.architecture["name"] == "import"
+
+    @property
+    def _narrowed(self) -> dict[str, Any] | None:
+        """The network with one output; None where it has no other form."""
+        if self.architecture is None or self.outputs == 1:
+            return None
+        if not self._is_imported():
+            return dict(self.architecture)
+        return {**self.architecture, "unit": 0}
+
+    def _refusal(
+        self,
+        name: str,
+        cls: Any,
+        folder: Path,
+        architecture: Mapping[str, Any] | None,
+        *,
+        outputs: int | None = None,
+        data: bool = False,
+    ) -> str:
+        """Why a run would refuse a probe; empty where it would not.
+
+        Args:
+            name: The probe's name.
+            cls: Its class.
+            folder: Where it may write.
+            architecture: The table of a network.
+            outputs: Outputs of the network without data; None: those of the settings.
+            data: Give it the dataset, although it does not need one.
+
+        Returns:
+            What the run would say.
+        """
+        entry: dict[str, Any] = {"name": name}
+        raw: dict[str, Any] = {"probes": [entry], "executor": "serial", "figures": False}
+        raw |= {"shape": list(self.shape), "outputs": outputs or self.requested}
+        raw["device"] = self.device
+        if architecture is not None:
+            if not cls.takes("architecture"):
+                return "it takes no architecture"
+            raw["architectures"] = [architecture]
+            entry["architectures"] = [_label(architecture)]
+        if self.dataset is not None and (data or "dataset" in cls.needs):
+            raw["datasets"] = [self.dataset]
+            entry["datasets"] = [_label(self.dataset)]
+        try:
+            kind, gpu = job_device(self.device)
+            job = build(raw, self.plugins, "doctor").jobs(kind, gpu)[0]
+            return _first_sentence(tried(job, folder, LONGEST_TRY))
+        except Error as error:
+            return _first_sentence(str(error))
+
+    def _lacking(self, cls: Any) -> str:
+        """What a probe needs that is not here; empty where everything is."""
         given = {"architecture": self.has_network, "dataset": self.has_dataset}
         needs = cls.needs
         for axis, there in given.items():
@@ -286,12 +378,6 @@ class _Patient:
             if axis in self.refused:
                 return f"{what}, and this one cannot be used"
             return what
-        if "classes" in needs and not self.classes:
-            return "it needs labels that are classes"
-        if "images" in needs and len(self.shape) != 3:
-            return "it needs images, channels x height x width"
-        if "scalar-output" in needs and self.outputs > 2:
-            return f"it needs one output or two logits, found {self.outputs} (set outputs = 1)"
         # Curvature is the role whose estimators differentiate twice.
         twice = "second-derivatives" in needs or "curvature" in cls.roles
         if SECOND in self.failing and twice:
@@ -307,6 +393,51 @@ class _Patient:
             if not name.startswith("{") and not known:
                 return f"it uses {name!r}, which no plugin here offers"
         return ""
+
+
+def _row(as_it_is: str, narrow: str = "-", trained: str = "-", reason: str = "") -> str:
+    """A line of the table of probes."""
+    return f"{as_it_is:8}  {narrow:11}  {trained:7}  {reason}".rstrip()
+
+
+def _label(table: Mapping[str, Any]) -> str:
+    # Without a label a component goes by its name, not by its distribution's.
+    _, _, name = str(table["name"]).rpartition("/")
+    return name
+
+
+def _first_sentence(text: str) -> str:
+    line, _, _ = text.strip().partition("\n")
+    return line
+
+
+def _orders(network: Any, shape: tuple[int, ...]) -> Iterator[Finding]:
+    """Operations that some order of differentiation gets wrong, without torch saying so."""
+    patient = copy.deepcopy(network).double()
+    try:
+        wrong = wrong_operations(patient, _samples(shape, 0))
+    except Exception as error:  # whatever a network raises where its calls are recorded
+        kind = type(error).__name__
+        yield Finding("orders of differentiation", f"not tried: {kind}: {_shortened(str(error))}")
+        return
+    for order, problems in wrong.items():
+        found = [f"{name} {problem}" for name, problem in problems.items()]
+        listed = "; ".join(found)
+        text = f"{listed}; two backward passes are right" if found else "works"
+        yield Finding(order, text)
+
+
+def _samples(shape: tuple[int, ...], seed: int) -> Any:
+    import torch
+
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    return torch.randn(
+        SAMPLES,
+        *shape,
+        generator=generator,
+        device="cpu",
+        dtype=torch.float64,
+    )
 
 
 def _layers(network: Any) -> Iterator[Finding]:
@@ -334,13 +465,9 @@ def _problem(
     shape: tuple[int, ...],
 ) -> str:
     """What goes wrong with a derivative; empty where it works and its number is right."""
-    import torch
-
-    double = torch.float64
     problem = ""
     for point in range(POINTS):
-        generator = torch.Generator(device="cpu").manual_seed(point)
-        inputs = torch.randn(SAMPLES, *shape, generator=generator, device="cpu", dtype=double)
+        inputs = _samples(shape, point)
         # In double precision, and on a copy: what is tried leaves nothing behind.
         patient = copy.deepcopy(network).double()
         try:

@@ -321,7 +321,7 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
     pool = RehearsingPool(clock)
     began = clock.now()
     try:
-        with rehearsed(clock), _given_up(clock), warnings.catch_warnings():
+        with rehearsed(clock), _given_up(clock, LONGEST), warnings.catch_warnings():
             # Numbers that stand for others may well not be finite.
             warnings.simplefilter("ignore")
             result = run_job(job, folder, pool=pool, notify=_nobody)
@@ -357,12 +357,37 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
     )
 
 
+def tried(job: Job, folder: Path, seconds: float) -> str:
+    """Why a job is refused: by the kernel, or by the probe within some seconds of a rehearsal.
+
+    Args:
+        job: What would be measured.
+        folder: Where it may write.
+        seconds: How long the probe may run.
+
+    Returns:
+        What the job would fail with; empty where it began well.
+    """
+    clock = Clock(_passed(job))
+    pool = RehearsingPool(clock)
+    try:
+        with rehearsed(clock), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            limit = _given_up(clock, seconds)
+            reason = refusal(job, folder, pool=pool, limit=limit)
+    except GivenUpError:
+        return ""
+    # Numbers that stand for others may fail where those of a run do not.
+    left_out = pool.stood_in > 0 or clock.left_out > 0
+    return "" if left_out or GivenUpError.__name__ in reason else reason
+
+
 class GivenUpError(BaseException):
     """A rehearsal took too long; no probe can catch it by accident."""
 
 
 @contextlib.contextmanager
-def _given_up(clock: Clock) -> Iterator[None]:
+def _given_up(clock: Clock, longest: float) -> Iterator[None]:
     """Raise in the middle of a rehearsal that takes too long by its own clock.
 
     More than once, because what is raised in a destructor goes no further.
@@ -373,7 +398,7 @@ def _given_up(clock: Clock) -> Iterator[None]:
     if not able:
         yield
         return
-    until = [clock.passed() + LONGEST]
+    until = [clock.passed() + longest]
 
     def look(signum: int, frame: Any) -> None:
         now = clock.passed()
