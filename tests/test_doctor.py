@@ -7,9 +7,9 @@ import penchant_testing as testing
 import pytest
 import torch
 from click.testing import CliRunner
-from penchant import cli, testing
-from penchant.execution import doctor as doctors
-from penchant.execution import orders
+from penchant import cli
+from penchant_tools import doctor as doctors
+from penchant_tools import orders
 from torch import nn
 
 

@@ -17,7 +17,6 @@ from penchant.errors import Error
 from penchant.execution.environment import job_device, place, without_torchs_own_warnings
 from penchant.execution.loading import loaded
 from penchant.execution.networks import BoundArchitecture
-from penchant.execution.orders import wrong_operations
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import Choice
@@ -26,6 +25,7 @@ from penchant.plugins.discovery import Plugins, kernel_version
 from penchant.seeds import derive
 
 from penchant_tools.forecast import tried
+from penchant_tools.orders import wrong_operations
 
 SAMPLES = 3  # that derivatives are tried on
 STEP = 1e-6  # of differences, in double precision
