@@ -96,8 +96,8 @@ def even_spectrum(
 def time_constants(eigenvalues: Tensor) -> Tensor:
     """Steps in which gradient descent with rate 1 / lambda_1 shrinks an error by a factor of e.
 
-    tau_j = -1 / log(1 - lambda_j / lambda_1) along eigenvector j; the thesis (appendix B.2) prints
-    its inverse. 0 for the first, and NaN where an eigenvalue is zero to rounding or below.
+    tau_j = -1 / log(1 - lambda_j / lambda_1) along eigenvector j; the thesis prints its inverse,
+    below (33). 0 for the first, and NaN where an eigenvalue is zero to rounding or below.
 
     >>> time_constants(torch.tensor([2.0, 1.0, 0.0], device="cpu")).tolist()
     [0.0, 1.4426950408889634, nan]
