@@ -31,6 +31,14 @@ def same_samples(generator):
     return testing.tiny_samples(torch.Generator("cpu").manual_seed(3))
 
 
+def shuffled_samples(generator):
+    """The kit's samples with labels that know nothing of them."""
+    (inputs, labels), (test_inputs, test_labels) = testing.tiny_samples(generator)
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    test_order = torch.randperm(len(test_labels), generator=generator, device="cpu")
+    return (inputs, labels[order]), (test_inputs, test_labels[test_order])
+
+
 ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
 VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
 SAME_SAMPLES = {"name": "import", "factory": same_samples}
@@ -66,6 +74,21 @@ WITHOUT_NULL = {
     "logistic-theory": {"critical-deviation": "a threshold, not a measurement"},
 }
 
+# Networks as they are drawn, and labels that know nothing of the samples.
+UNTRAINED = {
+    "dataset": {"name": "import", "factory": shuffled_samples},
+    "training": DRAWN,
+    "per_class": 10,
+}
+NO_EFFECT = {
+    "cross-class": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
+    "hessian-spectrum": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
+    "layer-structure": {**UNTRAINED, "eigenvalues": 8, "singular_values": 5},
+    "logistic-theory": {"train": 200, "test": 100, "separations": [1.0], "training": {"steps": 0}},
+}
+BULK = "the null is a semicircle, not an untrained network, whose E has a tail, too"
+EFFECTS = {"hessian-spectrum": {"tail-exponent": BULK, "test-tail-exponent": BULK}}
+
 test_conforms = testing.conformance(
     "penchant-class-structure",
     small={
@@ -94,4 +117,6 @@ test_conforms = testing.conformance(
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
     },
     without_null=WITHOUT_NULL,
+    no_effect=NO_EFFECT,
+    effects=EFFECTS,
 )

@@ -1,6 +1,7 @@
 """Every component, small, by the kit."""
 
 import penchant_testing as testing
+import torch
 
 CLAIMS = {
     "per_class": 3,
@@ -33,10 +34,43 @@ WITHOUT_NULL = ["layer-error-kfac-null", "layer-error-empirical-fisher-null"]
 with testing.emulated_device():
     pass
 
+
+def shuffled_samples(generator):
+    """The kit's samples with labels that know nothing of them."""
+    (inputs, labels), (test_inputs, test_labels) = testing.tiny_samples(generator)
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    test_order = torch.randperm(len(test_labels), generator=generator, device="cpu")
+    return (inputs, labels[order]), (test_inputs, test_labels[test_order])
+
+
+# Networks as they are drawn, and labels that know nothing of the samples.
+NO_EFFECT = {
+    "dataset": {"name": "import", "factory": shuffled_samples},
+    "training": {"steps": 0},
+    "per_class": 8,
+    "grid_points": 16,
+    "lanczos_steps": 8,
+    "permutations": 5,
+}
+ZEROS = "the null is a proxy of zeros; a proxy of an untrained network is nearer, too"
+
 test_conforms = testing.conformance(
     "penchant-curvature",
     small={"curvature-proxies": SMALL},
     claims={"curvature-proxies": CLAIMS},
     conditional={"curvature-proxies": OF_THE_EXACT_ONE + WITHOUT_NULL},
-    without_null={"curvature-proxies": {"covered": "how much was looked at, not a measurement"}},
+    without_null={
+        "curvature-proxies": {
+            "covered": "how much was looked at, not a measurement",
+            "effective-samples": "at most all samples; a limit, not chance",
+        }
+    },
+    no_effect={"curvature-proxies": NO_EFFECT},
+    effects={
+        "curvature-proxies": {
+            f"{which}-error-{name}": ZEROS
+            for which in ("last", "mean")
+            for name in ("kfac", "empirical-fisher")
+        }
+    },
 )

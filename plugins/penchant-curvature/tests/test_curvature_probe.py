@@ -384,3 +384,20 @@ def test_cosines_and_shares_of_layers_have_p_values_of_their_own(whole):
     for name in ("cosine-class", "cosine-cross"):
         assert whole.quantities[name].p >= 0.1
     assert whole.quantities["effective-samples"].null is None
+
+
+class _Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.memory = nn.LSTM(2, 4, batch_first=True)
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.memory(x.reshape(len(x), 3, 2))[0][:, -1])
+
+
+def test_a_module_without_gradients_of_single_samples_is_refused_in_a_sentence():
+    data = (torch.randn(12, 6), torch.arange(12) % 3)
+    how = {"dataset": data, "architecture": _Recurrent(), "executor": "serial"}
+    with pytest.raises(penchant.Error, match=r"does not take through 'memory' \(LSTM\)"):
+        penchant.measure("curvature-proxies", **how)

@@ -15,6 +15,7 @@ from penchant_tangent.numerics.complexity_measures import (
     margin,
     path_norm,
     spectral_product,
+    spectral_stable_rank,
 )
 from penchant_tangent.probes.complexity import of_width, run
 from torch import nn
@@ -73,6 +74,16 @@ def test_norms_of_two_layers_have_their_closed_forms():
     assert path_norm(network, (3,)) == pytest.approx(math.sqrt(float(paths.sum())))
     values = [float(torch.linalg.svdvals(each)[0]) for each in (first, second)]
     assert spectral_product(network) == pytest.approx(values[0] * values[1])
+    ranks = [
+        float(each.square().sum()) / largest**2 for each, largest in zip((first, second), values)
+    ]
+    expected = values[0] * values[1] * math.sqrt(sum(ranks))
+    assert spectral_stable_rank(network) == pytest.approx(expected)
+    # a matrix of rank one has the stable rank 1
+    for parameter in network.parameters():
+        parameter.data = torch.ones_like(parameter)
+    product = math.sqrt(3 * 4) * math.sqrt(4 * 2)
+    assert spectral_stable_rank(network) == pytest.approx(product * math.sqrt(2))
 
 
 def test_the_fisher_rao_norm_is_that_of_dense_gradients():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import penchant_testing as testing
 import torch
-from penchant_testing.tiny import SAMPLES, TINY, tiny_network
+from penchant_testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
 
 # Autograd counts devices at its first backward pass, so the emulated one must be there before; and
 # it has no random numbers of its own, which a training seeds on every device.
@@ -22,7 +22,23 @@ def one_network():
     return {"name": "import", "factory": TINY, "weights": str(path)}
 
 
+def shuffled_samples(generator):
+    """The kit's samples with labels that know nothing of them."""
+    (inputs, labels), (test_inputs, test_labels) = tiny_samples(generator)
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
+    test_order = torch.randperm(len(test_labels), generator=generator, device="cpu")
+    return (inputs, labels[order]), (test_inputs, test_labels[test_order])
+
+
+def in_the_plane(generator):
+    """Points of a square with two classes that know nothing of them."""
+    inputs = 2 * torch.rand(60, 2, generator=generator, device="cpu") - 1
+    labels = torch.arange(60, device="cpu") % 2
+    return (inputs[:40], labels[:40]), (inputs[40:], labels[40:])
+
+
 KERNEL = {"architecture": one_network(), "samples": 80, "permutations": 20}
+POSITIVE = "the size of an error, which is 0 only in the limit of small steps"
 BOUND = "a bound, not a measurement"
 FEW = {"steps": 6, "batch": 16, "learning_rate": 0.1}
 ONE = {**FEW, "steps": 1}
@@ -48,6 +64,58 @@ SETTINGS = {
     "widths": [2, 4],
     "noise_shares": [0.0, 0.5],
     "trainings": 2,
+}
+
+# Networks as they are drawn, or hardly moved, mostly with labels that know nothing of the samples.
+DRAWN = {"steps": 0}
+SHUFFLED = {"name": "import", "factory": shuffled_samples}
+NO_EFFECT = {
+    "tangent-kernel": {"dataset": SHUFFLED, "training": DRAWN, "samples": 40},
+    "tangent-training": {
+        "training": DRAWN,
+        "samples": 40,
+        "trainings": 6,
+        "at_steps": [0],
+        "easy_samples": 50,
+        "difficult_samples": 40,
+    },
+    "tangent-eigenfunctions": {
+        "dataset": {"name": "import", "factory": in_the_plane},
+        "training": DRAWN,
+        "grid_points": 6,
+        "leading": 4,
+        "trainings": 3,
+        "at_steps": [0],
+    },
+    "complexity": {
+        "architecture": "mlp:widths=[4]",
+        "dataset": SHUFFLED,
+        "widths": [2, 4, 8, 16],
+        "noise_shares": [0.0, 1.0],
+        "trainings": 2,
+        "samples": 10,
+        "training": {"steps": 2, "batch": 16, "learning_rate": 1e-6},
+    },
+    "parameter-directions": {
+        "dataset": SHUFFLED,
+        "training": DRAWN,
+        "samples": 20,
+        "vectors": 60,
+        "step": 0.001,
+    },
+}
+EVEN = "the null is a kernel without preference; an untrained network has one"
+CLUSTERED = "the null are labels in random order; true ones align with the kernel of any network"
+EFFECTS = {
+    "tangent-kernel": {"effective-rank": EVEN, "trace-ratio-40": EVEN, "trace-ratio-80": EVEN},
+    "tangent-training": {
+        "effective-rank-initial-0": EVEN,
+        "cka-final-0": CLUSTERED,
+        "cka-uncentred-final-0": CLUSTERED,
+        "test-cka-final-0": CLUSTERED,
+    },
+    "tangent-eigenfunctions": {"decay-0": EVEN},
+    "parameter-directions": {"leading-change": EVEN, "leading-ratio": EVEN},
 }
 
 # Errors are compared with spreads where trainings are longer and samples more.
@@ -128,13 +196,17 @@ test_conforms = testing.conformance(
         },
     },
     claims=CLAIMS,
+    no_effect=NO_EFFECT,
+    effects=EFFECTS,
     unclaimed={
         "tangent-training": {"rank-correlation": "alignment falls with the share in all runs"},
         "tangent-eigenfunctions": {"frequency-correlation": "three functions are always in order"},
     },
     without_null={
         "tangent-kernel": {"trace": "a trace has no value by chance"},
+        "tangent-eigenfunctions": {"speed-error": POSITIVE},
         "parameter-directions": {
+            "first-order-error": POSITIVE,
             "random-change": "is the null of leading-change",
             "random-change-expected": "is the null of random-change-train",
         },

@@ -12,7 +12,7 @@ from penchant_numerics.tangent_kernels import tangent_kernel
 from penchant_numerics.trainer import loss_function
 from penchant_tangent.numerics.learning_speeds import learning_speeds
 from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
-from penchant_tangent.probes.tangent_eigenfunctions import label_share, run
+from penchant_tangent.probes.tangent_eigenfunctions import label_share, random_label_share, run
 from scipy import stats
 from torch import nn
 
@@ -69,6 +69,19 @@ def test_the_share_of_labels_in_a_span():
     assert label_share(functions, inside) == pytest.approx(1)
     beside = torch.tensor([0.0, 0.0, 1.0, -1.0], dtype=torch.float64)
     assert label_share(functions, beside) == pytest.approx(0, abs=1e-12)
+
+
+def test_labels_in_random_order_have_the_share_of_chance():
+    generator = torch.Generator().manual_seed(0)
+    functions = torch.randn(30, 4, generator=generator, dtype=torch.float64)
+    labels = 2.0 * (torch.arange(30) % 2).double() - 1
+    shares = []
+    for _ in range(2000):
+        order = torch.randperm(30, generator=generator)
+        shares.append(label_share(functions, labels[order]))
+    null = random_label_share(4, 30)
+    assert np.mean(shares) == pytest.approx(null["null"], abs=4 * np.std(shares) / 2000**0.5)
+    assert np.std(shares) == pytest.approx(null["null_spread"], rel=0.1)
 
 
 def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):

@@ -12,6 +12,7 @@ from penchant_tangent.numerics.kernel_summary import (
     summarise,
     summarise_layers,
     summary_stderr,
+    time_constants,
 )
 from penchant_tangent.numerics.label_alignment import (
     alignment,
@@ -114,6 +115,9 @@ def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
     rows = [each.reshape(30, -1) for each in jacobians.values()]
     J = torch.cat(rows, 1).detach()
     assert np.allclose(result.arrays["kernel"], J @ J.T, rtol=1e-9, atol=1e-12)
+    numbers = result.arrays["kernel-samples"]
+    assert torch.equal(context.data.train.inputs[numbers], inputs)
+    assert np.array_equal(result.arrays["kernel-labels"], context.data.train.labels[numbers])
 
     # kernel and metric share their spectrum, here centred around each output's mean
     centred = J.reshape(10, 3, -1)
@@ -127,6 +131,16 @@ def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
     found = result.quantities["cka"]
     assert found.df == 4
     assert 1 / 201 <= found.p <= 1
+
+
+def test_errors_shrink_by_e_in_a_time_constant():
+    values = torch.tensor([4.0, 1.0, 0.5], dtype=torch.float64)
+    found = time_constants(values)
+    # gradient descent on |f - y|^2 / 2 with rate 1 / lambda_1, along each eigenvector
+    error = (1 - values / values[0]) ** found
+    assert torch.allclose(error[1:], torch.full((2,), 1 / np.e, dtype=torch.float64))
+    assert float(found[0]) == 0
+    assert time_constants(torch.tensor([1.0, 0.0, -1e-3])).isnan().tolist() == [False, True, True]
 
 
 def test_more_groups_than_pairs_of_samples_are_refused():

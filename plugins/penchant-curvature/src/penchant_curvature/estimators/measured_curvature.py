@@ -15,6 +15,7 @@ from penchant_curvature.numerics.layer_operators import (
     column_operators,
     kronecker_operators,
 )
+from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Coverage, coverage
 from penchant_curvature.numerics.moment_sums import IndefiniteError
 
@@ -26,10 +27,12 @@ def by_columns(
 ) -> LayerOperators:
     """Curvature as a sum of outer products of gradients: every parameter is represented."""
     _check_network(network, data)
+    covered = coverage(network, data[0])
+    _check_gradients(network, data, covered, options)
     return column_operators(
         network,
         data,
-        coverage(network, data[0]),
+        covered,
         columns=columns,
         loss=loss_of(options, context),
         blocks=options.blocks,
@@ -77,6 +80,21 @@ def _check_network(network: nn.Module, data: Data) -> None:
         raise penchant.Error(
             f"curvature needs a network that is a function of one sample: {error}"
         ) from error
+
+
+def _check_gradients(network: nn.Module, data: Data, covered: Coverage, options: Curvature) -> None:
+    """Refuse modules, such as an LSTM, whose gradients torch does not take sample by sample."""
+    few = (data[0][:2], None)
+    for name, names in covered.others.items():
+        try:
+            LayerSamples(network, few, name, parameters=names)
+        except RuntimeError as error:
+            kind = covered.kinds.get(name, "module")
+            reason = str(error).splitlines()[0]
+            raise penchant.Error(
+                f"{options.name} needs gradients of single samples, which torch does not take "
+                f"through {name!r} ({kind}): {reason}"
+            ) from error
 
 
 def loss_of(options: Curvature, context: penchant.Context) -> str:

@@ -8,6 +8,7 @@ import penchant
 MEASURES = {
     "complexity": "sum over steps of |update| sqrt(tr K)",
     "spectral-product": "product of the largest singular values of all weights",
+    "spectral-stable-rank": "product of spectral norms times the root of the sum of stable ranks",
     "path-norm": "root of the sum over paths of products of squared weights",
     "fisher-rao": "root of the mean over samples of (w . grad loss)^2",
     "distance": "distance of the parameters from where they began",
@@ -23,8 +24,10 @@ class Complexity(penchant.Probe):
     is sum_t |delta w_t| sqrt(tr K_t): the length of the path that parameters go, in units of what a
     step does to the outputs; K_t is the tangent kernel on some training samples, taken anew every
     `look_every` steps. Beside it stand measures of the final parameters w: the product of spectral
-    norms, the path norm, the Fisher-Rao norm, the distance from the initialisation, and the margin.
-    The gap is training minus test accuracy, on the labels that were trained on and on clean ones.
+    norms, the same times the root of the sum of stable ranks (Neyshabur et al. 2018, without its
+    margin, which stands by itself), the path norm, the Fisher-Rao norm, the distance from the
+    initialisation, and the margin. The gap is training minus test accuracy, on the labels that were
+    trained on and on clean ones.
 
     Only networks that were trained to the same loss can be compared (`until_loss`): random labels
     that are not fitted make a short path and no gap. Trainings that end before are warned of.
@@ -35,7 +38,8 @@ class Complexity(penchant.Probe):
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     section 4.2 and figure 6 (thesis: 4.6); Liang et al., "Fisher-Rao Metric, Geometry, and
     Complexity of Neural Networks", 2019; Neyshabur et al., "Exploring Generalization in Deep
-    Learning", 2017.
+    Learning", 2017; Neyshabur, Bhojanapalli and Srebro, "A PAC-Bayesian Approach to
+    Spectrally-Normalized Margin Bounds for Neural Networks", ICLR 2018.
 
     Quick: `-a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100`.
     """

@@ -51,7 +51,11 @@ class TangentKernel(penchant.Probe):
         "layer-cka": "alignment of every layer's part of the kernel with the labels",
         "layer-cka-null": "the same with labels in random order, on average",
         "layer-trace": "trace of every layer's part; they add up to the trace",
+        "time-constants": "steps -1 / log(1 - lambda_j / lambda_1) in which gradient descent with "
+        "rate 1 / lambda_1 learns along each eigenvector; missing where an eigenvalue is zero",
         "kernel": "the kernel, not centred, with row i C + y; only with keep_kernel",
+        "kernel-samples": "numbers of its samples in `part`, from 0; only with keep_kernel",
+        "kernel-labels": "their labels; only with keep_kernel",
     }
     presets = {
         "quick": {

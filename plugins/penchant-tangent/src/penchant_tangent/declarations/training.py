@@ -64,7 +64,8 @@ class TangentTraining(penchant.Probe):
         "difficult samples, since the first look, mean of the looks",
         "easy-ratio-{noise_shares}": "highest alignment on easy over highest on difficult samples; "
         "null: the ratio at the first look",
-        "rank-correlation": "of the share of random labels with the final alignment in training",
+        "rank-correlation": "of the share of random labels with the alignment that training adds "
+        "above that of labels in random order; null: shares in random order",
     }
     arrays = {
         "steps": "steps looked at",

@@ -8,7 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, captioned, log_ticks, palette
 
-MEASURES = ("complexity", "spectral-product", "path-norm", "fisher-rao", "distance", "margin")
+MEASURES = (
+    "complexity",
+    "spectral-product",
+    "spectral-stable-rank",
+    "path-norm",
+    "fisher-rao",
+    "distance",
+    "margin",
+)
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -23,8 +31,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _correlation(result: penchant.Result) -> Figure:
     """A panel a measure, a point a setting."""
-    figure = Figure(figsize=(9, 5.4), layout="constrained")
-    panels = figure.subplots(2, 3, sharey=True)
+    figure = Figure(figsize=(11, 5.4), layout="constrained")
+    panels = figure.subplots(2, 4, sharey=True)
+    panels[-1, -1].set_visible(False)
     gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
     colours = palette(gaps.shape[1], ordered=True)
     for panel, name in zip(panels.flat, MEASURES):

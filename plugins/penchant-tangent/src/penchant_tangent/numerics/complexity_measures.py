@@ -79,6 +79,21 @@ def spectral_product(network: nn.Module) -> float:
     return found
 
 
+def spectral_stable_rank(network: nn.Module) -> float:
+    """The product of spectral norms times the root of the sum of stable ranks |W|_F^2 / |W|_2^2.
+
+    Reference: Neyshabur, Bhojanapalli and Srebro, A PAC-Bayesian approach to spectrally-normalized
+    margin bounds for neural networks, 2018; the bound divides it by the margin.
+    """
+    ranks = 0.0
+    for parameter in network.parameters():
+        if parameter.dim() > 1:
+            matrix = parameter.detach().flatten(1).double()
+            largest = torch.linalg.matrix_norm(matrix, 2)
+            ranks += float((matrix.norm() / largest).square())
+    return spectral_product(network) * math.sqrt(ranks)
+
+
 @torch.no_grad()
 def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
     """The root of the sum over paths of products of squared parameters.

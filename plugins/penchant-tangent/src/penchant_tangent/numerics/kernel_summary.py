@@ -93,6 +93,22 @@ def even_spectrum(
     return found
 
 
+def time_constants(eigenvalues: Tensor) -> Tensor:
+    """Steps in which gradient descent with rate 1 / lambda_1 shrinks an error by a factor of e.
+
+    tau_j = -1 / log(1 - lambda_j / lambda_1) along eigenvector j; the thesis prints its inverse,
+    below (33). 0 for the first, and NaN where an eigenvalue is zero to rounding or below.
+
+    >>> time_constants(torch.tensor([2.0, 1.0, 0.0], device="cpu")).tolist()
+    [0.0, 1.4426950408889634, nan]
+    """
+    values = eigenvalues.double()
+    shares = values / values[0]
+    rounding = len(values) * torch.finfo(torch.float64).eps
+    constants = -1 / torch.log1p(-shares)
+    return torch.where(shares > rounding, constants + 0.0, torch.nan)
+
+
 def negative_share(eigenvalues: Tensor) -> float:
     """How much of a kernel's spectrum is negative: a Gram matrix has that from rounding only.
 

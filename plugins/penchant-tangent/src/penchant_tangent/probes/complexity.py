@@ -20,6 +20,7 @@ from penchant_tangent.numerics.complexity_measures import (
     margin,
     path_norm,
     spectral_product,
+    spectral_stable_rank,
 )
 from penchant_tangent.probes.kernel_samples import drawn
 from penchant_tangent.probes.training_samples import with_random_labels
@@ -111,6 +112,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     return {
         "complexity": way.total,
         "spectral-product": spectral_product(network),
+        "spectral-stable-rank": spectral_stable_rank(network),
         "path-norm": path_norm(network.double(), tuple(context.data.shape)),
         "fisher-rao": fisher_rao(network.to(context.dtype), train),
         "distance": float((_flat(network) - first).norm()),

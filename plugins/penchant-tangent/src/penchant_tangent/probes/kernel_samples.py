@@ -17,9 +17,14 @@ def drawn(
 ) -> Samples:
     """`count` of the samples in random order; all of them where there are fewer."""
     labels = samples.labels
-    order = torch.randperm(len(labels), generator=generator, device="cpu")
-    chosen = order[:count]
+    chosen = sample_numbers(len(labels), count, generator)
     return samples.select(chosen.to(labels.device))
+
+
+def sample_numbers(available: int, count: int, generator: Generator) -> Tensor:
+    """The numbers of the samples that `drawn` takes, in its order."""
+    order = torch.randperm(available, generator=generator, device="cpu")
+    return order[:count]
 
 
 def targets(samples: Samples, context: penchant.Context) -> Tensor:

@@ -186,7 +186,7 @@ def _quantities(
     values = _stacked(shards, "eigenvalues")
     shares = _stacked(shards, "shares")
     samples = len(context.data.train.labels)
-    null = min(1.0, values.shape[2] / (samples - 1))
+    null = random_label_share(values.shape[2], samples)
     found = {}
     steps = sorted(set(options.at_steps))
     for place, step in enumerate(steps):
@@ -206,6 +206,18 @@ def _quantities(
         functions = _stacked(shards, "eigenfunctions")[:, 0]
         found["frequency-correlation"] = _order(functions, context)
     return found
+
+
+def random_label_share(functions: int, samples: int) -> dict[str, float]:
+    """Mean and spread of the share of labels in random order that lies in some functions.
+
+    Centred labels are a direction among n - 1; if all are equally likely, the share in k of them
+    has a beta distribution, Beta(k / 2, (n - 1 - k) / 2). Trainings share their labels, so their
+    mean has the spread of one.
+    """
+    mean = min(1.0, functions / (samples - 1))
+    variance = 2 * mean * (1 - mean) / (samples + 1)
+    return {"null": mean, "null_spread": variance**0.5}
 
 
 def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:

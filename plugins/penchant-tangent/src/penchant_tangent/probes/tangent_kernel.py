@@ -19,6 +19,7 @@ from penchant_tangent.numerics.kernel_summary import (
     summarise,
     summarise_layers,
     summary_stderr,
+    time_constants,
 )
 from penchant_tangent.numerics.label_alignment import (
     alignment,
@@ -27,7 +28,12 @@ from penchant_tangent.numerics.label_alignment import (
     permuted,
 )
 from penchant_tangent.probes.kernel_precision import warn_of_rounding
-from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
+from penchant_tangent.probes.kernel_samples import (
+    drawn,
+    kernel_conventions,
+    sample_numbers,
+    targets,
+)
 
 
 def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
@@ -47,16 +53,22 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     arrays: dict[str, Any] = {
         "eigenvalues": summary.eigenvalues,
         "trace-ratios": trace_ratios(summary.eigenvalues),
+        "time-constants": time_constants(summary.eigenvalues),
     }
 
     # its parts
     arrays |= _layers(kernels, wanted, options)
     if options.keep_kernel:
+        available = len(part.labels)
+        generator = context.generator("samples")
         arrays["kernel"] = K
+        arrays["kernel-samples"] = sample_numbers(available, options.samples, generator)
+        arrays["kernel-labels"] = samples.labels
     return penchant.Result(
         quantities,
         arrays,
         conventions=kernel_conventions(options.centring, len(wanted)),
+        missing=("time-constants",),
         labels={"layers": tuple(kernels)},
     )
 

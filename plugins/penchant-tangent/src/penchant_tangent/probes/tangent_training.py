@@ -210,11 +210,11 @@ def _quantities(
         for name, quantity in told.items():
             found[f"{name}-{share:g}"] = quantity
 
-    # whether alignment falls as shares rise
-    shares = set(options.noise_shares)
-    if len(shares) > 1:
-        final = values["train-cka"][:, :, -1]
-        found["rank-correlation"] = _order(final, options, context)
+    # whether training adds less alignment as shares rise
+    above = values["train-cka"] - values["train-cka-null"]
+    gained = above[:, :, -1] - above[:, :, 0]
+    if statistics.varies(options.noise_shares) and statistics.varies(gained):
+        found["rank-correlation"] = _order(gained, options, context)
     return found
 
 
@@ -332,13 +332,13 @@ def _commonest(labels: torch.Tensor) -> float:
 
 
 def _order(
-    final: np.ndarray, options: TangentTraining, context: penchant.Context
+    gained: np.ndarray, options: TangentTraining, context: penchant.Context
 ) -> penchant.Quantity:
-    """Rank correlation of shares with final alignments (shares, trainings)."""
-    shares = np.repeat(options.noise_shares, final.shape[1])
+    """Rank correlation of shares with gains of alignment (shares, trainings)."""
+    shares = np.repeat(options.noise_shares, gained.shape[1])
     found = statistics.rank_correlation(
         shares,
-        final.ravel(),
+        gained.ravel(),
         generator=context.generator("order"),
     )
     return penchant.Quantity(**found.fields(), over="trainings")
