@@ -198,7 +198,7 @@ def _trusted_kl(
         f"{uniform:.2f}, expected at least {WELL_ABOVE:g} times as many: its KL of {kl.value:.3g} "
         "says nothing and is left out"
     )
-    return penchant.Quantity(math.nan, unit=kl.unit)
+    return attrs.evolve(kl, value=math.nan, stderr=None, df=None)
 
 
 def _warn_if_collapsed(
