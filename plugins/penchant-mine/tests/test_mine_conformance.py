@@ -168,10 +168,59 @@ CONDITIONAL = {
 }
 
 
+# Independent pairs, and networks that have learnt nothing.
+PLAIN_GAUSSIAN = {"name": "gaussian", "shuffles": 3}
+UNTRAINED_GAN = {**GAN, "steps": 1, "learning_rate": 1e-8}
+NO_EFFECT = {
+    "mutual-information": {
+        "dataset": {**PAIRS, "rho": 0.0},
+        "estimators": {
+            "mutual-information": [{"name": "ksg", "subsets": 4}, PLAIN_GAUSSIAN, BRIEF]
+        },
+    },
+    "information-benchmark": {
+        "grid": [0.0],
+        "samples": 100,
+        "repeats": 3,
+        "estimators": {"mutual-information": [{"name": "ksg", "subsets": 4}, PLAIN_GAUSSIAN]},
+    },
+    "gan-modes": {"dataset": {**BLOBS, "train": 600}, **UNTRAINED_GAN},
+    "bidirectional-reconstruction": {
+        "dataset": BLOBS,
+        **UNTRAINED_GAN,
+        "variants": ["ali", "mine"],
+        "classifier_steps": 2,
+    },
+    "information-bottleneck": {
+        "dataset": BLOBS,
+        "widths": [16],
+        "code": 4,
+        "statistics_width": 16,
+        "epochs": 0,
+        "trainings": 2,
+        "rows": ["baseline", "noise-gaussian", "mine-gaussian"],
+        "code_draws": 2,
+        "estimators": {"mutual-information": PLAIN_GAUSSIAN},
+    },
+}
+OF_THE_DATA = "the null is the data, which an untrained generator is far from"
+EFFECTS = {
+    "gan-modes": dict.fromkeys(
+        [f"{key}-{name}" for key in ("modes", "modes-seen") for name in ("gan", "mine")],
+        OF_THE_DATA,
+    ),
+    "information-bottleneck": dict.fromkeys(
+        [f"information-lower-{row}" for row in ("noise-gaussian", "mine-gaussian")],
+        "an untrained encoder passes on its input, and shuffled pairs do not",
+    ),
+}
+
 test_conforms = testing.conformance(
     "penchant-mine",
     small=SMALL,
     conditional=CONDITIONAL,
+    no_effect=NO_EFFECT,
+    effects=EFFECTS,
     claims=CLAIMS,
     unclaimed={"information-benchmark": {"coverage-mine": UNTAUGHT, "warned-mine": UNTAUGHT}},
     without_null={

@@ -208,6 +208,26 @@ def test_a_cloud_has_no_kl_and_a_uniform_one_stands_beside_it():
         assert any(f"{name}: " in text and "KL" in text for text in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("uniform", "quality", "missing"),
+    [(0.124, 0.151, True), (0.124, 0.25, False), (0.8, 0.85, True), (0.8, 0.95, False)],
+)
+def test_a_kl_counts_where_samples_are_well_nearer_to_modes_than_a_cloud(uniform, quality, missing):
+    quantities = {
+        "kl-gan": penchant.Quantity(0.1, stderr=0.01, null=0.0),
+        "quality-gan": penchant.Quantity(quality),
+        "quality-uniform": penchant.Quantity(uniform),
+    }
+    context = testing.context("gan-modes", dataset=BLOBS)
+    assert gan_modes._trusted_kl(context, "gan", quantities).missing == missing
+
+
+def test_equal_samples_have_no_modes():
+    equal = (torch.ones(40, 2, device="cpu"), torch.arange(40, device="cpu") % 2)
+    with pytest.raises(penchant.Error, match="needs samples that differ"):
+        measure("gan-modes", dataset=equal, **SMALL_GAN)
+
+
 def test_a_gan_with_one_mode_left_is_called_so():
     rows = [{"fullest": share} for share in (0.99, 0.5, 0.96)]
     context = testing.context("gan-modes", dataset=BLOBS)

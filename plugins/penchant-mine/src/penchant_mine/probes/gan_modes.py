@@ -47,6 +47,7 @@ TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are un
 HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
 WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL says nothing
+HALF_WAY = 0.5  # from that quality to 1: enough where modes fill most of the box
 COLLAPSED = 0.95  # share of samples in the fullest mode, from which on one mode is left
 LEARNING_RATES = {1: 1e-3, 3: 2e-4}  # by the number of axes of an input: points, images
 
@@ -92,6 +93,9 @@ def _check(data: Data) -> None:
         raise penchant.Error(
             "gan-modes needs classes, or one number a sample as label, to tell modes apart"
         )
+    inputs = data.train.inputs
+    if bool((inputs == inputs[:1]).all()):
+        raise penchant.Error("gan-modes needs samples that differ, found all of them equal")
     # Stacked digits: one of ten in every channel.
     if len(data.shape) != 3:
         return
@@ -115,7 +119,8 @@ def _note(options: GanModes, context: penchant.Context) -> None:
     )
     context.conventions["kl"] = (
         "of the samples' modes to the data's, over samples that belong to a mode; null: test data; "
-        f"for points only where {WELL_ABOVE:g} times as many do as of a uniform cloud"
+        f"for points only where {WELL_ABOVE:g} times as many do as of a uniform cloud, or half of "
+        "those that it leaves"
     )
     context.conventions["information"] = (
         "Donsker-Varadhan on training batches of the last tenth of the steps, between samples and "
@@ -191,14 +196,15 @@ def _trusted_kl(
             f"{name}: only {quality:.2f} of the samples lie near a mode, so its modes are "
             "those of a cloud: train longer, or with another learning_rate"
         )
-    if quality >= WELL_ABOVE * uniform:
+    needed = min(WELL_ABOVE * uniform, uniform + HALF_WAY * (1 - uniform))
+    if quality >= needed:
         return kl
     context.warn(
         f"{name}: {quality:.2f} of the samples lie near a mode, of points spread evenly "
-        f"{uniform:.2f}, expected at least {WELL_ABOVE:g} times as many: its KL of {kl.value:.3g} "
-        "says nothing and is left out"
+        f"{uniform:.2f}, expected at least {needed:.2f}: its KL of {kl.value:.3g} says nothing and "
+        "is left out"
     )
-    return penchant.Quantity(math.nan, unit=kl.unit)
+    return attrs.evolve(kl, value=math.nan, stderr=None, df=None)
 
 
 def _warn_if_collapsed(
