@@ -175,9 +175,9 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     store = store_of(job, queue.folder)
     setup = MapSetup(job, queue.folder, shared, record["digest"], store)
     shards = _decoded(record)
-    # Workers that begin at the same place would wait for each other's locks.
-    start = _order.randrange(len(shards))
-    return PublishedMap(queue, path, setup, [*shards[start:], *shards[:start]], attempts)
+    # In the same order, workers would wait for each other's locks.
+    _order.shuffle(shards)
+    return PublishedMap(queue, path, setup, shards, attempts)
 
 
 def names(queue: Queue) -> list[str]:
