@@ -158,7 +158,7 @@ def policy(
         stack.enter_context(_products(tf32=tf32))
         # Memory, and threads that draw networks.
         largest = budget_bytes(settings)
-        stack.enter_context(memory.budget(largest))
+        stack.enter_context(memory.budget(largest, per_device=settings.per_device))
         threads = drawing_threads(settings, kind)
         drawing = ensembles.drawing(threads, ahead=kind != "cpu", pinned=bool(cuda))
         stack.enter_context(drawing)
@@ -289,15 +289,18 @@ def _legible(get: Callable[[], Any], default: Any) -> Any:
 
 @contextlib.contextmanager
 def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
-    """Warnings of memory and of algorithms that are not deterministic reach the result.
+    """Warnings of memory, of slow routes and of algorithms without an order reach the result.
 
     Those of other threads, such as a notebook's, go where they always go.
     """
     from penchant_numerics.memory import MemoryWarning
+    from penchant_numerics.vectorisation import NotVectorisedWarning
 
+    noted = (MemoryWarning, NotVectorisedWarning)
     with without_torchs_own_warnings():
         # Whatever filters the caller's session has: others stay as they are.
-        warnings.simplefilter("always", MemoryWarning)
+        for category in noted:
+            warnings.simplefilter("always", category)
         warnings.filterwarnings("always", message=".*deterministic")
         shown = warnings.showwarning
         thread = threading.get_ident()
@@ -309,9 +312,8 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
             **more: Any,
         ) -> None:
             text, _, _ = str(message).partition("\n")
-            of_memory = issubclass(category, MemoryWarning)
-            of_this_job = threading.get_ident() == thread
-            if of_this_job and (of_memory or "deterministic" in text):
+            for_the_result = issubclass(category, noted) or "deterministic" in text
+            if for_the_result and threading.get_ident() == thread:
                 warn(text)
             else:
                 shown(message, category, *where, **more)
