@@ -105,7 +105,7 @@ def exact_orders(count):
 def random_orders(count, random):
     stream = torch.Generator("cpu").manual_seed(int(random.integers(2**31)))
     found = statistics.rank_correlation(
-        range(count), random.normal(size=count), generator=stream, permutations=999
+        range(count), random.normal(size=count), generator=stream, permutations=199
     )
     return null_p_value(Quantity(**found.fields(), over="pairs"))
 
@@ -239,7 +239,8 @@ def _one_number():
     for count in range(2, 12):
         yield _kind("mean of repetitions", f"{count}", repetitions, count)
     for draws in (8, 20, 199, 999):
-        yield _kind("null drawn", f"{draws} draws", drawn_null, draws)
+        few = 3000 if draws == 999 else SIMULATIONS
+        yield _kind("null drawn", f"{draws} draws", drawn_null, draws, simulations=few)
     # the larger of two errors that are both right decides, which is careful
     for count, draws in ((2, 20), (5, 8), (5, 50), (30, 50)):
         size = f"{count}, {draws} draws"
@@ -251,10 +252,10 @@ def _one_number():
     yield _kind("two samples, permuted", "8 + 8", two_samples, 8, 199, simulations=4000)
     for count in (12, 50):
         yield _kind(
-            "rank correlation, 999 permutations", f"{count}", random_orders, count, simulations=2000
+            "rank correlation, 199 permutations", f"{count}", random_orders, count, simulations=2000
         )
     for true, count in itertools.product((0.5, 0.9, 0.99), (10, 50)):
-        yield _kind(f"correlation of {true}", f"{count}", near_one, true, count, simulations=3000)
+        yield _kind(f"correlation of {true}", f"{count}", near_one, true, count, simulations=10_000)
 
 
 def _discrete():
@@ -284,7 +285,7 @@ def _bounds(chances):
 
 def _seeds():
     for seeds in (2, 3, 5):
-        yield _kind("seeds, known errors", f"{seeds}", known_seeds, seeds)
+        yield _kind("seeds, known errors", f"{seeds}", known_seeds, seeds, simulations=20_000)
         # the larger of two errors that are both right decides, which is careful
         yield _kind("seeds of 3 repetitions", f"{seeds}", repeated_seeds, seeds, 3, least=0.004)
         yield _kind("seeds without errors", f"{seeds}", bare_seeds, seeds)
@@ -300,7 +301,15 @@ def _two_numbers():
         yield _kind("two means", f"{count} and {count}", two_means, count, count)
     # no test of two means is exact where their spreads are unknown: too few rather than too many
     for first, second in ((2, 2), (2, 8), (3, 8), (11, 3), (30, 3), (30, 5)):
-        yield _kind("two means", f"{first} and {second}", two_means, first, second, least=0.0015)
+        yield _kind(
+            "two means",
+            f"{first} and {second}",
+            two_means,
+            first,
+            second,
+            simulations=20_000,
+            least=0.001,
+        )
     for seeds in (3, 5):
         yield _kind("paired seeds", f"{seeds}", paired_seeds, seeds)
 
