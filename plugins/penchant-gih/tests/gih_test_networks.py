@@ -15,6 +15,13 @@ def isotropic(shape, outputs):
     return network
 
 
+def silent(shape, outputs):
+    """A network whose weights are zero."""
+    network = isotropic(shape, outputs)
+    nn.init.zeros_(network[1].weight)
+    return network
+
+
 class OneAxis(nn.Module):
     """Tells two circles apart by their first coordinate alone, as well as that can be done."""
 

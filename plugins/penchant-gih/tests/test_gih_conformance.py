@@ -182,9 +182,12 @@ NO_EFFECT = {
         "training": UNTRAINED,
     },
 }
+FOLLOWS_DATA = "theorem 3.1: Delta follows the data in every network, trained or not"
 EFFECTS = {
     "geometry-evolution": {
-        "containment": "the evolution of any network lies in the directions of its data",
+        "corr-s": FOLLOWS_DATA,
+        "corr-gsg": FOLLOWS_DATA,
+        "containment": FOLLOWS_DATA,
     },
 }
 
@@ -221,3 +224,11 @@ test_conforms = testing.conformance(
 def test_bad_options_are_refused_before_anything_runs(component, values, message):
     with pytest.raises(penchant.Error, match=message):
         component.bind(values)
+
+
+@pytest.mark.parametrize("probe", ["average-geometry", "geometry-evolution", "sample-pruning"])
+def test_a_network_of_zero_weights_is_refused(probe):
+    silent = {"name": "import", "factory": "gih_test_networks:silent"}
+    parts = {"shape": [4], "outputs": 1} if probe == "average-geometry" else {"dataset": CIRCLES}
+    with pytest.raises(penchant.Error, match="exactly zero in every network"):
+        penchant.measure(probe, architecture=silent, networks=12, executor="serial", **parts)

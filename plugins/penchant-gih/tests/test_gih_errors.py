@@ -226,3 +226,17 @@ def test_the_error_of_a_path_is_that_of_all_its_velocities_together():
     spread = np.std(values, ddof=1)
     assert 0.5 < np.sqrt(np.mean(np.square(errors))) / spread < 2
     assert np.sqrt(np.mean(squares)) / spread < 0.5
+
+
+def test_the_whole_space_contains_everything_exactly():
+    """Rounding was a difference from the null of infinitely many standard errors."""
+    result = penchant.measure(
+        "geometry-evolution",
+        architecture={"name": "mlp", "widths": [4]},
+        dataset={"name": "two-circles", "input_shape": [4], "train": 20, "test": 10},
+        networks=60,
+        leading=4,
+        **FAST,
+    )
+    found = result.quantities["containment"]
+    assert found.value == found.null == 1 and found.exact

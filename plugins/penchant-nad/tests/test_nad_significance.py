@@ -169,10 +169,34 @@ def test_inputs_that_no_network_sees_are_counted():
     assert text.startswith("16 inputs, of which 8 reach the output")
 
 
-def test_a_constant_network_has_no_directions():
+@pytest.mark.parametrize(
+    ("probe", "options"),
+    [
+        ("nad", {"networks": 40}),
+        ("dipole", {"basis": "canonical", "networks": 8}),
+        ("directional-accuracy", {"networks": 40, "training": {"steps": 1}}),
+    ],
+)
+def test_a_constant_network_is_refused(probe, options):
     blind = {"name": "import", "factory": "nad_test_images:Blind"}
     with pytest.raises(penchant.Error, match="exactly zero in every network"):
-        penchant.measure("nad", architecture=blind, shape=(1, 4, 4), networks=40, **FAST)
+        penchant.measure(probe, architecture=blind, shape=(1, 4, 4), **options, **FAST)
+
+
+def test_an_untrained_network_has_no_losses():
+    result = penchant.measure(
+        "directional-accuracy",
+        architecture=TINY,
+        shape=(1, 4, 4),
+        basis="canonical",
+        every=8,
+        train=16,
+        test=16,
+        training={"steps": 0},
+        **FAST,
+    )
+    assert np.isnan(result.arrays["steps-to-loss"]).all()
+    assert result.quantities["reached-share"].value == 0
 
 
 def test_directions_that_are_not_above_the_null_are_pale():

@@ -17,7 +17,7 @@ from torch import Tensor
 from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
-from penchant_gih.probes.preferred_directions import independent_parts
+from penchant_gih.probes.preferred_directions import independent_parts, refuse_zero
 from penchant_gih.probes.probing import scalar_outputs
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
@@ -89,6 +89,7 @@ def _answer(context: penchant.Context, networks: int) -> Directions:
     found: Directions = estimate(networks=networks)
     large = found.vectors.shape[1] > LARGEST_STORED
     if large and found.rows is not None:
+        refuse_zero(found)
         return found
     return independent_parts(context, networks, found)
 

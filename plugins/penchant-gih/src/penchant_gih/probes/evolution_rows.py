@@ -205,10 +205,14 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
     # The dimension that was asked for, among all that were measured.
     contained = row.contained
     place = contained.dimensions.index(contained.chosen)
+    containment_quantity = quantity(contained.shares[place], null=contained.nulls[place])
+    # The whole space contains everything, whatever rounding says.
+    if contained.chosen == contained.dimensions[-1] and not containment_quantity.missing:
+        containment_quantity = penchant.Quantity(1.0, null=1.0, exact=True)
     return {
         "corr-s": quantity(row.corr_s, **row.corr_s_null._asdict()),
         "corr-gsg": quantity(row.corr_gsg, **row.corr_gsg_null._asdict()),
-        "containment": quantity(contained.shares[place], null=contained.nulls[place]),
+        "containment": containment_quantity,
         "leading": penchant.Quantity(
             contained.chosen,
             stderr=contained.chosen_stderr,

@@ -50,7 +50,18 @@ def _formed(context: penchant.Context, found: Directions) -> Directions:
             f"the whole matrix is needed, found {len(found.vectors)} leading directions of "
             f"{context.estimator('directions').name}: leave its option `leading` out"
         )
+    refuse_zero(found)
     return dataclasses.replace(found, matrix=matrix)
+
+
+def refuse_zero(found: Directions) -> None:
+    """Directions of a geometry that is exactly zero would be arbitrary."""
+    if not bool(found.eigenvalues.any()):
+        size = found.vectors.shape[1]
+        raise penchant.Error(
+            f"the gradient by each of {size} inputs is exactly zero in every network: an "
+            "architecture whose output does not depend on its input has no geometry"
+        )
 
 
 def independent_parts(
@@ -95,7 +106,7 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
     matrix = (matrix + matrix.T) / 2
     eigenvalues, vectors = descending_eigh(matrix)
     trace = float(matrix.trace())
-    return Directions(
+    found = Directions(
         eigenvalues,
         vectors,
         trace,
@@ -103,6 +114,8 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
         networks=0,
         matrix=matrix,
     )
+    refuse_zero(found)
+    return found
 
 
 def chosen_indices(

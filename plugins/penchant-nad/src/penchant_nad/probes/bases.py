@@ -77,6 +77,7 @@ def nad_basis(
     """NADs that were stored, or those that the estimator of the role `directions` finds."""
     if stored is None:
         found: Directions = context.estimator("directions")(networks=networks)
+        refuse_zero(found)
         return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
     # What was stored must fit, and may have lost its length in rounding.
     size = math.prod(context.architecture.shape)
@@ -85,6 +86,16 @@ def nad_basis(
         found = f"found an array of shape {list(vectors.shape)}"
         raise penchant.Error(f"directions must be rows of {size} numbers, {found}")
     return Basis(vectors / vectors.norm(dim=1, keepdim=True))
+
+
+def refuse_zero(found: Directions) -> None:
+    """Directions of gradients that are all exactly zero would be arbitrary."""
+    if not bool(found.eigenvalues.any()):
+        size = found.vectors.shape[1]
+        raise penchant.Error(
+            f"the gradient by each of {size} inputs is exactly zero in every network: an "
+            "architecture whose output does not depend on its input has no directions"
+        )
 
 
 def most_directions(context: penchant.Context, *, networks: int) -> int:

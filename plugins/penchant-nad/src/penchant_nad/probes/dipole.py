@@ -48,6 +48,11 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
     # Even networks are measured, odd ones give the bound.
     slopes = np.concatenate([row["slopes"] for row in rows])  # (networks, directions)
     sizes = np.concatenate([row["sizes"] for row in rows])
+    if not slopes.any():
+        raise penchant.Error(
+            "the derivative along each of the directions is exactly zero in every network: a "
+            "dipole that no network sees has no bound to compare with"
+        )
     dipole = lemma_2.Dipole(options.alpha, options.beta)
     arrays = {
         "indices": np.array(indices),

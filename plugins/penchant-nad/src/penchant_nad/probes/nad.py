@@ -13,6 +13,7 @@ from torch import Tensor
 
 from penchant_nad.declarations.directions import Nad
 from penchant_nad.numerics import participation, preferred
+from penchant_nad.probes.bases import refuse_zero
 
 NULL_DRAWS = 20  # isotropic architectures that are simulated
 
@@ -20,6 +21,7 @@ NULL_DRAWS = 20  # isotropic architectures that are simulated
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
     found: Directions = context.estimator("directions")(networks=options.networks)
+    refuse_zero(found)
     _warn_of_unseen_inputs(found, context)
     arrays = {
         "eigenvalues": participation.without_rounding(found.eigenvalues),
@@ -55,11 +57,6 @@ def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None
     else:
         return
     size, reaching = len(seen), int(seen.sum())
-    if not reaching:
-        raise penchant.Error(
-            f"the gradient by each of {size} inputs is exactly zero in every network: an "
-            "architecture whose output does not depend on its input has no directions"
-        )
     if reaching < size:
         context.warn(
             f"{size} inputs, of which {reaching} reach the output: the gradient by the others is "
