@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import penchant
@@ -265,3 +267,24 @@ def test_attempts_that_were_withdrawn_or_finished_do_not_count(tmp_path):
     with released(queue.claim("task", "worker")) as claim:
         assert claim.attempts == []
     assert queue.claim("other", "worker") is not None
+
+
+ORDERS = """
+import os, sys
+from penchant.execution import maps
+child = os.fork()
+order = list(range(50))
+maps._order.shuffle(order)
+os.write(1, (repr(order) + "\\n").encode())
+if child:
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+
+
+def test_workers_forked_from_one_server_do_not_take_shards_in_one_order():
+    done = subprocess.run(
+        [sys.executable, "-c", ORDERS], capture_output=True, text=True, timeout=300
+    )
+    first, second = done.stdout.splitlines()
+    assert first != second

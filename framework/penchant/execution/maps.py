@@ -26,7 +26,7 @@ from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
 
-_order = random.Random()  # a worker's own: global random numbers belong to the user
+_order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
 
 
 class RemoteError(Exception):

@@ -337,7 +337,8 @@ class _Watch:
         job = self.left.pop(name, None)
         if job is None:
             return
-        result = self.run.result(name, arrays=False)
+        # With arrays: a tracker may draw figures from them.
+        result = self.run.result(name)
         if result.status == "done":
             drop_shards(self.queue.folder, name)
         error = result.error or ""

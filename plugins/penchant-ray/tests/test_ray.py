@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -91,6 +92,26 @@ def test_a_start_that_takes_too_long_is_tried_again_and_then_told(monkeypatch):
     with pytest.raises(penchant.Error, match="there is no Ray cluster on 10.0.0.1:6379"):
         executor.RayWorkers(Ray(address="10.0.0.1:6379"), print, 2, 1)
     assert len(tried) == 4
+
+
+def test_ray_does_not_take_the_signal_that_stops_a_run(monkeypatch):
+    from penchant_ray.declarations import Ray
+    from penchant_ray.executors import ray as executor
+
+    def started(**arguments):
+        signal.signal(signal.SIGTERM, lambda *_: None)  # as Ray does
+        state.append(True)
+
+    state = []
+    monkeypatch.setattr(executor.ray, "init", started)
+    monkeypatch.setattr(executor.ray, "is_initialized", lambda: bool(state))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        executor.connect(Ray())
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        executor._started_here = False
 
 
 @pytest.fixture

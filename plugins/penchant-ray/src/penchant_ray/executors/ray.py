@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -29,11 +31,15 @@ def connect(options: Ray, workers: int | None = None) -> None:
         cores = max(1, round(workers * options.cpus_per_worker)) if workers else None
         where = {"address": "local", "num_cpus": cores}
     tries = TRIES if options.address is None else 1
+    stops = signal.getsignal(signal.SIGTERM)
     while not ray.is_initialized():
         try:
             # What workers print is in Ray's log files; the driver's terminal is the run's.
             ray.init(log_to_driver=False, logging_level="warning", **where)
             _started_here = True
+            # Ray would end the command at SIGTERM, which stops a run in good order.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, stops)
         except Exception as error:  # Ray has no class of its own for a start that fails
             ray.shutdown()
             tries -= 1
