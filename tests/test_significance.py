@@ -6,10 +6,17 @@ import pytest
 from penchant_numerics import significance, statistics
 from scipy import special, stats
 
-KINDS = calibration.kinds()
+# Kinds that are exact, or that take a second to simulate; the others are slow.
+FAST = ("normal", "mean of repetitions", "rank correlation, all", "share", "count", "paired seeds")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=[f"{kind.name}-{kind.size}" for kind in KINDS])
+def cases():
+    for kind in calibration.kinds():
+        marks = () if kind.name.startswith(FAST) and "drawn" not in kind.name else pytest.mark.slow
+        yield pytest.param(kind, id=f"{kind.name}-{kind.size}", marks=marks)
+
+
+@pytest.mark.parametrize("kind", cases())
 def test_about_one_per_cent_is_significant_without_an_effect(kind):
     assert kind.least <= kind.share() <= kind.most
 
