@@ -7,6 +7,7 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.statistics import random_rotation
+from penchant_spectral_bias.figures import frequency_learning
 from penchant_spectral_bias.numerics import elastic_band
 from penchant_spectral_bias.numerics.decay import decay_exponent
 from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, grid_slope
@@ -413,3 +414,24 @@ def test_equal_inputs_are_refused(probe, options, message):
             executor="serial",
             **options,
         )
+
+
+# ---- captions
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ({"value": 0.9, "p": 0.001}, "Lower frequencies come first"),
+        ({"value": -0.9, "p": 0.001}, "Higher frequencies come first"),
+        ({"value": 0.9, "p": 0.03}, "No significant order"),
+        # ten errors, of two trainings: p = 0.06
+        ({"value": 0.9, "stderr": 0.09, "df": 1}, "No significant order"),
+        ({"value": 0.9, "stderr": 0.09, "df": 9}, "Lower frequencies come first"),
+        ({"value": math.nan}, "No significant order"),
+    ],
+)
+def test_captions_are_chosen_by_the_p_value(number, said):
+    """ "Lower frequencies come first" stood below every number."""
+    quantity = penchant.Quantity(null=0.0, **number)
+    assert frequency_learning._order(quantity).startswith(said)
