@@ -39,8 +39,8 @@ def run(options: ClassPaths, context: penchant.Context) -> penchant.Result:
     rows = joined(shards, [*PAIRS, *PATHS])
     if not len(rows["connected"]):
         raise penchant.Error(
-            "no pair of inputs was found: the network gives no class to two of the chosen images; "
-            "train it longer"
+            "no pair of inputs was found: the network gives no class to two different ones of the "
+            "chosen images; train it longer"
         )
     missed = sum(float(shard["missed"]) for shard in shards)
     if missed:
@@ -86,7 +86,7 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
 
     # every block draws all pairs, and takes its own
     generator = context.generator("pairs", label)
-    every = _pairs(len(points), options.pairs, generator)
+    every = _pairs(points, options.pairs, generator)
     pairs = every[start : start + BLOCK]
     bent = _bent(context, network, points, pairs, label)
 
@@ -220,12 +220,16 @@ def _given_class(
 
 
 def _pairs(
-    points: int,
+    points: Tensor,
     count: int,
     generator: Generator,
 ) -> Tensor:
-    """So many different pairs of points, in an order that the generator draws, (pairs, 2)."""
-    every = list(itertools.combinations(range(points), 2))
+    """So many pairs of different points, in an order that the generator draws, (pairs, 2)."""
+    every = []
+    for first, second in itertools.combinations(range(len(points)), 2):
+        # equal inputs are joined by no path that could be longer
+        if not torch.equal(points[first], points[second]):
+            every.append((first, second))
     indices = torch.tensor(every, device="cpu", dtype=torch.int64)
     # without any pair there is an axis missing
     indices = indices.reshape(-1, 2)

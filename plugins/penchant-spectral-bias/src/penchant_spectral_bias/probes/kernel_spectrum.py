@@ -36,6 +36,7 @@ from penchant_spectral_bias.probes.two_classes import (
 
 GRID = 50  # equidistant points of figure 3.6
 GRID_DRAWS = 199  # random bases with which its slope is compared
+RANK_ONE = 1e-12  # of the largest eigenvalue: what the second of a kernel of rank one is below
 FLAT = 0.9  # of all samples: an effective rank above this says that the kernel is too narrow
 ROWS = (
     "coefficients",
@@ -109,6 +110,11 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     clean = clean_samples(context, training)
     points = clean.inputs.flatten(1)
     values, vectors = eigenvectors(points, options.kernel_width)
+    if float(values[1]) <= RANK_ONE * float(values[0]):
+        raise penchant.Error(
+            "the kernel matrix has rank one, expected eigenvectors to see a training in: all "
+            "inputs are equal, or far nearer to each other than kernel_width"
+        )
     if item["random"]:
         generator = context.generator("basis", training)
         vectors = random_rotation(len(vectors), generator=generator).to(vectors)

@@ -29,7 +29,7 @@ from penchant_spectral_bias.probes.regression import check_loss
 from penchant_spectral_bias.probes.waves import learners, on_curve
 
 BOX = 1.6  # the flower reaches 1.5
-ROUNDING = 3  # times the spectrum of rounding: what a function has at every frequency
+ROUNDING = 100  # times the spectrum of rounding: what a function has at every frequency
 PARTS = ("train", "test")
 
 

@@ -133,7 +133,10 @@ def _chosen(context: penchant.Context, training: int) -> Tensor:
     # the first of a random order
     count = context.options.samples
     some = order[:count].to(context.device)
-    return inputs[some]
+    chosen = inputs[some]
+    if bool((chosen == chosen[0]).all()):
+        raise penchant.Error(f"expected different inputs, found {count} equal ones")
+    return chosen
 
 
 def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[Tensor, float]:

@@ -32,6 +32,11 @@ def two_classes(
     first, second = classes
     is_first = samples.labels == first
     is_second = samples.labels == second
+    for label, own in zip(classes, (is_first, is_second)):
+        if not bool(own.any()):
+            raise penchant.Error(
+                f"expected samples of the classes {list(classes)}, found none of {label}"
+            )
     indices = torch.nonzero(is_first | is_second).flatten()
 
     # in a random order, of which the first are taken
