@@ -9,7 +9,6 @@ numbers where 90 % are reached, and of rounding it up, which is uniform: 1 / sqr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -74,12 +73,8 @@ def place_of_90(eigenvalues: Tensor) -> float:
 
 def place_stderr(spectra: Tensor) -> float | None:
     """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
-    return count_stderr([place_of_90(spectrum) for spectrum in spectra])
-
-
-def count_stderr(counts: Sequence[float]) -> float | None:
-    """The standard error of a whole number from its values with one part left out."""
-    error = jackknife(counts)
+    places = [place_of_90(spectrum) for spectrum in spectra]
+    error = jackknife(places)
     if error is None:
         return None
     return math.hypot(error, _ROUNDING_UP)

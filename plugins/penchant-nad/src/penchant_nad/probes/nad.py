@@ -9,7 +9,7 @@ import torch
 from penchant_numerics.answers import Directions
 from penchant_numerics.moments import effective_rank, isotropic_spectra
 from penchant_numerics.statistics import jackknife, null_of
-from torch import Tensor
+from torch import Generator, Tensor
 
 from penchant_nad.declarations.directions import Nad
 from penchant_nad.numerics import participation, preferred
@@ -43,7 +43,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         arrays["null-eigenvalues-spread"] = null.std(0)
     if options.keep_matrix:
         arrays["second-moment"] = _matrix(found)
-    quantities = _quantities(found, left_out, null)
+    quantities = _quantities(found, left_out, null, context.generator("above null"))
     _warn_of_few_networks(found, quantities, context)
     return penchant.Result(quantities, arrays, missing=("eigenvalues-stderr",))
 
@@ -133,6 +133,7 @@ def _quantities(
     found: Directions,
     left_out: Tensor | None,
     null: Tensor | None,
+    generator: Generator,
 ) -> dict[str, penchant.Quantity]:
     trace = penchant.Quantity(
         found.trace,
@@ -165,7 +166,7 @@ def _quantities(
         "directions-90": penchant.Quantity(**counts),
     }
     if null is not None:
-        quantities["directions-above-null"] = _above_null(found, left_out, null)
+        quantities["directions-above-null"] = _above_null(found, left_out, null, generator)
     return quantities
 
 
@@ -173,19 +174,21 @@ def _above_null(
     found: Directions,
     left_out: Tensor | None,
     null: Tensor,
+    generator: Generator,
 ) -> penchant.Quantity:
     """How many leading eigenvalues lie above those of isotropic architectures."""
-    above = preferred.count_above(found.eigenvalues, null)
-    known = {}
+    values = found.eigenvalues.cpu().numpy()
+    limits = preferred.limits(null)
+    known: dict[str, Any] = {}
     if left_out is not None:
-        counts = [preferred.count_above(spectrum, null) for spectrum in left_out]
+        errors = participation.eigenvalue_stderr(left_out)
         known = {
-            "stderr": participation.count_stderr(counts),
-            "over": "networks (jackknife over parts)",
+            "stderr": preferred.count_stderr(values, errors, limits, generator=generator),
+            "over": "networks (eigenvalues moved by their standard errors)",
             "count": found.networks,
-            "df": len(left_out) - 1,
         }
     p = preferred.first_p_value(found.eigenvalues, null)
+    above = preferred.count_above(values, limits)
     return penchant.Quantity(above, null=0.0, p=p, **known)
 
 
