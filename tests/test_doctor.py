@@ -160,10 +160,14 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
 
 
 def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networks):
+    # Probes take second derivatives of networks made safe, where layer norm is written out.
     _, lines = doctor("-a", "import:factory=doctors_networks:Normed", "--shape", "4")
-    assert lines["forward over reverse"] == (" ", "works")
-    found = lines["reverse over forward"][1]
-    # torch 2.13 is wrong; a torch that is not must be said to work.
+    for order in ("forward over reverse", "reverse over forward"):
+        assert lines[order] == (" ", "works")
+    # The operation of torch itself: 2.13 is wrong; a torch that is not must be said to work.
+    norm = nn.LayerNorm(6).double()
+    wrong = orders.wrong_operations(norm, torch.randn(3, 6, dtype=torch.float64))
+    found = wrong[orders.REVERSE_OVER_FORWARD].get("layer_norm", "works")
     torch.manual_seed(0)
     x, v = torch.randn(2, 3, 6, dtype=torch.float64)
     slopes = []
@@ -174,7 +178,7 @@ def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networ
     if torch.allclose(*slopes, rtol=1e-6, atol=1e-9):
         assert found == "works"
     else:
-        assert re.fullmatch(r"layer_norm wrong by \d+%; two backward passes are right", found)
+        assert re.search(r"wrong by \d+%", found)
 
 
 def _written_out(x):

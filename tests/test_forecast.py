@@ -248,7 +248,7 @@ def penchant_probes():
 """
 
 
-@pytest.mark.parametrize("slowly", ["keep_result", "draw"])
+@pytest.mark.parametrize("slowly", ["keep_result", "_finish"])
 def test_a_rehearsal_that_is_given_up_while_its_result_is_kept_is_no_crash(
     install, tmp_path, monkeypatch, slowly
 ):

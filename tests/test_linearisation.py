@@ -1,8 +1,8 @@
 """Linearisations: J v and J^T u are those of dense Jacobians, by both routes."""
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import memory
 from penchant_numerics.ensembles import constructed
 from penchant_numerics.linearisation import (

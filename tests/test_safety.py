@@ -3,9 +3,9 @@
 import copy
 import math
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import memory
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.ensembles import constructed, state_of

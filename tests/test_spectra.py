@@ -2,9 +2,9 @@
 
 import math
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 from penchant_numerics import spectra
 from penchant_numerics.operators import Dense
 from penchant_numerics.spectral_density import exact_quadrature, quadrature

@@ -107,6 +107,14 @@ def z_score(p: float, difference: float) -> float:
 def t_score(difference: float, error: float, df: float | None = None) -> float:
     """A difference in standard errors as the z-score with the same p-value, however small that is.
 
+    Args:
+        difference: A number less its null, or less another number.
+        error: Standard error of the difference.
+        df: Degrees of freedom of the error; None where it is as good as known.
+
+    Returns:
+        The z-score, with the sign of the difference.
+
     Reference: Wallace, Bounds on normal approximations to Student's and the chi-square
     distributions, 1959; used where the p-value underflows, and there right to a few parts in 1000.
 

@@ -219,7 +219,8 @@ class Executor(Component):
     what `work` raised, or to text that says how the worker died, such as "signal SIGKILL". The
     kernel starts another worker in the place of one that died, with a number of its own. `work` can
     be pickled. `workers` is how many were asked for, and `threads` how many each may use.
-    `examples/executor_threads.py` is a complete one.
+    `examples/executor_threads.py` is a complete one, and `penchant_testing.check_executor` runs any
+    through everything that the kernel asks of it.
 
     Attributes:
         remote: Workers are on other machines: the executor finds out how many there may be where

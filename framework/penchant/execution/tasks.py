@@ -181,7 +181,16 @@ def released(claim: Claim) -> Iterator[Claim]:
 
 @contextlib.contextmanager
 def waited_for(queue: Queue, task: str, worker: str) -> Iterator[None]:
-    """Have a task as soon as no other worker has it; at once where no command works."""
+    """Have a task as soon as no other worker has it; at once where no command works.
+
+    Args:
+        queue: The queue of the run folder.
+        task: The task's name.
+        worker: The worker that takes it.
+
+    Yields:
+        Nothing; the lock is held meanwhile.
+    """
     pause = Pause()
     while queue.path.is_dir():
         claim = queue.claim(task, worker)

@@ -2,9 +2,9 @@
 
 import importlib
 
+import penchant_testing as testing
 import pytest
 import torch
-from penchant import testing
 
 KINDS = ("layer_norm", "group_norm", "batch_norm")
 CPU = {"device": "cpu", "dtype": torch.float64}
