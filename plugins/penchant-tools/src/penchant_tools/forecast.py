@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -406,13 +407,19 @@ def _given_up(clock: Clock, longest: float) -> Iterator[None]:
             until[0] = now + AGAIN
             raise GivenUpError
 
+    def unraisable(lost: Any) -> None:
+        if not isinstance(lost.exc_value, GivenUpError):
+            shown(lost)
+
     before = signal.signal(signal.SIGALRM, look)
+    shown, sys.unraisablehook = sys.unraisablehook, unraisable
     try:
         signal.setitimer(signal.ITIMER_REAL, BETWEEN_LOOKS, BETWEEN_LOOKS)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = shown
 
 
 def _may_stop(job: Job) -> bool:
