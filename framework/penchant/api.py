@@ -202,12 +202,7 @@ def _keep_drawing(result: Result, probe: str | type[Probe]) -> None:
 
 
 def _measured(
-    raw: Mapping[str, Any],
-    plugins: Plugins,
-    probe: str,
-    out: str | Path | None,
-    *,
-    fresh: bool,
+    raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None, *, fresh: bool
 ) -> Result:
     """Run an experiment of one job and return its result with everything that was kept."""
     with tempfile.TemporaryDirectory() as temporary:

@@ -107,11 +107,7 @@ def _hashed(self: Component) -> int:
     return hash((type(self), *values))
 
 
-_METHODS = {
-    "__repr__": _represented,
-    "__eq__": _equal,
-    "__hash__": _hashed,
-}
+_METHODS = {"__repr__": _represented, "__eq__": _equal, "__hash__": _hashed}
 
 
 def _place(where: str, option: str) -> str:

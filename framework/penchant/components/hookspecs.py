@@ -125,12 +125,7 @@ def penchant_job_started(run: Any, job: str) -> None:
 
 
 @hookspec
-def penchant_progress(
-    job: str,
-    what: str,
-    done: int,
-    total: int,
-) -> None:
+def penchant_progress(job: str, what: str, done: int, total: int) -> None:
     """A job got further, here or in a worker: `done` of `total` of `what`.
 
     Example::
@@ -142,11 +137,7 @@ def penchant_progress(
 
 
 @hookspec
-def penchant_job_finished(
-    run: Any,
-    job: Any,
-    result: Any,
-) -> None:
+def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
     """A job ended, well or not; `result.status` is done or failed.
 
     Example::

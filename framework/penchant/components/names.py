@@ -15,9 +15,7 @@ _BRACES = re.compile(r"\{([\w-]+)\}")
 
 
 def filled(
-    declared: Mapping[str, str],
-    options: Mapping[str, Any],
-    roles: Mapping[str, Sequence[str]],
+    declared: Mapping[str, str], options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Every name that the declared ones stand for, with its meaning.
 
@@ -50,9 +48,7 @@ def placeholders(name: str) -> list[str]:
 
 
 def _choices(
-    key: str,
-    options: Mapping[str, Any],
-    roles: Mapping[str, Sequence[str]],
+    key: str, options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     if key in roles:
         return roles[key]

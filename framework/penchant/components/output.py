@@ -14,11 +14,7 @@ from penchant.errors import Error, suggestion
 ONE_OF_MANY = "choose one output of a network of your own, such as unit = 0"
 
 
-def choose(
-    network: Any,
-    output: str | None,
-    unit: int | None,
-) -> None:
+def choose(network: Any, output: str | None, unit: int | None) -> None:
     """Let a network give a part of what it returns.
 
     Args:
@@ -33,12 +29,7 @@ def choose(
 
 
 def _chosen(
-    network: Any,
-    inputs: Any,
-    returned: Any,
-    *,
-    output: str | None,
-    unit: int | None,
+    network: Any, inputs: Any, returned: Any, *, output: str | None, unit: int | None
 ) -> Any:
     found = returned
     if output is not None:

@@ -39,12 +39,7 @@ class Role:
 
 
 @Role
-def directions(
-    options: Any,
-    context: Any,
-    *,
-    networks: int,
-) -> Any:
+def directions(options: Any, context: Any, *, networks: int) -> Any:
     """The directions of its input that an architecture prefers, from `networks` networks.
 
     Returns a `penchant_numerics.answers.Directions`: a symmetric second moment over the input or
@@ -54,12 +49,7 @@ def directions(
 
 
 @Role
-def curvature(
-    options: Any,
-    context: Any,
-    network: Any,
-    data: Any,
-) -> Any:
+def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
     Returns `{layer name: penchant_numerics.answers.LayerCurvature}`: an operator with matvec,
@@ -68,12 +58,7 @@ def curvature(
 
 
 @Role
-def mutual_information(
-    options: Any,
-    context: Any,
-    x: Any,
-    z: Any,
-) -> Any:
+def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
     Returns a `penchant_numerics.answers.Information`: a value on held-out samples, its standard

@@ -47,11 +47,7 @@ def _imported(text: str, what: str) -> Any:
         raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
 
 
-def check_parameters(
-    function: Callable[..., Any],
-    expected: tuple[str, ...],
-    what: str,
-) -> None:
+def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
     """Refuse a target that cannot be called with these parameters.
 
     Args:

@@ -42,11 +42,7 @@ def read_array(source: str, what: str) -> Any:
         raise Error(f"{what}: {source} cannot be read: {error}") from error
 
 
-def _stored_array(
-    folder: Path,
-    name: str,
-    what: str,
-) -> Any:
+def _stored_array(folder: Path, name: str, what: str) -> Any:
     """The array of this name in a run folder, or in a job's folder where the run has several."""
     if not name:
         raise Error(f"{what} must name an array, as in run:{folder}#directions")
@@ -59,11 +55,7 @@ def _stored_array(
     return arrays[name]
 
 
-def _only_holder(
-    folder: Path,
-    name: str,
-    what: str,
-) -> Path:
+def _only_holder(folder: Path, name: str, what: str) -> Path:
     """The one job of a run that has an array of this name."""
     holders: list[Path] = []
     run = read(folder)

@@ -27,20 +27,12 @@ def file_hash(path: Path) -> str:
         return "none"
     facts = path.stat()
     return _known(
-        str(path.resolve()),
-        size=facts.st_size,
-        changed=facts.st_mtime_ns,
-        number=facts.st_ino,
+        str(path.resolve()), size=facts.st_size, changed=facts.st_mtime_ns, number=facts.st_ino
     )
 
 
 @functools.lru_cache(maxsize=LARGEST_CACHE)
-def _known(
-    path: str,
-    size: int,
-    changed: int,
-    number: int,
-) -> str:
+def _known(path: str, size: int, changed: int, number: int) -> str:
     facts = [size, changed, number]
     if size < SMALLEST_FILE:
         return checksum(Path(path))[:32]

@@ -14,12 +14,7 @@ TYPED = "command line"  # what messages call an experiment that has no file
 class Document:
     """An experiment as it was written, and the plugins among which its names are looked for."""
 
-    def __init__(
-        self,
-        raw: Mapping[str, Any],
-        plugins: Plugins,
-        where: str,
-    ) -> None:
+    def __init__(self, raw: Mapping[str, Any], plugins: Plugins, where: str) -> None:
         if not isinstance(raw, Mapping):
             found = type(raw).__name__
             raise Error(f"{where} must be a table, found {found}")
@@ -54,12 +49,7 @@ class Document:
             found.append(table)
         return found
 
-    def offer(
-        self,
-        kind: str,
-        entry: Mapping[str, Any],
-        where: str,
-    ) -> Offer:
+    def offer(self, kind: str, entry: Mapping[str, Any], where: str) -> Offer:
         """The component that an entry names.
 
         Args:

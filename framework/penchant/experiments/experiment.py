@@ -58,17 +58,10 @@ class Experiment:
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
-    def _jobs(
-        self,
-        probe: ProbeChoice,
-        device_type: str,
-        gpu: Mapping[str, str],
-    ) -> Iterator[Job]:
+    def _jobs(self, probe: ProbeChoice, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
         # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
-            probe.axes["architecture"],
-            probe.axes["dataset"],
-            self.settings.seeds,
+            probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
         )
         for architecture, dataset, seed in grid:
             yield make_job(
@@ -101,11 +94,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Error(f"{path} cannot be read: {error}") from None
 
 
-def build(
-    raw: Mapping[str, Any],
-    plugins: Plugins,
-    where: str = "experiment",
-) -> Experiment:
+def build(raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment") -> Experiment:
     """Validate an experiment: nothing runs before everything it names is known and fits.
 
     Args:

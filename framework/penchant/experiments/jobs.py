@@ -216,10 +216,7 @@ def make_job(
     # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
     offers = [choice.offer for choice in chosen]
-    found = {
-        "versions": versions([*offers, *probe.used.values()]),
-        "code": _contents(chosen),
-    }
+    found = {"versions": versions([*offers, *probe.used.values()]), "code": _contents(chosen)}
     if gpu:
         found["gpu"] = dict(gpu)
     record = {
@@ -245,10 +242,7 @@ def make_job(
 
 
 def _described(
-    settings: Settings,
-    probe: ProbeChoice,
-    architecture: Choice | None,
-    dataset: Choice | None,
+    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None
 ) -> dict[str, Any]:
     """What was asked for, as results record it."""
     estimators = {}
@@ -292,10 +286,7 @@ def _declared(probe: ProbeChoice) -> dict[str, Any]:
 
 
 def _labels(
-    probe: ProbeChoice,
-    architecture: Choice | None,
-    dataset: Choice | None,
-    seed: int,
+    probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
     if architecture is not None:
@@ -333,11 +324,7 @@ def _contents(chosen: list[Choice]) -> dict[str, str]:
     return found
 
 
-def _network_key(
-    asked: dict[str, Any],
-    architecture: Choice | None,
-    dataset: Choice | None,
-) -> str:
+def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
     parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
 

@@ -28,10 +28,7 @@ class ProbeEntries:
         self.plugins = document.plugins
 
     def probe(
-        self,
-        entry: Mapping[str, Any],
-        known: Mapping[str, dict[str, Choice]],
-        where: str,
+        self, entry: Mapping[str, Any], known: Mapping[str, dict[str, Choice]], where: str
     ) -> ProbeChoice:
         """One probe with everything it was given.
 
@@ -76,12 +73,7 @@ class ProbeEntries:
             axes=axes,
         )
 
-    def _preset(
-        self,
-        cls: type[Probe],
-        entry: Mapping[str, Any],
-        where: str,
-    ) -> Mapping[str, Any]:
+    def _preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
         given = entry.get("preset", "quick")
@@ -94,12 +86,7 @@ class ProbeEntries:
         near = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
-    def _check_training(
-        self,
-        cls: type[Probe],
-        given: Mapping[str, Any],
-        where: str,
-    ) -> None:
+    def _check_training(self, cls: type[Probe], given: Mapping[str, Any], where: str) -> None:
         """A training given to a probe that does not train was meant for something."""
         if not given or cls.trains():
             return
@@ -108,11 +95,7 @@ class ProbeEntries:
         raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
     def _training(
-        self,
-        cls: type[Probe],
-        preset: Mapping[str, Any],
-        own: Mapping[str, Any],
-        where: str,
+        self, cls: type[Probe], preset: Mapping[str, Any], own: Mapping[str, Any], where: str
     ) -> Training | None:
         """The preset's recipe, over it the experiment's, over that the probe's own."""
         if not cls.trains():
@@ -184,11 +167,7 @@ class ProbeEntries:
         return f"{article} {kind}: {cure}"
 
     def _estimators(
-        self,
-        cls: type[Probe],
-        preset: Mapping[str, Any],
-        entry: Mapping[str, Any],
-        where: str,
+        self, cls: type[Probe], preset: Mapping[str, Any], entry: Mapping[str, Any], where: str
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
@@ -218,13 +197,7 @@ class ProbeEntries:
             chosen[role] = _with_labels(choices)
         return chosen
 
-    def _estimator(
-        self,
-        role: str,
-        entry: Any,
-        default: str | None,
-        where: str,
-    ) -> Choice:
+    def _estimator(self, role: str, entry: Any, default: str | None, where: str) -> Choice:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
@@ -263,11 +236,7 @@ def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
     return options
 
 
-def _check_names(
-    cls: type[Probe],
-    entry: Mapping[str, Any],
-    where: str,
-) -> None:
+def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
     options = {field.name for field in attrs.fields(cls)}
     known = options.union(_OF_A_PROBE)
@@ -316,11 +285,7 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def _check_one_network(
-    cls: type[Probe],
-    choice: Choice | None,
-    where: str,
-) -> None:
+def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> None:
     """A probe over fresh networks has no use for one definite network."""
     if choice is None or not choice.is_one_network or cls.one_network:
         return

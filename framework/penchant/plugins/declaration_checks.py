@@ -40,11 +40,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     _check_kind(component, base, what)
 
 
-def _check_kind(
-    component: Any,
-    base: type[Component],
-    what: str,
-) -> None:
+def _check_kind(component: Any, base: type[Component], what: str) -> None:
     """Refuse what is wrong with that which only some kinds have."""
     for listing in ("needs", "accepts", "uses"):
         # Elsewhere the word may be an option.

@@ -97,12 +97,7 @@ class Plugins:
             return name
         return f"{distribution}/{name}"
 
-    def find(
-        self,
-        kind: str,
-        name: str,
-        where: str = "",
-    ) -> Offer:
+    def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`).
 
         Args:
@@ -201,12 +196,7 @@ class Plugins:
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        own = Plugin(
-            name=OWN,
-            distribution=OWN,
-            version="0",
-            components=(component,),
-        )
+        own = Plugin(name=OWN, distribution=OWN, version="0", components=(component,))
         return Plugins([*self.plugins, own])
 
 
@@ -290,12 +280,7 @@ def _kernel() -> Plugin:
     """What the kernel itself offers, as a plugin like all others."""
     manager = _manager()
     components = tuple(_components(builtin, manager))
-    return Plugin(
-        name=KERNEL,
-        distribution=KERNEL,
-        version=kernel_version(),
-        components=components,
-    )
+    return Plugin(name=KERNEL, distribution=KERNEL, version=kernel_version(), components=components)
 
 
 def _manager() -> pluggy.PluginManager:

@@ -38,11 +38,7 @@ def example(offer: Offer, plugins: Plugins) -> str:
     return _estimated(name, address, plugins)
 
 
-def example_of_role(
-    role: Role,
-    estimators: list[Offer],
-    plugins: Plugins,
-) -> str:
+def example_of_role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """A command that chooses an estimator of a role.
 
     Args:
@@ -99,11 +95,7 @@ def _measurement(address: str, cls: type[Probe]) -> str:
     return shlex.join(words)
 
 
-def _estimated(
-    role: str,
-    estimator: str,
-    plugins: Plugins,
-) -> str:
+def _estimated(role: str, estimator: str, plugins: Plugins) -> str:
     """A probe of this role with this estimator; one that takes a single estimator, if there is."""
     able = {}
     single = {}

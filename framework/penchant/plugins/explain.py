@@ -83,11 +83,7 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     return "\n".join(lines)
 
 
-def _role(
-    role: Role,
-    estimators: list[Offer],
-    plugins: Plugins,
-) -> str:
+def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
     text = inspect.cleandoc(role.__doc__ or "")
     lines = [f"{role.name} (role)", "", text]

@@ -274,10 +274,7 @@ def difference(first: Pooled, second: Pooled) -> Difference | None:
 
 
 def paired_difference(
-    first: Sequence[Quantity],
-    second: Sequence[Quantity],
-    *,
-    fewest: int = 3,
+    first: Sequence[Quantity], second: Sequence[Quantity], *, fewest: int = 3
 ) -> Difference | None:
     """Second less first, pair by pair: what both members of a pair share does not count.
 

@@ -127,12 +127,7 @@ def check_name(name: Any, what: str) -> None:
         raise Error(f"{subject} must not end in .npy, found {name!r}")
 
 
-def write_arrays(
-    path: Path,
-    arrays: Mapping[str, Any],
-    *,
-    durable: bool = True,
-) -> str:
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
     """Write named arrays without a second copy of them; the bytes depend on the values only.
 
     Args:

@@ -180,12 +180,7 @@ class Result:
             _check_texts(f"label of {axis}", enumerate(names))
 
 
-def _check_quantity(
-    name: str,
-    quantity: Any,
-    *,
-    allowed: bool,
-) -> None:
+def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
     check_name(name, "quantity")
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__

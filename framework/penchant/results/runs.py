@@ -224,12 +224,7 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
         except (Error, KeyError, TypeError):
             continue
         name = path.parent.name
-        entry = {
-            "id": name,
-            "status": status,
-            "labels": labels,
-            "path": f"jobs/{name}",
-        }
+        entry = {"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"}
         entries.append(entry)
     if not entries:
         return None
