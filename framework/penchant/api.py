@@ -62,8 +62,7 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     # A dict may hold a torch device or an array where a file has text or a list.
-    given = {name: raw[name] for name in _SETTINGS & raw.keys()}
-    raw.update(_plain_settings(given))
+    raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
     plugins = plugins or discovery.load()
     if progress:
         plugins = _with_bars(plugins)
@@ -71,16 +70,14 @@ def run(
         raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
-    built = build(raw, plugins, where)
-    return run_experiment(built, plugins, folder, fresh=fresh, only=only)
+    return run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh, only=only)
 
 
 def _with_bars(plugins: Plugins) -> Plugins:
     """The plugins, and bars where the package that draws them is installed."""
     if not is_installed("penchant_tools"):
         return plugins
-    display = extra("penchant_tools.display:Display")
-    return plugins.with_listener("display", display(lines=False))
+    return plugins.with_listener("display", extra("penchant_tools.display:Display")(lines=False))
 
 
 def measure(
@@ -138,8 +135,7 @@ def measure(
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     settings, own = _separated(options)
-    offer = plugins.find("probe", probe, "measure")
-    _check_names(own, offer.component)
+    _check_names(own, plugins.find("probe", probe, "measure").component)
     parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
     raw = one_probe(
         probe,
@@ -243,8 +239,7 @@ def one_probe(
         The experiment as a dict.
     """
     entry: dict[str, Any] = {"name": probe, **options}
-    given = {name: value for name, value in parts.items() if value}
-    entry.update(given)
+    entry.update({name: value for name, value in parts.items() if value})
     raw: dict[str, Any] = {"probes": [entry]}
     # The label that selects each table for the probe: it is given all of them.
     for key, tables in (("architectures", architectures), ("datasets", datasets)):
@@ -264,8 +259,7 @@ def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
         # A label that was given stays, also where another has the same name.
         if twice and "label" not in table:
-            label = f"{name}-{index}"
-            table = {**table, "label": label}
+            table = {**table, "label": f"{name}-{index}"}
         found.append(table)
 
     return found
@@ -293,8 +287,7 @@ def _architectures(given: Any, parts: Mapping[str, Any]) -> list[dict[str, Any]]
     if isinstance(output, int):
         said["output"] = str(output)
 
-    table = _component(given)
-    return [{**table, **said}]
+    return [{**_component(given), **said}]
 
 
 def _weights_file(weights: Any) -> Any:
@@ -310,8 +303,7 @@ def _dataset(given: Any) -> dict[str, Any]:
     """The table of a dataset; a dict without a name holds the data themselves."""
     if not isinstance(given, Mapping):
         return _component(given)
-    name = given.get("name")
-    if isinstance(name, str):
+    if isinstance(given.get("name"), str):
         return _component(given)
     return {"name": "import", "factory": given}
 
@@ -321,8 +313,7 @@ def _component(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         return parse_component(given)
     if isinstance(given, Mapping):
-        name = given.get("name")
-        if not isinstance(name, str):
+        if not isinstance(given.get("name"), str):
             listed = ", ".join(map(repr, given))
             raise Error(f"expected a dict with a name and options, found one with {listed}")
         return dict(given)
@@ -332,21 +323,18 @@ def _component(given: Any) -> dict[str, Any]:
 
 def _check_names(options: Mapping[str, Any], cls: Any) -> None:
     """Refuse an option that nothing here has, with the nearest of all names that there are."""
-    fields = attrs.fields(cls)
-    of_probe = {field.name for field in fields}
+    of_probe = {field.name for field in attrs.fields(cls)}
     unknown = [name for name in options if name not in of_probe]
     if not unknown:
         return
 
     # It may have been meant for any of these.
-    signature = inspect.signature(measure)
-    of_measure = set(signature.parameters)
+    of_measure = set(inspect.signature(measure).parameters)
     of_measure.discard("options")
     known = of_probe | of_measure | _SETTINGS
 
     name = unknown[0]
-    near = suggestion(name, known)
-    raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
+    raise Error(f"neither measure nor {cls.name} has an option {name!r}{suggestion(name, known)}")
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,8 +342,7 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in settings.items():
         if name in ("device", "dtype"):
-            text = str(value)
-            value = text.removeprefix("torch.")
+            value = str(value).removeprefix("torch.")
         elif hasattr(value, "tolist"):
             value = value.tolist()
         found[name] = value

@@ -51,5 +51,4 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    escaped = character.encode("unicode_escape")
-    return escaped.decode("ascii")
+    return character.encode("unicode_escape").decode("ascii")

@@ -113,7 +113,6 @@ def _target(
         if isinstance(measured, Quantity) and len(quantities) == 1:
             return Result({quantities[0]: measured})
         expected = "a Result, a dict of quantities, or the only quantity"
-        kind = type(measured).__name__
-        raise Error(f"probe {name!r} must return {expected}, found {kind}")
+        raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 
     return run

@@ -103,8 +103,7 @@ def _equal(self: Component, other: object) -> bool:
 
 
 def _hashed(self: Component) -> int:
-    values = self.options().values()
-    return hash((type(self), *values))
+    return hash((type(self), *self.options().values()))
 
 
 _METHODS = {"__repr__": _represented, "__eq__": _equal, "__hash__": _hashed}
@@ -194,8 +193,7 @@ class Probe(Component):
     def trains(cls) -> bool:
         """Does a job of this probe have a training?"""
         # Whoever has networks and data may ask for trained ones.
-        both = all(cls.takes(axis) for axis in AXES)
-        return both or cls.takes("training")
+        return all(cls.takes(axis) for axis in AXES) or cls.takes("training")
 
 
 class Executor(Component):

@@ -34,11 +34,9 @@ def filled(
     for name, meaning in declared.items():
         # A name may stand in braces twice; it is filled the same way both times.
         keys = list(dict.fromkeys(_BRACES.findall(name)))
-        choices = [_choices(key, options, roles) for key in keys]
-        for chosen in itertools.product(*choices):
+        for chosen in itertools.product(*[_choices(key, options, roles) for key in keys]):
             values = dict(zip(keys, chosen))
-            full = _put(name, values)
-            found[full] = _put(meaning, values)
+            found[_put(name, values)] = _put(meaning, values)
     return found
 
 
@@ -58,8 +56,7 @@ def _choices(
     texts = []
     for each in several:
         # 0.5 and 5e-1 are the same name.
-        text = f"{each:g}" if isinstance(each, float) else str(each)
-        texts.append(text)
+        texts.append(f"{each:g}" if isinstance(each, float) else str(each))
     return texts
 
 

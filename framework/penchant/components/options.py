@@ -43,8 +43,7 @@ class Limits:
             return
         if self.choices is not None and value not in self.choices:
             allowed = self._allowed()
-            near = self._near(value)
-            raise Error(f"{name} must be one of {allowed}, found {value!r}{near}")
+            raise Error(f"{name} must be one of {allowed}, found {value!r}{self._near(value)}")
         for bound, holds in _BOUNDS.items():
             limit = getattr(self, bound)
             # What is not set bounds nothing.
@@ -55,15 +54,13 @@ class Limits:
                 raise Error(f"{name} must be {words} {limit}, found {value}")
 
     def _allowed(self) -> str:
-        choices = map(str, self.choices or ())
-        return ", ".join(choices)
+        return ", ".join(map(str, self.choices or ()))
 
     def _near(self, value: Any) -> str:
         """A name that is close; without one the list of choices says enough."""
         if not isinstance(value, str):
             return ""
-        names = map(str, self.choices or ())
-        text = suggestion(value, names)
+        text = suggestion(value, map(str, self.choices or ()))
         if "mean" not in text:
             return ""
         return text
@@ -77,8 +74,7 @@ class Limits:
                 words = bound.replace("_", " ")
                 texts.append(f"{words} {limit}")
         if self.choices:
-            choices = map(str, self.choices)
-            texts.append(" | ".join(choices))
+            texts.append(" | ".join(map(str, self.choices)))
         return texts
 
 
@@ -139,8 +135,7 @@ def hints(cls: Any) -> dict[str, Any]:
     # Bases first, so that a class has the last word on its own options.
     for base in reversed(cls.__bases__):
         found.update(hints(base))
-    own = inspect.get_annotations(cls, eval_str=True)
-    found.update(own)
+    found.update(inspect.get_annotations(cls, eval_str=True))
     return found
 
 
@@ -218,8 +213,7 @@ def _typed_or_none(value: Any, arguments: tuple[Any, ...]) -> Any:
     if value is None and type(None) in arguments:
         return None
     # Options are of one type or nothing; other unions are not declared.
-    kinds = [each for each in arguments if each is not type(None)]
-    (hint,) = kinds
+    (hint,) = [each for each in arguments if each is not type(None)]
     return _typed(value, hint)
 
 
@@ -244,8 +238,7 @@ def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
     typed = []
     for part, hint in zip(value, arguments):
-        entry = _typed(part, hint)
-        typed.append(entry)
+        typed.append(_typed(part, hint))
     return tuple(typed)
 
 

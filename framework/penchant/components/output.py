@@ -24,8 +24,7 @@ def choose(network: Any, output: str | None, unit: int | None) -> None:
     """
     if output is None and unit is None:
         return
-    hook = functools.partial(_chosen, output=output, unit=unit)
-    network.register_forward_hook(hook)
+    network.register_forward_hook(functools.partial(_chosen, output=output, unit=unit))
 
 
 def _chosen(

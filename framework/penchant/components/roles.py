@@ -26,8 +26,7 @@ class Role:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__.replace("_", "-")
         # What an estimator is called with, and what it promises.
-        signature = inspect.signature(function)
-        self.parameters = tuple(signature.parameters)
+        self.parameters = tuple(inspect.signature(function).parameters)
         self.__doc__ = function.__doc__
 
     def load(self, estimator: type[Component] | Component) -> Callable[..., Any]:
@@ -75,5 +74,4 @@ def role_of(estimator: type[Component] | Component) -> Role | None:
     role = getattr(estimator, "role", None)
     if isinstance(role, Role):
         return role
-    name = role or ""
-    return SHARED.get(name)
+    return SHARED.get(role or "")

@@ -55,11 +55,9 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
         expected: Names of the parameters it must take, in their order.
         what: The component, for the message.
     """
-    signature = inspect.signature(function)
-    names = tuple(signature.parameters)
+    names = tuple(inspect.signature(function).parameters)
     # More parameters are its own affair, as long as they have defaults.
-    first = names[: len(expected)]
-    if first != expected:
+    if names[: len(expected)] != expected:
         wanted = ", ".join(expected)
         found = ", ".join(names)
         raise Error(f"the target of {what} must take ({wanted}), found ({found})")

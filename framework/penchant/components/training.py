@@ -53,12 +53,10 @@ class Training(Component):
         if self.steps is not None:
             return self.steps
         epochs = EPOCHS if self.epochs is None else self.epochs
-        each = self.steps_per_epoch(samples)
-        return epochs * each
+        return epochs * self.steps_per_epoch(samples)
 
     def steps_per_epoch(self, samples: int) -> int:
         """Optimiser steps in a pass over this many samples; the last batch may be smaller."""
         if self.batch == 0:
             return 1
-        steps = math.ceil(samples / self.batch)
-        return max(1, steps)
+        return max(1, math.ceil(samples / self.batch))

@@ -49,8 +49,7 @@ def _known(path: str, size: int, changed: int, number: int) -> str:
 
 def cache_file() -> Path:
     """Where checksums are kept between sessions: the user's folder for caches."""
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    caches = Path(home).expanduser()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return caches / "penchant" / "checksums.json"
 
 

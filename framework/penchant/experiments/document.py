@@ -16,16 +16,14 @@ class Document:
 
     def __init__(self, raw: Mapping[str, Any], plugins: Plugins, where: str) -> None:
         if not isinstance(raw, Mapping):
-            found = type(raw).__name__
-            raise Error(f"{where} must be a table, found {found}")
+            raise Error(f"{where} must be a table, found {type(raw).__name__}")
         self.raw = raw
         self.plugins = plugins
         self.where = where
 
     def training(self) -> Mapping[str, Any]:
         """The recipe that holds for all probes; empty where there is none."""
-        given = self.raw.get("training", {})
-        return self.table(given, f"{self.where}, training")
+        return self.table(self.raw.get("training", {}), f"{self.where}, training")
 
     def table(self, value: Any, where: str) -> Mapping[str, Any]:
         """A table, or an Error."""
@@ -44,9 +42,7 @@ class Document:
 
         found = []
         for index, each in enumerate(value):
-            place = f"{where}[{index}]"
-            table = self.table(each, place)
-            found.append(table)
+            found.append(self.table(each, f"{where}[{index}]"))
         return found
 
     def offer(self, kind: str, entry: Mapping[str, Any], where: str) -> Offer:

@@ -41,19 +41,16 @@ class Experiment:
         """
         jobs: list[Job] = []
         for probe in self.probes:
-            cells = self._jobs(probe, device_type, gpu or {})
-            jobs.extend(cells)
+            jobs.extend(self._jobs(probe, device_type, gpu or {}))
 
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
         order: dict[str, int] = {}
         for job in jobs:
-            label = _dataset_label(job)
-            order.setdefault(label, len(order))
+            order.setdefault(_dataset_label(job), len(order))
         jobs.sort(key=lambda job: order[_dataset_label(job)])
 
         # One folder cannot hold two of them.
-        names = {job.id for job in jobs}
-        if len(names) < len(jobs):
+        if len({job.id for job in jobs}) < len(jobs):
             cure = "give one of them other options or a label"
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
@@ -86,8 +83,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise Error(f"{path} has {size} bytes, expected at most {LARGEST_FILE}")
-        text = path.read_text(encoding="utf-8")
-        return tomllib.loads(text)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise Error(f"{path} is not valid TOML: {error}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -105,9 +101,7 @@ def build(raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment") -
     Returns:
         The experiment.
     """
-    document = Document(raw, plugins, where)
-    builder = _Builder(document)
-    return builder.experiment()
+    return _Builder(Document(raw, plugins, where)).experiment()
 
 
 class _Builder:
@@ -123,8 +117,7 @@ class _Builder:
         settings = self.settings()
         known = {axis: self.choices(axis) for axis in AXES}
         # Also where no probe trains: a mistake in it is told before anything runs.
-        training = self.document.training()
-        Training.bind(training, f"{self.where}, training")
+        Training.bind(self.document.training(), f"{self.where}, training")
 
         entries = self.document.tables("probes")
         if not entries:
@@ -133,23 +126,18 @@ class _Builder:
         probes = []
         # Each is given what it selects of these, or what it needs.
         for index, entry in enumerate(entries):
-            place = f"{self.where}, probes[{index}]"
-            probe = reader.probe(entry, known, place)
-            probes.append(probe)
+            probes.append(reader.probe(entry, known, f"{self.where}, probes[{index}]"))
         self.check_used(known, probes)
-        executor = self.executor()
-        return Experiment(settings, tuple(probes), self.raw, executor)
+        return Experiment(settings, tuple(probes), self.raw, self.executor())
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
-        fields = {field.name for field in attrs.fields(Settings)}
-        known = fields | set(_TABLES)
+        known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
         own = {}
         # Whatever stands at the top and is no table is a setting.
         for key, value in self.raw.items():
             if key not in known:
-                near = suggestion(key, known)
-                raise Error(f"unknown key {key!r}{near} ({self.where})")
+                raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
             if key not in _TABLES:
                 own[key] = value
         # The executor's name is a setting; its options are its own.
@@ -213,13 +201,11 @@ class _Builder:
         own = ["name", "label"]
         if kind == "architecture":
             own.append("weights")
-        tables = self.document.tables(f"{kind}s")
-        for index, entry in enumerate(tables):
+        for index, entry in enumerate(self.document.tables(f"{kind}s")):
             where = f"{self.where}, {kind}s[{index}]"
             offer = self.document.offer(kind, entry, where)
             # Probes select it, and results call it, by its label.
-            given = entry.get("label", offer.component.name)
-            label = text_of(given, f"{where}.label")
+            label = text_of(entry.get("label", offer.component.name), f"{where}.label")
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
@@ -228,16 +214,14 @@ class _Builder:
                 weights = _existing_file(weights, f"{where}.weights")
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
-            component = offer.component.bind(options, where)
-            found[label] = Choice(component, offer, label, weights)
+            found[label] = Choice(offer.component.bind(options, where), offer, label, weights)
         return found
 
 
 def _existing_file(value: Any, where: str) -> str:
     if isinstance(value, Path):
         value = str(value)
-    text = text_of(value, where)
-    path = Path(text)
+    path = Path(text_of(value, where))
     if not path.is_file():
         raise Error(f"there is no file {value!r} ({where})")
     return str(path)

@@ -43,9 +43,7 @@ def short_hash(value: Any) -> str:
 def long_hash(value: Any) -> str:
     """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
     # Sorted: the order in which a user writes options asks for nothing else.
-    text = json.dumps(value, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:32]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def plain(value: Any) -> Any:
@@ -57,9 +55,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and all(map(_is_json_like, value)):
         return [plain(part) for part in value]
     # Anything else is named by its kind and a hash.
-    title = _title(value)
-    content = _short_content(value)
-    return f"<{title} {content}>"
+    return f"<{_title(value)} {_short_content(value)}>"
 
 
 def _is_json_like(value: Any) -> bool:
@@ -87,8 +83,7 @@ def content_hash(value: Any) -> str:
     Raises:
         UnidentifiableError: It holds something that has no definite content.
     """
-    digest = _Hasher().hash(value)
-    return digest.hexdigest()
+    return _Hasher().hash(value).hexdigest()
 
 
 class _Hasher:
@@ -150,8 +145,7 @@ class _Hasher:
         return self._object(value)
 
     def _unordered(self, values: Iterable[Any]) -> list[bytes]:
-        digests = [self.hash(each).digest() for each in values]
-        return sorted(digests)
+        return sorted(self.hash(each).digest() for each in values)
 
     def _class(self, cls: type) -> Iterator[Any]:
         """A class of the user's by its members; one of a library is named by its title."""
@@ -211,8 +205,7 @@ class _Hasher:
     def _object(self, value: Any) -> Iterable[Any]:
         """Any other object: its class and attributes, or what pickle makes of it."""
         # A partial is what it calls, and with what.
-        module = type(value).__module__
-        if module.startswith("functools") and hasattr(value, "func"):
+        if type(value).__module__.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):
             return [type(value), vars(value)]
@@ -266,8 +259,7 @@ def _pieces(array: Any) -> Iterator[bytes]:
         return
 
     rows = len(array)
-    fitting = _AT_ONCE * rows // array.nbytes
-    step = max(1, fitting)
+    step = max(1, _AT_ONCE * rows // array.nbytes)
     for start in range(0, rows, step):
         end = start + step
         yield array[start:end].tobytes()

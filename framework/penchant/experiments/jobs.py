@@ -105,15 +105,13 @@ class Choice:
         """Is it one definite network, of the user's: a module itself, or weights for one?"""
         source = getattr(self.component, "factory", None)
         # A module class has the method as well, but makes a fresh network at every call.
-        is_class = isinstance(source, type)
-        is_module = hasattr(source, "state_dict") and not is_class
+        is_module = hasattr(source, "state_dict") and not isinstance(source, type)
         return is_module or self.weights is not None
 
 
 def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     for field in attrs.fields(type(component)):
-        value = getattr(component, field.name)
-        yield field.name, field.metadata, value
+        yield field.name, field.metadata, getattr(component, field.name)
 
 
 def _object_hash(value: Any, name: str) -> str:
@@ -175,8 +173,7 @@ class Job:
 
 
 def _chosen(probe: ProbeChoice, *axes: Choice | None) -> list[Choice]:
-    given = [choice for choice in axes if choice is not None]
-    found = [probe, *given]
+    found = [probe, *[choice for choice in axes if choice is not None]]
     for estimators in probe.estimators.values():
         found.extend(estimators)
     return found
@@ -302,12 +299,10 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     parts = [str(labels[axis]) for axis in axes if axis in labels]
     seed = labels["seed"]
     parts.append(f"s{seed}")
-    digest = short_hash(asked)
-    parts.append(digest)
-    text = "-".join(parts)
+    parts.append(short_hash(asked))
 
     # Labels are the user's words; a folder's name takes few of their signs.
-    name = re.sub(r"[^\w.-]+", "-", text)
+    name = re.sub(r"[^\w.-]+", "-", "-".join(parts))
     length = len(name.encode())
     if length > LONGEST_NAME:
         raise Error(
@@ -330,10 +325,7 @@ def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Ch
 
     # Code and content of what it is made of.
     chosen = [choice for choice in (architecture, dataset) if choice is not None]
-    offers = [choice.offer for choice in chosen]
-    code = versions(offers)
-    contents = _contents(chosen)
-    return long_hash([parts, code, contents])
+    return long_hash([parts, versions([choice.offer for choice in chosen]), _contents(chosen)])
 
 
 def _without_versions(value: Any) -> Any:
@@ -351,10 +343,8 @@ def _without_versions(value: Any) -> Any:
 
 def training_name(network_key: str, training: Training) -> str:
     """The name of a training's folder: long enough that no two are the same by chance."""
-    recipe = plain(training.options())
-    text = long_hash([network_key, recipe])
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:32]
+    text = long_hash([network_key, plain(training.options())])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def serial_reason(job: Job) -> str:
@@ -368,8 +358,7 @@ def serial_reason(job: Job) -> str:
         values.extend(value for _, _, value in _options(choice.component))
         for value in values:
             if callable(value) and not sendable(value):
-                kind = type(value).__name__
-                name = getattr(value, "__qualname__", kind)
+                name = getattr(value, "__qualname__", type(value).__name__)
                 return f"{what} is made by {name}, {cure}"
         if cls.__module__ == "__main__":
             return f"{what} is declared in a script, {cure}"

@@ -45,39 +45,30 @@ class ProbeEntries:
         preset = self._preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
         axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
-        given = entry.get("training", {})
-        own_training = self.document.table(given, f"{where}.training")
+        own_training = self.document.table(entry.get("training", {}), f"{where}.training")
         self._check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         # What it is: estimators, options, and what results call it.
-        preferred = preset.get("estimators", {})
-        estimators = self._estimators(cls, preferred, entry, where)
+        estimators = self._estimators(cls, preset.get("estimators", {}), entry, where)
         _check_names(cls, entry, where)
-        options = _options(entry, preset)
-        component = cls.bind(options, where)
-        label = text_of(entry.get("label", cls.name), f"{where}.label")
-        preset_name = text_of(entry.get("preset", "quick"), f"{where}.preset")
-        training = self._training(cls, preset, own_training, where)
-        asking = [component, *_components(estimators)]
-        used = self._used(asking, where)
+        component = cls.bind(_options(entry, preset), where)
         return ProbeChoice(
             component,
             offer,
-            label,
-            preset=preset_name,
+            text_of(entry.get("label", cls.name), f"{where}.label"),
+            preset=text_of(entry.get("preset", "quick"), f"{where}.preset"),
             estimators=estimators,
-            training=training,
+            training=self._training(cls, preset, own_training, where),
             trains_further=bool(own_training),
-            used=used,
+            used=self._used([component, *_components(estimators)], where),
             axes=axes,
         )
 
     def _preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
-        given = entry.get("preset", "quick")
-        name = text_of(given, place)
+        name = text_of(entry.get("preset", "quick"), place)
         if name in cls.presets:
             return cls.presets[name]
         # A class of the user's own need not declare any.
@@ -113,12 +104,9 @@ class ProbeEntries:
         for component in components:
             place = f"{where}: {component.name} uses it"
             for name in _used_names(component):
-                kinds = [kind for kind in AXES if plugins.has(kind, name)]
-
                 # An unknown name is looked for among datasets, so that the message lists them.
-                for kind in kinds or ["dataset"]:
-                    offer = plugins.find(kind, name, place)
-                    found[kind, name] = offer
+                for kind in [kind for kind in AXES if plugins.has(kind, name)] or ["dataset"]:
+                    found[kind, name] = plugins.find(kind, name, place)
         return found
 
     def _axis(
@@ -142,8 +130,7 @@ class ProbeEntries:
             if kind not in cls.needs:
                 return (None,)
             if not known:
-                needed = self._needed(kind)
-                raise Error(f"{cls.name} needs {needed} ({where})")
+                raise Error(f"{cls.name} needs {self._needed(kind)} ({where})")
             return tuple(known.values())
 
         if not isinstance(labels, (list, tuple)) or not labels:
@@ -171,8 +158,7 @@ class ProbeEntries:
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
-        table = entry.get("estimators", {})
-        given = self.document.table(table, where)
+        given = self.document.table(entry.get("estimators", {}), where)
         for role in given:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
@@ -183,8 +169,7 @@ class ProbeEntries:
             place = f"{where}.{role}"
             # A default that is a list says that the probe takes several.
             several = isinstance(default, (list, tuple))
-            preferred = preset.get(role, default)
-            value = given.get(role, preferred)
+            value = given.get(role, preset.get(role, default))
             is_list = isinstance(value, (list, tuple))
             if is_list and not several:
                 found = f"found {len(value)} ({place})"
@@ -214,8 +199,7 @@ class ProbeEntries:
             raise Error(f"{name!r} has the role {other}, {expected} ({where})")
         options = dict(entry)
         del options["name"]
-        component = offer.component.bind(options, where)
-        return Choice(component, offer, name)
+        return Choice(offer.component.bind(options, where), offer, name)
 
     def _fitting(self, role: str) -> list[str]:
         names = []
@@ -238,15 +222,13 @@ def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
 
 def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
-    options = {field.name for field in attrs.fields(cls)}
-    known = options.union(_OF_A_PROBE)
+    known = {field.name for field in attrs.fields(cls)}.union(_OF_A_PROBE)
     unknown = [key for key in entry if key not in known]
     if not unknown:
         return
 
     key = unknown[0]
-    near = suggestion(key, known)
-    raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
+    raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
 
 
 def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
@@ -280,8 +262,7 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
         number = seen[label]
         if number > 1:
             label = f"{label}-{number}"
-        labelled = attrs.evolve(choice, label=label)
-        found.append(labelled)
+        found.append(attrs.evolve(choice, label=label))
     return tuple(found)
 
 

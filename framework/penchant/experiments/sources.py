@@ -63,8 +63,7 @@ def _requirements(distribution: str) -> tuple[str, ...]:
             continue
         match = re.match(r"[A-Za-z0-9._-]+", line)
         if match:
-            name = match[0]
-            found.append(name.lower())
+            found.append(match[0].lower())
     return tuple(found)
 
 
@@ -72,10 +71,8 @@ def _requirements(distribution: str) -> tuple[str, ...]:
 def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     """A "+" and a hash of the sources, where they can be edited in place; else nothing."""
     try:
-        installed = importlib.metadata.distribution(distribution)
-        text = installed.read_text("direct_url.json")
-        facts = json.loads(text or "{}")
-        if not facts.get("dir_info", {}).get("editable"):
+        text = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+        if not json.loads(text or "{}").get("dir_info", {}).get("editable"):
             return ""
     except importlib.metadata.PackageNotFoundError:
         # A class of the user's own comes from no distribution: its sources are all there is.
@@ -83,8 +80,7 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for package in packages:
         for path in _package_sources(package):
-            name = path.name.encode()
-            digest.update(name + path.read_bytes())
+            digest.update(path.name.encode() + path.read_bytes())
     return "+" + digest.hexdigest()[:12]
 
 
@@ -93,8 +89,7 @@ def _package_sources(package: str) -> list[Path]:
     # A script has no spec; what runs is its file.
     spec = importlib.util.find_spec(package) if package != "__main__" else None
     if spec is None or not spec.origin:
-        loaded = sys.modules.get(package)
-        origin = getattr(loaded, "__file__", None)
+        origin = getattr(sys.modules.get(package), "__file__", None)
         return [Path(origin)] if origin else []
 
     origin = Path(spec.origin)
@@ -114,8 +109,7 @@ def _beside(folder: Path) -> list[Path]:
 def _is_editable_place(path: Path) -> bool:
     """Is this outside of where libraries are installed?"""
     # An installer may link a library's files to a cache, whose folders have other names.
-    places = (path.absolute(), path.resolve())
-    for place in places:
+    for place in (path.absolute(), path.resolve()):
         if _LIBRARY_FOLDERS.intersection(place.parts):
             return False
         if any(place.is_relative_to(library) for library in _libraries()):
@@ -127,8 +121,7 @@ def _python_files(folder: Path) -> list[Path]:
     found = []
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") for part in parts)
-        if not hidden and not _SKIPPED.intersection(parts):
+        if not any(part.startswith(".") for part in parts) and not _SKIPPED.intersection(parts):
             found.append(path)
     return sorted(found)
 
@@ -138,8 +131,7 @@ def _libraries() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = []
     for name in names:
-        path = Path(sysconfig.get_path(name))
-        found.append(path.resolve())
+        found.append(Path(sysconfig.get_path(name)).resolve())
     return tuple(found)
 
 
@@ -153,8 +145,7 @@ def is_own(module: str | None) -> bool:
     package, _, _ = module.partition(".")
     if package in _KERNEL_PACKAGES:
         return False
-    loaded = sys.modules.get(module)
-    origin = getattr(loaded, "__file__", None)
+    origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and _is_editable_place(Path(origin))
 
 

@@ -113,8 +113,7 @@ def _inside(place: Any, step: str, path: str) -> list[Any]:
         if step in (label, each.get("name")):
             found.append(each)
     if not found:
-        near = suggestion(step, labels)
-        raise Error(f"--set {path}: nothing is called {step!r}{near}")
+        raise Error(f"--set {path}: nothing is called {step!r}{suggestion(step, labels)}")
     return found
 
 

@@ -23,8 +23,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if not derived:
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
-    name = component.name or ""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(component.name or ""):
         found = f"found {component.name!r}"
         raise Error(f"the name of {what} must be lower-case words joined by hyphens, {found}")
     # Of the class itself: a docstring or fields of its base say nothing about it.
@@ -45,8 +44,7 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
     for listing in ("needs", "accepts", "uses"):
         # Elsewhere the word may be an option.
         if hasattr(base, listing):
-            names = getattr(component, listing)
-            _check_names(names, f"{what}.{listing}")
+            _check_names(getattr(component, listing), f"{what}.{listing}")
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
@@ -75,8 +73,7 @@ def _check_names(value: Any, place: str) -> None:
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:
     """A preset that sets what a probe has not is a mistake that no user could mend."""
-    options = {field.name for field in attrs.fields(probe)}
-    known = options | {"estimators", "training"}
+    known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
     for name, preset in probe.presets.items():
         place = f"preset {name!r} of {what}"
         unknown = preset.keys() - known
@@ -85,8 +82,7 @@ def _check_preset_names(probe: type[Probe], what: str) -> None:
             raise Error(f"{place} sets unknown options: {listed}")
 
         # The same for what it chooses estimators for.
-        estimators = preset.get("estimators", {})
-        roles = estimators.keys() - probe.roles.keys()
+        roles = preset.get("estimators", {}).keys() - probe.roles.keys()
         if roles:
             listed = ", ".join(sorted(roles))
             raise Error(f"{place} sets estimators of roles it has not: {listed}")

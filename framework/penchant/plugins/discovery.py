@@ -68,9 +68,7 @@ class Plugins:
             for component in plugin.components:
                 offer = Offer(component, plugin.distribution, plugin.version)
                 # Two distributions may offer the same name; then neither takes it from the other.
-                key = (component.kind, component.name)
-                same = self._offers.setdefault(key, [])
-                same.append(offer)
+                self._offers.setdefault((component.kind, component.name), []).append(offer)
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name."""
@@ -82,12 +80,10 @@ class Plugins:
 
     def clash(self, component: type[Component]) -> str:
         """The distributions that offer a component of this name, where there are several."""
-        key = (component.kind, component.name)
-        offers = self._offers[key]
+        offers = self._offers[(component.kind, component.name)]
         if len(offers) < 2:
             return ""
-        names = [offer.distribution for offer in offers]
-        return " and ".join(names)
+        return " and ".join(offer.distribution for offer in offers)
 
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
@@ -112,14 +108,12 @@ class Plugins:
             Error: There is none, or there are several; the message says what helps.
         """
         distribution, _, short = name.rpartition("/")
-        key = (kind, short)
-        offers = self._offers.get(key, [])
+        offers = self._offers.get((kind, short), [])
         if distribution:
             wanted = canonicalize_name(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
-        kernel = [offer for offer in offers if offer.distribution == KERNEL]
-        offers = kernel or offers
+        offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
         if len(offers) == 1:
             return offers[0]
 
@@ -132,11 +126,9 @@ class Plugins:
             cure = " or ".join(addresses)
             raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
         # None: what is close, what may have it inside, and what is missing altogether.
-        known = [self.address(offer) for offer in self.offers(kind)]
-        near = suggestion(name, known)
+        near = suggestion(name, [self.address(offer) for offer in self.offers(kind)])
         inside = self._collections(kind, short)
-        aside = self._set_aside()
-        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{aside}")
+        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{self._set_aside()}")
 
     def _collections(self, kind: str, name: str) -> str:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
@@ -148,8 +140,7 @@ class Plugins:
             # Text that is no target: the name of something inside.
             only = required[0]
             if only.type in ("str", str):
-                address = self.address(offer)
-                found.append(f"'{address}:{only.name}={name}'")
+                found.append(f"'{self.address(offer)}:{only.name}={name}'")
         if not found:
             return ""
         listed = " or ".join(found)
@@ -158,8 +149,7 @@ class Plugins:
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
         _, _, short = name.rpartition("/")
-        key = (kind, short)
-        return key in self._offers
+        return (kind, short) in self._offers
 
     def _set_aside(self) -> str:
         """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
@@ -177,8 +167,7 @@ class Plugins:
             if plugin.manager is None:
                 continue
             try:
-                call = getattr(plugin.manager.hook, hook)
-                call(**arguments)
+                getattr(plugin.manager.hook, hook)(**arguments)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # not even sys.exit in a tracker ends a measurement
@@ -189,9 +178,7 @@ class Plugins:
         """The same plugins and one more that only listens to events."""
         manager = _manager()
         manager.register(listener, name)
-        version = kernel_version()
-        heard = Plugin(name, KERNEL, version, manager=manager)
-        return Plugins([*self.plugins, heard])
+        return Plugins([*self.plugins, Plugin(name, KERNEL, kernel_version(), manager=manager)])
 
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
@@ -202,8 +189,7 @@ class Plugins:
 
 def _required(component: type[Component]) -> list[Any]:
     """Options that must be given."""
-    fields = attrs.fields(component)
-    return [field for field in fields if field.default is attrs.NOTHING]
+    return [field for field in attrs.fields(component) if field.default is attrs.NOTHING]
 
 
 def _place(offer: Offer) -> tuple[str, str, str]:
@@ -253,21 +239,18 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     sources: dict[tuple[str, str], _Source] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
-        key = (source.distribution, point.name)
         # The first on the path counts, as for import.
-        sources.setdefault(key, source)
+        sources.setdefault((source.distribution, point.name), source)
 
     # A misspelt name would leave nothing out.
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
-            near = suggestion(name, names)
-            raise Error(f"unknown plugin {name!r}{near}")
+            raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
 
     # The kernel's own components are never left out: without an executor nothing runs.
     plugins = [_kernel()]
-    in_order = sorted(sources.values(), key=lambda source: source.point.name)
-    for source in in_order:
+    for source in sorted(sources.values(), key=lambda source: source.point.name):
         name = source.point.name
         if only and name not in only:
             continue
@@ -278,8 +261,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
 
 def _kernel() -> Plugin:
     """What the kernel itself offers, as a plugin like all others."""
-    manager = _manager()
-    components = tuple(_components(builtin, manager))
+    components = tuple(_components(builtin, _manager()))
     return Plugin(name=KERNEL, distribution=KERNEL, version=kernel_version(), components=components)
 
 
@@ -306,8 +288,7 @@ def _try(source: _Source) -> Plugin:
 
 
 def _reason(error: BaseException) -> str:
-    words = str(error).split()
-    text = " ".join(words)  # pluggy's own messages have many lines
+    text = " ".join(str(error).split())  # pluggy's own messages have many lines
     if isinstance(error, Error):
         return text
     return f"{type(error).__name__}: {text}"
@@ -360,9 +341,7 @@ def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Com
 
 
 def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
-    call = getattr(manager.hook, hook)
-    for offered in call():
+    for offered in getattr(manager.hook, hook)():
         if not isinstance(offered, (list, tuple)):
-            kind = type(offered).__name__
-            raise Error(f"{hook} must return a list of classes, found {kind}")
+            raise Error(f"{hook} must return a list of classes, found {type(offered).__name__}")
         yield from offered

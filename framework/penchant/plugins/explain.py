@@ -38,8 +38,7 @@ def explain(name: str, plugins: Plugins) -> str:
     if name == Training.name:
         texts.append(_training(plugins))
     if not texts:
-        near = suggestion(name, known)
-        raise Error(f"no component is called {name!r}{near}")
+        raise Error(f"no component is called {name!r}{suggestion(name, known)}")
     return "\n\n".join(texts)
 
 
@@ -49,8 +48,7 @@ def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
     for offer in plugins.offers("estimator"):
         role = role_of(offer.component)
         if role is not None:
-            estimators = found.setdefault(role, [])
-            estimators.append(offer)
+            found.setdefault(role, []).append(offer)
 
     by_name = sorted(found, key=lambda role: role.name)
     ordered = {}
@@ -66,8 +64,7 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     lines = [f"{cls.name} ({cls.kind}, {source})", ""]
     if issubclass(cls, Probe) and cls.question:
         lines += [cls.question, ""]
-    text = inspect.getdoc(cls) or ""
-    lines.append(text)
+    lines.append(inspect.getdoc(cls) or "")
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
@@ -78,25 +75,19 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
 
-    command = example(offer, plugins)
-    lines += _section("Example", [command])
+    lines += _section("Example", [example(offer, plugins)])
     return "\n".join(lines)
 
 
 def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
-    text = inspect.cleandoc(role.__doc__ or "")
-    lines = [f"{role.name} (role)", "", text]
-    called = ", ".join(role.parameters)
-    lines += _section("Called with", [called])
+    lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
+    lines += _section("Called with", [", ".join(role.parameters)])
     rows = []
     for offer in estimators:
-        address = plugins.address(offer)
-        summary = offer.component.summary()
-        rows.append(f"{address}: {summary}")
+        rows.append(f"{plugins.address(offer)}: {offer.component.summary()}")
     lines += _section("Estimators", rows)
-    command = example_of_role(role, estimators, plugins)
-    lines += _section("Example", [command])
+    lines += _section("Example", [example_of_role(role, estimators, plugins)])
     return "\n".join(lines)
 
 
@@ -108,15 +99,12 @@ def _training(plugins: Plugins) -> str:
     place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [place])
 
-    command = example_of_training(plugins)
-    lines += _section("Example", [command])
+    lines += _section("Example", [example_of_training(plugins)])
     return "\n".join(lines)
 
 
 def _options(cls: type[Component]) -> list[str]:
-    fields = attrs.fields(cls)
-    options = [_option(cls, field) for field in fields]
-    return _section("Options", options)
+    return _section("Options", [_option(cls, field) for field in attrs.fields(cls)])
 
 
 def _probe(cls: type[Probe]) -> list[str]:
@@ -141,8 +129,7 @@ def _probe(cls: type[Probe]) -> list[str]:
 def _section(title: str, rows: list[str]) -> list[str]:
     if not rows:
         return []
-    indented = [f"  {row}" for row in rows]
-    return ["", f"{title}:", *indented]
+    return ["", f"{title}:", *[f"  {row}" for row in rows]]
 
 
 def _pairs(declared: Any) -> list[str]:
@@ -158,8 +145,7 @@ def _names(value: Any) -> str:
 def _option(cls: type, field: Any) -> str:
     """One line about an option: what it means, its type, bounds and default."""
     metadata = field.metadata
-    hint = hints(cls)[field.name]
-    kind = describe_type(hint)
+    kind = describe_type(hints(cls)[field.name])
     # Its type says nothing: three things stand for an array.
     if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
@@ -167,8 +153,7 @@ def _option(cls: type, field: Any) -> str:
     default = "must be given"
     if field.default is not attrs.NOTHING:
         default = f"default {_shown(field.default)}"
-    limits = metadata["limits"].describe()
-    facts = "; ".join([kind, *limits, default])
+    facts = "; ".join([kind, *metadata["limits"].describe(), default])
     return f"{field.name}: {metadata['help']} ({facts})"
 
 
@@ -189,6 +174,4 @@ def _shortened(value: Any) -> Any:
     if count <= _LONGEST:
         return parts
     # The beginning shows the spacing, the end how far it goes.
-    between = f"... {count} in all ..."
-    first = parts[:2]
-    return [*first, between, parts[-1]]
+    return [*parts[:2], f"... {count} in all ...", parts[-1]]

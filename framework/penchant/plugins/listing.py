@@ -43,8 +43,7 @@ def _roles(plugins: Plugins) -> list[Row]:
     for role, estimators in roles(plugins).items():
         summary, _, _ = (role.__doc__ or "").partition("\n")
         names = ", ".join(plugins.address(offer) for offer in estimators)
-        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
-        found.append(row)
+        found.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})
     return found
 
 

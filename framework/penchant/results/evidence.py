@@ -128,7 +128,6 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
     else:
         stderr = max(claimed[0], shown[0])
         df = None if claimed[1] is None else claimed[1] + shown[1]
-    nulls = _pooled_null(known)
     quantity = Quantity(
         statistics.fmean(values),
         stderr=stderr,
@@ -138,7 +137,7 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
         unit=known[0].unit,
         exact=exact,
         p=_combined_p(known),
-        **nulls,
+        **_pooled_null(known),
     )
     spread = _error_of_mean([(each.null_spread, _null_df(each)) for each in known])
     return Pooled(quantity, values, overdispersed, spread[1] if spread else None)

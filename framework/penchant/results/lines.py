@@ -29,8 +29,7 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
     """
     rows = []
     for name, quantity in quantities.items():
-        columns = _columns(quantity)
-        rows.append([name, *columns])
+        rows.append([name, *_columns(quantity)])
     # Points of numbers stand under each other.
     fronts = [_front(row[1]) for row in rows]
     widest = max(fronts, default=0)
@@ -116,17 +115,14 @@ def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
         columns.pop()
     # Names take what the numbers leave.
     first, *others = _widths(columns)
-    spare = width - _needed(columns, shortest=0)
-    first = min(first, max(12, spare))
+    first = min(first, max(12, width - _needed(columns, shortest=0)))
     lines = []
     for name, *rest in zip(*columns):
-        fitting = shortened(name, first)
-        cells = [f"{fitting:{first}} "]
+        cells = [f"{shortened(name, first):{first}} "]
         for cell, size in zip(rest, others):
             cells.append(f"{cell:<{size}}")
         # One space between value and error, two elsewhere.
-        text = " ".join(cells[:3])
-        line = "  ".join([text, *cells[3:]])
+        line = "  ".join([" ".join(cells[:3]), *cells[3:]])
         lines.append(_INDENT + line.rstrip())
     return lines
 

@@ -22,10 +22,8 @@ def _number(value: Any) -> float | None:
     if isinstance(value, numbers.Real):
         return float(value)
     if hasattr(value, "item"):
-        held = value.item()
-        return float(held)
-    kind = type(value).__name__
-    raise Error(f"a quantity must be a number, found {kind}")
+        return float(value.item())
+    raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
 def _required(value: Any) -> float:
@@ -163,9 +161,7 @@ class Quantity:
         if error is not None:
             return rounded(self.null, error)
         # A null that is known exactly needs no more digits than the value beside it.
-        exact = rounded(self.null)
-        beside = rounded(self.null, self.stderr)
-        return min(exact, beside, key=len)
+        return min(rounded(self.null), rounded(self.null, self.stderr), key=len)
 
 
 def _flat(values: Any) -> Any:
@@ -189,18 +185,15 @@ def rounded(value: float | None, error: float | None = None) -> str:
     if not error or not math.isfinite(error):
         return _short_exponent(f"{value:.6g}")
     # Digits behind the point, down to the error's second.
-    power = math.floor(math.log10(error))
-    digits = 1 - power
-    size = max(abs(value), error)
-    if _SMALLEST <= size < _LARGEST:
+    digits = 1 - math.floor(math.log10(error))
+    if _SMALLEST <= max(abs(value), error) < _LARGEST:
         kept = round(value, digits)
         behind = max(digits, 0)
         return f"{kept:.{behind}f}"
     if value == 0:
         return "0"
     # Very large and very small numbers: the same digits, counted from the first.
-    first = math.floor(math.log10(abs(value)))
-    behind = max(first + digits, 1)
+    behind = max(math.floor(math.log10(abs(value))) + digits, 1)
     behind = min(behind, 12)
     return _short_exponent(f"{value:.{behind}e}")
 
@@ -214,14 +207,9 @@ def short_error(error: float, value: float | None = None) -> str:
     if error == 0 or not math.isfinite(error):
         return f"{error:g}"
     # Digits behind the point; what has too many or too few is written with an exponent.
-    power = math.floor(math.log10(abs(error)))
-    digits = 1 - power
-    beside = abs(value or 0.0)
-    size = max(abs(error), beside)
-    if _SMALLEST <= size < _LARGEST:
-        kept = round(error, digits)
-        behind = max(digits, 0)
-        return f"{kept:.{behind}f}"
+    digits = 1 - math.floor(math.log10(abs(error)))
+    if _SMALLEST <= max(abs(error), abs(value or 0.0)) < _LARGEST:
+        return f"{round(error, digits):.{max(digits, 0)}f}"
     return _short_exponent(f"{error:.1e}")
 
 

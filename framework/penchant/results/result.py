@@ -96,8 +96,7 @@ class Result:
     @property
     def status(self) -> str:
         """Done or failed."""
-        status = self.record.get("status", "done")
-        return str(status)
+        return str(self.record.get("status", "done"))
 
     @property
     def error(self) -> str | None:
@@ -112,15 +111,12 @@ class Result:
     @property
     def cost(self) -> dict[str, Any]:
         """Seconds and the largest memory."""
-        cost = self.record.get("cost", {})
-        return dict(cost)
+        return dict(self.record.get("cost", {}))
 
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        probe = self.record.get("probe", {})
-        options = probe.get("options", {})
-        return dict(options)
+        return dict(self.record.get("probe", {}).get("options", {}))
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -138,8 +134,7 @@ class Result:
     @property
     def meanings(self) -> dict[str, str]:
         """What each quantity means, in one line."""
-        meanings = self.record.get("meanings", {})
-        return dict(meanings)
+        return dict(self.record.get("meanings", {}))
 
     def figures(self) -> dict[str, Any]:
         """Its figures by name, in the order in which they are to be seen; drawn now."""
@@ -210,8 +205,7 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
 def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
     for name, text in pairs:
         if not isinstance(text, str):
-            kind = type(text).__name__
-            raise Error(f"{what} {name!r} must be text, found {kind}")
+            raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
 
 
 def _nullable(number: Any) -> Any:
@@ -226,8 +220,7 @@ def to_json(result: Result) -> dict[str, Any]:
     about = result.record.get("about", {})
     quantities = {}
     for name, quantity in result.quantities.items():
-        known = attrs.asdict(quantity).items()
-        quantities[name] = {key: _nullable(value) for key, value in known}
+        quantities[name] = {key: _nullable(value) for key, value in attrs.asdict(quantity).items()}
     # Of arrays what they are; their numbers are in a file of their own.
     arrays = {}
     for name, array in result.arrays.items():
@@ -253,9 +246,7 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def _digest(quantities: Mapping[str, Any]) -> str:
-    text = json.dumps(quantities, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(quantities, sort_keys=True).encode()).hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -265,8 +256,7 @@ def read_record(path: Path) -> dict[str, Any]:
     # Results of before checksums have none.
     if expected is None:
         return record
-    quantities = record.get("quantities", {})
-    if _digest(quantities) != expected:
+    if _digest(record.get("quantities", {})) != expected:
         raise Error(f"{path} is damaged: its numbers are not those that were written")
     return record
 
@@ -275,8 +265,7 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """The result that `result.json` and its arrays hold; unknown keys are accepted."""
     names = {field.name for field in attrs.fields(Quantity)}
     quantities = {}
-    written = record.get("quantities", {})
-    for name, value in written.items():
+    for name, value in record.get("quantities", {}).items():
         known = {key: part for key, part in value.items() if key in names}
         # A missing number is null in JSON.
         if known.get("value") is None:
@@ -285,8 +274,7 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     # What is not the result's own is its record.
     rest = {key: value for key, value in record.items() if key not in _KEPT}
     abouts = {}
-    entries = record.get("arrays", {})
-    for name, entry in entries.items():
+    for name, entry in record.get("arrays", {}).items():
         abouts[name] = entry.get("about", "")
     rest["about"] = abouts
     return Result(
@@ -313,13 +301,10 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     """
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
-        path = folder / "arrays.npz"
-        written = write_arrays(path, result.arrays)
+        written = write_arrays(folder / "arrays.npz", result.arrays)
         # The JSON names the content it belongs to: other arrays beside it are noticed.
-        record = {**result.record, "arrays_sha256": written}
-        result = attrs.evolve(result, record=record)
-    content = to_json(result)
-    write_json(folder / name, content)
+        result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
+    write_json(folder / name, to_json(result))
     return result
 
 
@@ -328,11 +313,9 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
     path = result_path(folder)
     try:
         record = read_record(path)
-        found = _stored_arrays(folder, record) if arrays else {}
-        return from_json(record, found)
+        return from_json(record, _stored_arrays(folder, record) if arrays else {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        kind = type(error).__name__
-        raise Error(f"{path} is damaged: {kind}: {error}") from error
+        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
 def result_path(folder: Path) -> Path:
@@ -369,7 +352,6 @@ def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
         if expected is not None:
             return checksum(path) == expected
         # Results of before checksums: reading everything compares the archive's own.
-        found = read_arrays(path)
-        return set(record["arrays"]) <= set(found)
+        return set(record["arrays"]) <= set(read_arrays(path))
     except (OSError, Error):
         return False

@@ -49,20 +49,17 @@ class Run:
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
         done = statuses.count("done")
-        every = len(statuses)
-        return f"Run {self.title!r} in {self.folder}: {done} of {every} jobs done"
+        return f"Run {self.title!r} in {self.folder}: {done} of {len(statuses)} jobs done"
 
     @property
     def title(self) -> str:
         """What the run is about."""
-        title = self.record.get("title")
-        return str(title or self.folder.name)
+        return str(self.record.get("title") or self.folder.name)
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """Every job: id, status, labels, path."""
-        entries = self._entries.values()
-        return list(entries)
+        return list(self._entries.values())
 
     @property
     def done(self) -> bool:
@@ -94,8 +91,7 @@ class Run:
     def write(self) -> None:
         """Write `run.json`."""
         # The entries are the run's own, whatever a listener did to the record.
-        record = {"schema": SCHEMA, **self.record, "jobs": self.jobs}
-        write_json(self.folder / "run.json", record)
+        write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record, "jobs": self.jobs})
         self._written = time.monotonic()
 
     def place(self, job: str) -> Path:
@@ -104,8 +100,7 @@ class Run:
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
-        folder = self.place(job)
-        return read_result(folder, arrays=arrays)
+        return read_result(self.place(job), arrays=arrays)
 
     def results(self, **labels: Any) -> list[Result]:
         """Results whose labels match, in the order of jobs.
@@ -155,8 +150,7 @@ class Run:
 
     def to_pandas(self, *, options: bool = False) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
-        rows = self.table(options=options)
-        return extra("penchant_report.labelled:data_frame")(rows)
+        return extra("penchant_report.labelled:data_frame")(self.table(options=options))
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -164,8 +158,7 @@ class Run:
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
-        rows = self.table()
-        return extra("penchant_report.labelled:run_dataset")(rows, probe)
+        return extra("penchant_report.labelled:run_dataset")(self.table(), probe)
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))
@@ -181,8 +174,7 @@ def read(folder: str | Path) -> Run:
     if record is None:
         raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
     for job in record["jobs"]:
-        place = folder / "jobs" / job["id"]
-        job["status"] = status_of(place)
+        job["status"] = status_of(folder / "jobs" / job["id"])
     return Run(folder, record)
 
 
@@ -206,9 +198,8 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
     """An entry whose path cannot lead out of the folder, whoever wrote it."""
     name = job["id"]
-    last = Path(name).name
     # Told like a damaged file, so that the results are read instead.
-    if last != name:
+    if Path(name).name != name:
         raise KeyError(name)
     return {**job, "path": f"jobs/{name}"}
 
