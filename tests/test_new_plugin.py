@@ -30,7 +30,7 @@ def test_a_new_plugin_has_its_own_names_everywhere(tmp_path):
     names = {path.name for path in files}
     assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "sharp_minima.py"} <= names
     for path in files:
-        text = path.read_text()
+        text = path.read_text().replace("    example = ", "")  # the attribute of a declaration
         for old in (
             "example",
             "output-spread",

@@ -50,19 +50,13 @@ def _choices(
 ) -> Sequence[str]:
     if key in roles:
         return roles[key]
-    # An option that is a list stands for one name an entry.
+    # An option that is a list stands for one name per entry.
     value = options[key]
     several = value if isinstance(value, (tuple, list)) else [value]
-    texts = []
-    for each in several:
-        # 0.5 and 5e-1 are the same name.
-        texts.append(f"{each:g}" if isinstance(each, float) else str(each))
-    return texts
+    # 0.5 and 5e-1 are the same name.
+    return [f"{each:g}" if isinstance(each, float) else str(each) for each in several]
 
 
 def _put(text: str, values: Mapping[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        # Braces that nothing was chosen for stay as they are.
-        return values.get(match[1], match[0])
-
-    return _BRACES.sub(value, text)
+    # Braces that nothing was chosen for stay as they are.
+    return _BRACES.sub(lambda match: values.get(match[1], match[0]), text)

@@ -6,7 +6,7 @@ The choice is a hook of the network, so that names of its parameters stay what t
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penchant.errors import Error, suggestion
@@ -30,9 +30,7 @@ def choose(network: Any, output: str | None, unit: int | None) -> None:
 def _chosen(
     network: Any, inputs: Any, returned: Any, *, output: str | None, unit: int | None
 ) -> Any:
-    found = returned
-    if output is not None:
-        found = _part(returned, output)
+    found = returned if output is None else _part(returned, output)
     if unit is None:
         return found
     if not hasattr(found, "ndim"):
@@ -47,8 +45,8 @@ def _chosen(
 def _part(returned: Any, name: str) -> Any:
     parts = _parts(returned)
     if name not in parts:
-        near = suggestion(name, parts)
         kind = type(returned).__name__
+        near = suggestion(name, parts)
         raise Error(f"the network returns a {kind} without a part {name!r}{near}")
     return parts[name]
 
@@ -63,18 +61,9 @@ def _parts(returned: Any) -> dict[str, Any]:
     if isinstance(returned, (tuple, list)):
         found = {str(number): part for number, part in enumerate(returned)}
     # A named tuple has both: positions and names.
-    for name in _names(returned):
-        if not name.startswith("_"):
-            found[name] = getattr(returned, name)
-    return found
-
-
-def _names(returned: Any) -> Iterable[str]:
-    """Names of a named tuple's fields, or of an object's attributes."""
-    names: Iterable[str] = ()
-    if hasattr(returned, "_fields") or hasattr(returned, "__dict__"):
-        names = getattr(returned, "_fields", None) or vars(returned)
-    return names
+    names = getattr(returned, "_fields", ()) or getattr(returned, "__dict__", ())
+    own = {name: getattr(returned, name) for name in names if not name.startswith("_")}
+    return found | own
 
 
 def told(returned: Any) -> str:
@@ -84,9 +73,6 @@ def told(returned: Any) -> str:
     if not parts:
         return f"{kind}, expected a tensor"
     listed = ", ".join(parts)
-
     # The first tensor is what is meant most often.
-    tensors = [name for name, part in parts.items() if hasattr(part, "ndim")]
-    first = tensors[0] if tensors else listed
-    cure = f"say which is its output, such as output = {first!r}"
-    return f"a {kind} with {listed}: {cure}"
+    first = next((name for name, part in parts.items() if hasattr(part, "ndim")), listed)
+    return f"a {kind} with {listed}: say which is its output, such as output = {first!r}"

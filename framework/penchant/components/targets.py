@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import pickle
 import re
 from collections.abc import Callable
@@ -24,27 +25,19 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
 
-    found = _imported(text, what)
-    # A module may hold anything under this name.
-    if not callable(found):
-        kind = type(found).__name__
-        raise Error(f"the target {target!r} of {what} must be callable, found {kind}")
-    return cast("Callable[..., Any]", found)
-
-
-def _imported(text: str, what: str) -> Any:
-    """The object that a target names; whatever its module raises is told as one line."""
     module, _, name = text.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
+        found = operator.attrgetter(name)(importlib.import_module(module))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything when it is imported
         problem = str(error) or type(error).__name__
         raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
+    # A module may hold anything under this name.
+    if not callable(found):
+        kind = type(found).__name__
+        raise Error(f"the target {target!r} of {what} must be callable, found {kind}")
+    return cast("Callable[..., Any]", found)
 
 
 def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
@@ -58,9 +51,8 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
     names = tuple(inspect.signature(function).parameters)
     # More parameters are its own affair, as long as they have defaults.
     if names[: len(expected)] != expected:
-        wanted = ", ".join(expected)
-        found = ", ".join(names)
-        raise Error(f"the target of {what} must take ({wanted}), found ({found})")
+        found = f"found ({', '.join(names)})"
+        raise Error(f"the target of {what} must take ({', '.join(expected)}), {found}")
 
 
 def sendable(value: Any) -> bool:

@@ -6,7 +6,7 @@ import itertools
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import AXES, Executor
@@ -172,8 +172,7 @@ class _Builder:
         # Everything else in the table is an option.
         options = dict(entry)
         del options["name"]
-        found: Executor = offer.component.bind(options, where)
-        return found
+        return cast("Executor", offer.component.bind(options, where))
 
     def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[Any]) -> None:
         """An architecture or dataset that no probe takes was meant for something."""

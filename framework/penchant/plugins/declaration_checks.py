@@ -19,8 +19,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     What takes longer (types of options, values of presets) is checked by the kit and when a
     component is used: every command pays for what is done here.
     """
-    derived = isinstance(component, type) and issubclass(component, base)
-    if not derived:
+    if not (isinstance(component, type) and issubclass(component, base)):
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
     if not _NAME.fullmatch(component.name or ""):
@@ -33,7 +32,7 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if own.get("__annotations__") and "__attrs_attrs__" not in own:
         raise Error(f"{what} must be decorated with @attrs.frozen")
     for field in attrs.fields(component):
-        _check_field(field, what)
+        _check_field(field, f"{what}.{field.name}")
     if not component.target:
         raise Error(f"{what} has no target")
     _check_kind(component, base, what)
@@ -52,8 +51,7 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         _check_preset_names(component, what)
 
 
-def _check_field(field: Any, what: str) -> None:
-    place = f"{what}.{field.name}"
+def _check_field(field: Any, place: str) -> None:
     if "help" not in field.metadata:
         raise Error(f"{place} must be made with penchant.option()")
     # The experiment or the command line would take the value for itself.
@@ -76,13 +74,8 @@ def _check_preset_names(probe: type[Probe], what: str) -> None:
     known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
     for name, preset in probe.presets.items():
         place = f"preset {name!r} of {what}"
-        unknown = preset.keys() - known
-        if unknown:
-            listed = ", ".join(sorted(unknown))
-            raise Error(f"{place} sets unknown options: {listed}")
-
-        # The same for what it chooses estimators for.
-        roles = preset.get("estimators", {}).keys() - probe.roles.keys()
-        if roles:
+        if unknown := preset.keys() - known:
+            raise Error(f"{place} sets unknown options: {', '.join(sorted(unknown))}")
+        if roles := preset.get("estimators", {}).keys() - probe.roles.keys():
             listed = ", ".join(sorted(roles))
             raise Error(f"{place} sets estimators of roles it has not: {listed}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -37,8 +38,7 @@ class Offer:
     @property
     def package(self) -> str:
         """The top-level package its declaration is in."""
-        package, _, _ = self.component.__module__.partition(".")
-        return package
+        return self.component.__module__.partition(".")[0]
 
 
 @attrs.frozen
@@ -72,26 +72,20 @@ class Plugins:
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name."""
-        found: list[Offer] = []
-        for (each, _), offers in self._offers.items():
-            if kind in (None, each):
-                found.extend(offers)
-        return sorted(found, key=_place)
+        same = [offers for (each, _), offers in self._offers.items() if kind in (None, each)]
+        return sorted(itertools.chain(*same), key=_sort_key)
 
     def clash(self, component: type[Component]) -> str:
         """The distributions that offer a component of this name, where there are several."""
-        offers = self._offers[(component.kind, component.name)]
-        if len(offers) < 2:
-            return ""
-        return " and ".join(offer.distribution for offer in offers)
+        offers = self._offers[component.kind, component.name]
+        return " and ".join(offer.distribution for offer in offers) if len(offers) > 1 else ""
 
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
         name = offer.component.name
-        distribution = offer.distribution
-        if distribution == KERNEL or not self.clash(offer.component):
+        if offer.distribution == KERNEL or not self.clash(offer.component):
             return name
-        return f"{distribution}/{name}"
+        return f"{offer.distribution}/{name}"
 
     def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`).
@@ -120,10 +114,8 @@ class Plugins:
         place = f" ({where})" if where else ""
         # Several: the message says how each of them is reached.
         if offers:
-            versions = [f"{offer.distribution} {offer.version}" for offer in offers]
-            addresses = [f"'{offer.distribution}/{short}'" for offer in offers]
-            found = " and ".join(versions)
-            cure = " or ".join(addresses)
+            found = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
+            cure = " or ".join(f"'{offer.distribution}/{short}'" for offer in offers)
             raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
         # None: what is close, what may have it inside, and what is missing altogether.
         near = suggestion(name, [self.address(offer) for offer in self.offers(kind)])
@@ -134,31 +126,21 @@ class Plugins:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
         found = []
         for offer in self.offers(kind):
-            required = _required(offer.component)
-            if len(required) != 1:
-                continue
+            fields = attrs.fields(offer.component)
+            required = [field for field in fields if field.default is attrs.NOTHING]
             # Text that is no target: the name of something inside.
-            only = required[0]
-            if only.type in ("str", str):
-                found.append(f"'{self.address(offer)}:{only.name}={name}'")
-        if not found:
-            return ""
-        listed = " or ".join(found)
-        return f" Or {listed}?"
+            if len(required) == 1 and required[0].type in ("str", str):
+                found.append(f"'{self.address(offer)}:{required[0].name}={name}'")
+        return f" Or {' or '.join(found)}?" if found else ""
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
-        _, _, short = name.rpartition("/")
-        return (kind, short) in self._offers
+        return (kind, name.rpartition("/")[2]) in self._offers
 
     def _set_aside(self) -> str:
         """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
-        lines = []
-        for plugin in self.plugins:
-            if not plugin.reason:
-                continue
-            what = f"{plugin.name} {plugin.version}"
-            lines.append(f"\n  {what} was set aside: {plugin.reason}")
+        aside = [plugin for plugin in self.plugins if plugin.reason]
+        lines = [f"\n  {each.name} {each.version} was set aside: {each.reason}" for each in aside]
         return "".join(lines)
 
     def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
@@ -183,18 +165,11 @@ class Plugins:
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        own = Plugin(name=OWN, distribution=OWN, version="0", components=(component,))
-        return Plugins([*self.plugins, own])
+        return Plugins([*self.plugins, Plugin(OWN, OWN, "0", components=(component,))])
 
 
-def _required(component: type[Component]) -> list[Any]:
-    """Options that must be given."""
-    return [field for field in attrs.fields(component) if field.default is attrs.NOTHING]
-
-
-def _place(offer: Offer) -> tuple[str, str, str]:
-    component = offer.component
-    return component.kind, component.name, offer.distribution
+def _sort_key(offer: Offer) -> tuple[str, str, str]:
+    return offer.component.kind, offer.component.name, offer.distribution
 
 
 @functools.cache
@@ -249,20 +224,13 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
             raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
 
     # The kernel's own components are never left out: without an executor nothing runs.
-    plugins = [_kernel()]
+    own = tuple(_components(builtin, _manager()))
+    plugins = [Plugin(KERNEL, KERNEL, kernel_version(), components=own)]
     for source in sorted(sources.values(), key=lambda source: source.point.name):
         name = source.point.name
-        if only and name not in only:
-            continue
-        if name not in without:
+        if name not in without and (not only or name in only):
             plugins.append(_try(source))
     return Plugins(plugins)
-
-
-def _kernel() -> Plugin:
-    """What the kernel itself offers, as a plugin like all others."""
-    components = tuple(_components(builtin, _manager()))
-    return Plugin(name=KERNEL, distribution=KERNEL, version=kernel_version(), components=components)
 
 
 def _manager() -> pluggy.PluginManager:
@@ -289,9 +257,7 @@ def _try(source: _Source) -> Plugin:
 
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())  # pluggy's own messages have many lines
-    if isinstance(error, Error):
-        return text
-    return f"{type(error).__name__}: {text}"
+    return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
 
 
 def _check_metadata(source: _Source) -> None:
@@ -300,25 +266,20 @@ def _check_metadata(source: _Source) -> None:
         raise Error(source.problem)
     version = Version(kernel_version()).base_version
     for line in source.requires:
-        requirement = _requirement(line)
-        specifier = requirement.specifier
-        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
-            raise Error(f"it wants penchant {specifier}, this is penchant {version}")
-
-
-def _requirement(line: str) -> Requirement:
-    try:
-        return Requirement(line)
-    except InvalidRequirement:
-        raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+        try:
+            wanted = Requirement(line)
+        except InvalidRequirement:
+            raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+        fits = wanted.specifier.contains(version, prereleases=True)
+        if _is_about_the_kernel(wanted) and not fits:
+            raise Error(f"it wants penchant {wanted.specifier}, this is penchant {version}")
 
 
 def _is_about_the_kernel(requirement: Requirement) -> bool:
     """Is it a version of the kernel that is wanted, here and without an extra?"""
-    if canonicalize_name(requirement.name) != KERNEL:
-        return False
     marker = requirement.marker
-    return marker is None or marker.evaluate({"extra": ""})
+    same = canonicalize_name(requirement.name) == KERNEL
+    return same and (marker is None or marker.evaluate({"extra": ""}))
 
 
 def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
@@ -328,15 +289,13 @@ def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Com
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")
-    # Every hook that offers components, one kind after another.
     seen: set[tuple[str, str]] = set()
     for hook, base in hookspecs.COMPONENT_HOOKS.items():
         for component in _offered(manager, hook):
             check_declaration(component, base)
-            key = (base.kind, component.name)
-            if key in seen:
+            if (base.kind, component.name) in seen:
                 raise Error(f"it offers the {base.kind} {component.name!r} twice")
-            seen.add(key)
+            seen.add((base.kind, component.name))
             yield component
 
 

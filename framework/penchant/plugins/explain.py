@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -49,12 +50,7 @@ def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
         role = role_of(offer.component)
         if role is not None:
             found.setdefault(role, []).append(offer)
-
-    by_name = sorted(found, key=lambda role: role.name)
-    ordered = {}
-    for role in by_name:
-        ordered[role] = found[role]
-    return ordered
+    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
 
 
 def explanation(offer: Offer, plugins: Plugins) -> str:
@@ -68,13 +64,10 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
-
-    # What can be set, and what comes out.
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-
     lines += _section("Example", [example(offer, plugins)])
     return "\n".join(lines)
 
@@ -83,22 +76,18 @@ def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
     lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
     lines += _section("Called with", [", ".join(role.parameters)])
-    rows = []
-    for offer in estimators:
-        rows.append(f"{plugins.address(offer)}: {offer.component.summary()}")
-    lines += _section("Estimators", rows)
+    rows = {plugins.address(offer): offer.component.summary() for offer in estimators}
+    lines += _section("Estimators", _pairs(rows))
     lines += _section("Example", [example_of_role(role, estimators, plugins)])
     return "\n".join(lines)
 
 
 def _training(plugins: Plugins) -> str:
     """How networks are trained: a table of an experiment, not a component."""
-    text = inspect.getdoc(Training) or ""
-    lines = ["training (a table of an experiment)", "", text]
+    lines = ["training (a table of an experiment)", "", inspect.getdoc(Training) or ""]
     lines += _options(Training)
     place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [place])
-
     lines += _section("Example", [example_of_training(plugins)])
     return "\n".join(lines)
 
@@ -109,15 +98,11 @@ def _options(cls: type[Component]) -> list[str]:
 
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
-    needs = list(cls.needs)
-    for axis in cls.accepts:
-        needs.append(f"{axis} (only when selected)")
-    # All of them on one line.
-    needed = [", ".join(needs)] if needs else []
+    needs = [*cls.needs, *[f"{axis} (only when selected)" for axis in cls.accepts]]
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
     return [
-        *_section("Needs", needed),
+        *_section("Needs", [", ".join(needs)] if needs else []),
         *_section("Estimators", _pairs(roles)),
         *_section("Datasets and architectures it calls", list(cls.uses)),
         *_section("Quantities", _pairs(cls.quantities)),
@@ -127,19 +112,15 @@ def _probe(cls: type[Probe]) -> list[str]:
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
-    if not rows:
-        return []
-    return ["", f"{title}:", *[f"  {row}" for row in rows]]
+    return ["", f"{title}:", *[f"  {row}" for row in rows]] if rows else []
 
 
-def _pairs(declared: Any) -> list[str]:
+def _pairs(declared: Mapping[str, str]) -> list[str]:
     return [f"{name}: {text}" for name, text in declared.items()]
 
 
-def _names(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return ", ".join(value)
+def _names(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _option(cls: type, field: Any) -> str:
@@ -149,29 +130,24 @@ def _option(cls: type, field: Any) -> str:
     # Its type says nothing: three things stand for an array.
     if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
-
-    default = "must be given"
-    if field.default is not attrs.NOTHING:
-        default = f"default {_shown(field.default)}"
+    required = field.default is attrs.NOTHING
+    default = "must be given" if required else f"default {_shown(field.default)}"
     facts = "; ".join([kind, *metadata["limits"].describe(), default])
     return f"{field.name}: {metadata['help']} ({facts})"
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    return json.dumps(_shortened(value))
+    return "none" if value is None else json.dumps(_shortened(value))
 
 
 def _shortened(value: Any) -> Any:
-    """The value with long lists cut: a sweep of a hundred rates is not read by anybody."""
+    """The value with long lists cut, such as a sweep of a hundred rates."""
     if isinstance(value, dict):
         return {key: _shortened(part) for key, part in value.items()}
     if not isinstance(value, (list, tuple)):
         return value
     parts = [_shortened(part) for part in value]
-    count = len(parts)
-    if count <= _LONGEST:
+    if len(parts) <= _LONGEST:
         return parts
     # The beginning shows the spacing, the end how far it goes.
-    return [*parts[:2], f"... {count} in all ...", parts[-1]]
+    return [*parts[:2], f"... {len(parts)} in all ...", parts[-1]]

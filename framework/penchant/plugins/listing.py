@@ -22,18 +22,17 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     # A role is no component, but people look for it here.
     if single == "role":
         return _roles(plugins)
-    found = []
-    for each in KINDS if single is None else (single,):
-        for offer in plugins.offers(each):
-            row = {
-                "kind": each,
-                "name": plugins.address(offer),
-                "summary": offer.component.summary(),
-                "plugin": offer.distribution,
-                "version": offer.version,
-            }
-            found.append(row)
-    return found
+    return [
+        {
+            "kind": each,
+            "name": plugins.address(offer),
+            "summary": offer.component.summary(),
+            "plugin": offer.distribution,
+            "version": offer.version,
+        }
+        for each in (KINDS if single is None else (single,))
+        for offer in plugins.offers(each)
+    ]
 
 
 def _roles(plugins: Plugins) -> list[Row]:
