@@ -50,7 +50,7 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
     except OSError as error:
         raise writing_failed(path, error) from error
     finally:
-        # On a disk that refuses everything the first message counts, not this one.
+        # Do not mask the original error.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
@@ -65,18 +65,15 @@ def sweep(folder: Path) -> None:
 
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
-    number = error.errno or 0
-    problem = error.strerror or error
-    advice = _ADVICE.get(number, "")
-    return Error(f"cannot write {path}: {problem}{advice}")
+    advice = _ADVICE.get(error.errno or 0, "")
+    return Error(f"cannot write {path}: {error.strerror or error}{advice}")
 
 
 def set_aside(path: Path) -> None:
     """Move a damaged file out of the way, so that what it held is made again."""
-    aside = path.with_name(f"{path.name}.damaged")
     # Where the disk refuses, the file is simply written over.
     with contextlib.suppress(OSError):
-        path.replace(aside)
+        path.replace(path.with_name(f"{path.name}.damaged"))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -85,9 +82,8 @@ def write_json(path: Path, value: Any) -> None:
         text = json.dumps(value, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Error(f"{path.name} cannot hold this: {error}") from error
-    content = text.encode()
     with atomic(path) as file:
-        file.write(content)
+        file.write(text.encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -96,25 +92,19 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
-    schema = None
-    if isinstance(value, dict):
-        schema = value.get("schema")
-    if not isinstance(schema, int):
+    if not isinstance(value, dict) or not isinstance(schema := value.get("schema"), int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
-    # Older files are read; of newer ones nobody here knows what they mean.
+    # Older files are read; what newer ones mean is unknown here.
     if schema > SCHEMA:
-        found = f"{path} has schema {schema}"
         advice = f"this version reads up to {SCHEMA}: upgrade penchant"
-        raise NewerSchemaError(f"{found}, {advice}")
-    record: dict[str, Any] = value
-    return record
+        raise NewerSchemaError(f"{path} has schema {schema}, {advice}")
+    return value
 
 
 def checksum(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_name(name: Any, what: str) -> None:
@@ -146,13 +136,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=date)
-                array = np.asanyarray(value)
                 with archive.open(member, "w", force_zip64=True) as part:
-                    np.lib.format.write_array(part, array, allow_pickle=False)
+                    np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
         # What is hashed is what the disk was given.
         file.seek(0)
-        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
-        return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:

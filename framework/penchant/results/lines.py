@@ -27,27 +27,19 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
       rank    137.4 ± 1.3  null 175.6 ± 1.1  z = −30
       layers    3
     """
-    rows = []
-    for name, quantity in quantities.items():
-        rows.append([name, *_columns(quantity)])
+    rows = [[name, *_columns(quantity)] for name, quantity in quantities.items()]
     # Points of numbers stand under each other.
     fronts = [_front(row[1]) for row in rows]
-    widest = max(fronts, default=0)
     for row, front in zip(rows, fronts):
-        padding = " " * (widest - front)
-        row[1] = padding + row[1]
+        row[1] = " " * (max(fronts) - front) + row[1]
     return _laid_out(rows, max(width, NARROWEST))
 
 
 def _front(number: str) -> int:
     """Letters before the point."""
     # Without its unit and its exponent.
-    value, _, _ = number.partition(" ")
-    digits, _, _ = value.partition("e")
-    if not digits[-1:].isdigit():
-        return 0
-    front, _, _ = digits.partition(".")
-    return len(front)
+    digits = number.partition(" ")[0].partition("e")[0]
+    return len(digits.partition(".")[0]) if digits[-1:].isdigit() else 0
 
 
 def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
@@ -57,16 +49,13 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
     value = rounded(quantity.value, quantity.stderr)
     error = ""
     if quantity.stderr is not None:
-        size = short_error(quantity.stderr, quantity.value)
-        error = f"± {size}"
+        error = f"± {short_error(quantity.stderr, quantity.value)}"
     # Without an error the unit follows the value itself.
     if quantity.unit and error:
         error += f" {quantity.unit}"
     elif quantity.unit:
         value += f" {quantity.unit}"
-    null = ""
-    if quantity.null is not None:
-        null = f"null {quantity.null_text}"
+    null = "" if quantity.null is None else f"null {quantity.null_text}"
     return value, error, null, distance(quantity)
 
 
@@ -119,8 +108,7 @@ def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     lines = []
     for name, *rest in zip(*columns):
         cells = [f"{shortened(name, first):{first}} "]
-        for cell, size in zip(rest, others):
-            cells.append(f"{cell:<{size}}")
+        cells += [f"{cell:<{size}}" for cell, size in zip(rest, others)]
         # One space between value and error, two elsewhere.
         line = "  ".join([" ".join(cells[:3]), *cells[3:]])
         lines.append(_INDENT + line.rstrip())
@@ -135,10 +123,8 @@ def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
 def _needed(columns: Sequence[Sequence[str]], *, shortest: int) -> int:
     """Columns of a terminal that these take, with names of at most `shortest` letters."""
     first, *others = _widths(columns)
-    names = min(first, shortest)
     # Two spaces before each column but the first.
-    spaces = 2 * len(others)
-    return len(_INDENT) + names + sum(others) + spaces
+    return len(_INDENT) + min(first, shortest) + sum(others) + 2 * len(others)
 
 
 def shortened(text: str, width: int) -> str:
@@ -171,13 +157,12 @@ def warning_lines(warnings: Iterable[tuple[str, str]], *, width: int = 80) -> li
     lines = []
     for text, names in grouped(warnings).items():
         who = names[0] if len(names) == 1 else f"{len(names)} jobs"
-        found = textwrap.wrap(
+        lines += textwrap.wrap(
             f"warning ({who}): {text}",
             width=max(width, NARROWEST),
             subsequent_indent=_INDENT,
             break_on_hyphens=False,
         )
-        lines.extend(found)
     return lines
 
 

@@ -34,9 +34,7 @@ def _required(value: Any) -> float:
 
 
 def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    return int(value)
+    return None if value is None else int(value)
 
 
 @attrs.frozen
@@ -124,25 +122,19 @@ class Quantity:
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers it has, by name."""
-        found = {}
-        for name in ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p"):
-            number = getattr(self, name)
-            if number is not None:
-                found[name] = number
-        return found
+        names = ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: number for name, number in numbers.items() if number is not None}
 
     def __str__(self) -> str:
         if self.missing:
             return "missing"
         text = rounded(self.value, self.stderr)
         if self.stderr is not None:
-            error = short_error(self.stderr, self.value)
-            text += f" ± {error}"
+            text += f" ± {short_error(self.stderr, self.value)}"
         if self.null is not None:
-            beside = self.null_text
-            if self.p is not None:
-                beside += f", p = {self.p:.2g}"
-            text += f" (null {beside})"
+            p = "" if self.p is None else f", p = {self.p:.2g}"
+            text += f" (null {self.null_text}{p})"
         if self.unit:
             text += f" {self.unit}"
         return text.rstrip()
@@ -155,9 +147,7 @@ class Quantity:
         # What is known of its error says how many digits mean anything.
         error = self.null_spread or self.null_stderr
         if self.null_spread is not None:
-            value = rounded(self.null, error)
-            spread = short_error(self.null_spread, self.null)
-            return f"{value} ± {spread}"
+            return f"{rounded(self.null, error)} ± {short_error(self.null_spread, self.null)}"
         if error is not None:
             return rounded(self.null, error)
         # A null that is known exactly needs no more digits than the value beside it.
@@ -187,14 +177,11 @@ def rounded(value: float | None, error: float | None = None) -> str:
     # Digits behind the point, down to the error's second.
     digits = 1 - math.floor(math.log10(error))
     if _SMALLEST <= max(abs(value), error) < _LARGEST:
-        kept = round(value, digits)
-        behind = max(digits, 0)
-        return f"{kept:.{behind}f}"
+        return f"{round(value, digits):.{max(digits, 0)}f}"
     if value == 0:
         return "0"
     # Very large and very small numbers: the same digits, counted from the first.
-    behind = max(math.floor(math.log10(abs(value))) + digits, 1)
-    behind = min(behind, 12)
+    behind = min(max(math.floor(math.log10(abs(value))) + digits, 1), 12)
     return _short_exponent(f"{value:.{behind}e}")
 
 
@@ -214,8 +201,6 @@ def short_error(error: float, value: float | None = None) -> str:
 
 
 def _short_exponent(text: str) -> str:
-    """Without the zeros and the plus sign that nobody needs: 1.2e-7."""
+    """Without zeros and a plus sign in the exponent: 1.2e-7."""
     number, mark, exponent = text.partition("e")
-    if not mark:
-        return text
-    return f"{number}e{int(exponent)}"
+    return f"{number}e{int(exponent)}" if mark else text
