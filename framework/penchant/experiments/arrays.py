@@ -19,9 +19,7 @@ def with_arrays(component: Any) -> Any:
         # Text is the name of a file, or of a run.
         if field.metadata["array"] and isinstance(value, str):
             found[field.name] = read_array(value, f"{component.name}.{field.name}")
-    if not found:
-        return component
-    return attrs.evolve(component, **found)
+    return attrs.evolve(component, **found) if found else component
 
 
 def read_array(source: str, what: str) -> Any:
@@ -65,9 +63,7 @@ def _only_holder(folder: Path, name: str, what: str) -> Path:
     # Of several, the user says which.
     if len(holders) == 1:
         return holders[0]
-    choice = ""
-    if holders:
-        listed = ", ".join(f"run:{each}#{name}" for each in holders)
-        choice = f"; name one of them: {listed}"
-    count = len(holders)
-    raise Error(f"{what}: {count} jobs of {folder} have an array {name!r}, expected one{choice}")
+    listed = ", ".join(f"run:{each}#{name}" for each in holders)
+    choice = f"; name one of them: {listed}" if holders else ""
+    found = f"{len(holders)} jobs of {folder} have an array {name!r}"
+    raise Error(f"{what}: {found}, expected one{choice}")

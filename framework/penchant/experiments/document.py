@@ -36,14 +36,9 @@ class Document:
         value = self.raw.get(key, [])
         where = f"{self.where}, {key}"
         if not isinstance(value, (list, tuple)):
-            kind = type(value).__name__
-            expected = f"{key} must be a list of tables ([[{key}]])"
-            raise Error(f"{expected}, found {kind} ({where})")
-
-        found = []
-        for index, each in enumerate(value):
-            found.append(self.table(each, f"{where}[{index}]"))
-        return found
+            found = f"found {type(value).__name__} ({where})"
+            raise Error(f"{key} must be a list of tables ([[{key}]]), {found}")
+        return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
 
     def offer(self, kind: str, entry: Mapping[str, Any], where: str) -> Offer:
         """The component that an entry names.
@@ -57,11 +52,10 @@ class Document:
             The component and where it comes from.
         """
         name = entry.get("name")
-        place = f"{where}.name"
         if not isinstance(name, str):
-            expected = f"expected a name of an installed {kind}"
-            raise Error(f"{expected}, found {name!r} ({place})")
-        return self.plugins.find(kind, name, place)
+            found = f"found {name!r} ({where}.name)"
+            raise Error(f"expected a name of an installed {kind}, {found}")
+        return self.plugins.find(kind, name, f"{where}.name")
 
 
 def text_of(value: Any, where: str) -> str:

@@ -39,16 +39,10 @@ class Experiment:
             device_type: cpu or cuda.
             gpu: Which GPU and what drives it, where the device is one.
         """
-        jobs: list[Job] = []
-        for probe in self.probes:
-            jobs.extend(self._jobs(probe, device_type, gpu or {}))
-
+        jobs = [job for probe in self.probes for job in self._jobs(probe, device_type, gpu or {})]
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
-        order: dict[str, int] = {}
-        for job in jobs:
-            order.setdefault(_dataset_label(job), len(order))
-        jobs.sort(key=lambda job: order[_dataset_label(job)])
-
+        order = list(dict.fromkeys(job.labels.get("dataset", "") for job in jobs))
+        jobs.sort(key=lambda job: order.index(job.labels.get("dataset", "")))
         # One folder cannot hold two of them.
         if len({job.id for job in jobs}) < len(jobs):
             cure = "give one of them other options or a label"
@@ -60,21 +54,9 @@ class Experiment:
         grid = itertools.product(
             probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
         )
+        of_all: dict[str, Any] = {"device_type": device_type, "gpu": gpu}
         for architecture, dataset, seed in grid:
-            yield make_job(
-                self.settings,
-                probe,
-                architecture,
-                dataset,
-                seed=seed,
-                device_type=device_type,
-                gpu=gpu,
-            )
-
-
-def _dataset_label(job: Job) -> str:
-    label: str = job.labels.get("dataset", "")
-    return label
+            yield make_job(self.settings, probe, architecture, dataset, seed=seed, **of_all)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -123,27 +105,26 @@ class _Builder:
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
         reader = ProbeEntries(self.document)
-        probes = []
         # Each is given what it selects of these, or what it needs.
-        for index, entry in enumerate(entries):
-            probes.append(reader.probe(entry, known, f"{self.where}, probes[{index}]"))
+        probes = [
+            reader.probe(entry, known, f"{self.where}, probes[{index}]")
+            for index, entry in enumerate(entries)
+        ]
         self.check_used(known, probes)
         return Experiment(settings, tuple(probes), self.raw, self.executor())
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
         known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
-        own = {}
-        # Whatever stands at the top and is no table is a setting.
-        for key, value in self.raw.items():
+        for key in self.raw:
             if key not in known:
                 raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
-            if key not in _TABLES:
-                own[key] = value
+        # Whatever stands at the top and is no table is a setting.
+        own = {key: value for key, value in self.raw.items() if key not in _TABLES}
         # The executor's name is a setting; its options are its own.
         executor = self.executor()
         own["executor"] = executor and executor.name
-        settings: Settings = Settings.bind(own, self.where)
+        settings = Settings.bind(own, self.where)
         self.check_settings(settings)
         return settings
 
@@ -170,17 +151,14 @@ class _Builder:
         entry = self.document.table(given, where)
         offer = self.document.offer("executor", entry, where)
         # Everything else in the table is an option.
-        options = dict(entry)
-        del options["name"]
+        options = {key: value for key, value in entry.items() if key != "name"}
         return cast("Executor", offer.component.bind(options, where))
 
-    def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[Any]) -> None:
+    def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[ProbeChoice]) -> None:
         """An architecture or dataset that no probe takes was meant for something."""
         for axis in AXES:
-            taken: set[str] = set()
-            for probe in probes:
-                given = [choice for choice in probe.axes[axis] if choice is not None]
-                taken.update(choice.label for choice in given)
+            given = [choice for probe in probes for choice in probe.axes[axis]]
+            taken = {choice.label for choice in given if choice is not None}
             unused = [label for label in known[axis] if label not in taken]
             if not unused:
                 continue
@@ -189,10 +167,8 @@ class _Builder:
             able = [probe.label for probe in probes if type(probe.component).takes(axis)]
             cure = f"none of the probes takes a {axis}"
             if able:
-                selected = f"{axis}s = [{label!r}]"
-                cure = f"{able[0]} takes it only when selected: {selected}"
-            place = f"{self.where}, {axis}s"
-            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({place})")
+                cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
 
     def choices(self, kind: str) -> dict[str, Choice]:
         """The architectures or datasets of the experiment, by label."""
@@ -218,8 +194,7 @@ class _Builder:
 
 
 def _existing_file(value: Any, where: str) -> str:
-    if isinstance(value, Path):
-        value = str(value)
+    value = str(value) if isinstance(value, Path) else value
     path = Path(text_of(value, where))
     if not path.is_file():
         raise Error(f"there is no file {value!r} ({where})")

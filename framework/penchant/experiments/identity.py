@@ -18,14 +18,10 @@ from typing import Any
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
-_NOT_OF_A_CLASS = {
-    "__dict__",
-    "__weakref__",
-    "__doc__",
-    "__module__",
-    "__firstlineno__",
-    "__slotnames__",  # which pickling adds to a class with slots
-}
+# Pickling adds __slotnames__ to a class with slots.
+_NOT_OF_A_CLASS = set(
+    "__dict__ __weakref__ __doc__ __module__ __firstlineno__ __slotnames__".split()
+)
 _JSON = (bool, int, float, str, type(None))
 _PLAIN = (*_JSON, bytes, complex)
 _JSON_LIKE = (*_JSON, list, tuple, dict)
@@ -52,14 +48,10 @@ def plain(value: Any) -> Any:
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, _JSON):
         return value
-    if isinstance(value, (list, tuple)) and all(map(_is_json_like, value)):
+    if isinstance(value, (list, tuple)) and all(isinstance(each, _JSON_LIKE) for each in value):
         return [plain(part) for part in value]
     # Anything else is named by its kind and a hash.
     return f"<{_title(value)} {_short_content(value)}>"
-
-
-def _is_json_like(value: Any) -> bool:
-    return isinstance(value, _JSON_LIKE)
 
 
 def _short_content(value: Any) -> str:
@@ -131,7 +123,7 @@ class _Hasher:
             return [value.co_code, value.co_names, value.co_varnames, value.co_consts]
         if isinstance(value, types.FunctionType):
             return self._function(value)
-        if inspect.isbuiltin(value) or isinstance(value, (types.MethodWrapperType,)):
+        if inspect.isbuiltin(value) or isinstance(value, types.MethodWrapperType):
             return []
         if inspect.ismethod(value):
             return [value.__func__, value.__self__]
@@ -228,27 +220,20 @@ def _member(member: Any) -> Any:
 
 def _names(code: types.CodeType) -> set[str]:
     """Global names that code uses, those of the functions inside it included."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+    inside = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inside))
 
 
 def _array_parts(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous()
-        shape = tuple(value.shape)
-        dtype = str(value.dtype)
-        kind = str((shape, dtype))
+        kind = str((tuple(value.shape), str(value.dtype)))
         try:
             array = value.numpy()
         except TypeError:  # bfloat16 has no numpy form
             array = value.float().numpy()
         return [kind.encode(), array.tobytes()]
-
-    dtype = str(value.dtype)
-    kind = str((value.shape, dtype))
+    kind = str((value.shape, str(value.dtype)))
     return [kind.encode(), *_pieces(value)]
 
 
@@ -257,9 +242,7 @@ def _pieces(array: Any) -> Iterator[bytes]:
     if array.ndim == 0 or array.nbytes <= _AT_ONCE:
         yield array.tobytes()
         return
-
     rows = len(array)
     step = max(1, _AT_ONCE * rows // array.nbytes)
     for start in range(0, rows, step):
-        end = start + step
-        yield array[start:end].tobytes()
+        yield array[start : start + step].tobytes()

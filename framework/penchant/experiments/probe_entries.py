@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,7 @@ class ProbeEntries:
         estimators = self._estimators(cls, preset.get("estimators", {}), entry, where)
         _check_names(cls, entry, where)
         component = cls.bind(_options(entry, preset), where)
+        chosen = itertools.chain(*estimators.values())
         return ProbeChoice(
             component,
             offer,
@@ -61,7 +63,7 @@ class ProbeEntries:
             estimators=estimators,
             training=self._training(cls, preset, own_training, where),
             trains_further=bool(own_training),
-            used=self._used([component, *_components(estimators)], where),
+            used=self._used([component, *[each.component for each in chosen]], where),
             axes=axes,
         )
 
@@ -94,19 +96,17 @@ class ProbeEntries:
         recipe = dict(preset.get("training", {}))
         for given in (self.document.training(), own):
             recipe.update(_length(given, recipe))
-        found: Training = Training.bind(recipe, f"{where}.training")
-        return found
+        return Training.bind(recipe, f"{where}.training")
 
     def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
-        plugins = self.plugins
         found = {}
         for component in components:
             place = f"{where}: {component.name} uses it"
             for name in _used_names(component):
                 # An unknown name is looked for among datasets, so that the message lists them.
-                for kind in [kind for kind in AXES if plugins.has(kind, name)] or ["dataset"]:
-                    found[kind, name] = plugins.find(kind, name, place)
+                for kind in [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]:
+                    found[kind, name] = self.plugins.find(kind, name, place)
         return found
 
     def _axis(
@@ -132,26 +132,20 @@ class ProbeEntries:
             if not known:
                 raise Error(f"{cls.name} needs {self._needed(kind)} ({where})")
             return tuple(known.values())
-
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({place})")
-        # What it selects, in the order of the selection.
-        found = []
         for label in labels:
             if label not in known:
                 near = suggestion(str(label), known)
                 raise Error(f"no {kind} has the label {label!r}{near} ({place})")
-            found.append(known[label])
-        return tuple(found)
+        return tuple(known[label] for label in labels)
 
     def _needed(self, kind: str) -> str:
         """What a probe lacks along an axis, and how to give it: in a file, or as it is typed."""
-        key = f"{kind}s"
-        article = "an" if kind == "architecture" else "a"
-        cure = f"add [[{key}]]"
+        cure = f"add [[{kind}s]]"
         if self.document.where == TYPED:
-            cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
-        return f"{article} {kind}: {cure}"
+            cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {kind}s`"
+        return f"{'an' if kind == 'architecture' else 'a'} {kind}: {cure}"
 
     def _estimators(
         self, cls: type[Probe], preset: Mapping[str, Any], entry: Mapping[str, Any], where: str
@@ -163,7 +157,6 @@ class ProbeEntries:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
                 raise Error(f"{cls.name} has no role {role!r}{near} ({where})")
-
         chosen = {}
         for role, default in cls.roles.items():
             place = f"{where}.{role}"
@@ -174,12 +167,12 @@ class ProbeEntries:
             if is_list and not several:
                 found = f"found {len(value)} ({place})"
                 raise Error(f"{cls.name} takes one estimator for {role}, {found}")
-
-            entries = value if is_list else [value]
             # A table without a name sets options of the default.
             fallback = None if several else default
-            choices = [self._estimator(role, each, fallback, place) for each in entries]
-            chosen[role] = _with_labels(choices)
+            entries = value if is_list else [value]
+            chosen[role] = _with_labels(
+                [self._estimator(role, each, fallback, place) for each in entries]
+            )
         return chosen
 
     def _estimator(self, role: str, entry: Any, default: str | None, where: str) -> Choice:
@@ -194,49 +187,27 @@ class ProbeEntries:
         found = role_of(offer.component)
         if found is None or found.name != role:
             other = found and found.name
-            fitting = ", ".join(self._fitting(role))
-            expected = f"expected {role}: {fitting}"
-            raise Error(f"{name!r} has the role {other}, {expected} ({where})")
-        options = dict(entry)
-        del options["name"]
+            components = [each.component for each in self.plugins.offers("estimator")]
+            same = [each for each in components if (own := role_of(each)) and own.name == role]
+            fitting = ", ".join(each.name for each in same)
+            raise Error(f"{name!r} has the role {other}, expected {role}: {fitting} ({where})")
+        options = {key: value for key, value in entry.items() if key != "name"}
         return Choice(offer.component.bind(options, where), offer, name)
-
-    def _fitting(self, role: str) -> list[str]:
-        names = []
-        for offer in self.plugins.offers("estimator"):
-            found = role_of(offer.component)
-            if found is not None and found.name == role:
-                names.append(offer.component.name)
-        return names
 
 
 def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
     """A probe's options: the entry's own, and where it gives none the preset's."""
-    options = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
-    for name, value in preset.items():
-        # These two are tables of their own.
-        if name not in ("estimators", "training"):
-            options.setdefault(name, value)
-    return options
+    own = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
+    rest = {name: value for name, value in preset.items() if name not in _OF_A_PROBE}
+    return {**rest, **own}
 
 
 def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
     known = {field.name for field in attrs.fields(cls)}.union(_OF_A_PROBE)
-    unknown = [key for key in entry if key not in known]
-    if not unknown:
-        return
-
-    key = unknown[0]
-    raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
-
-
-def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
-    found: list[Any] = []
-    for chosen in estimators.values():
-        for choice in chosen:
-            found.append(choice.component)
-    return found
+    for key in entry:
+        if key not in known:
+            raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
 
 
 def _used_names(component: Any) -> list[str]:
@@ -257,11 +228,9 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     seen: collections.Counter[str] = collections.Counter()
     found = []
     for choice in chosen:
-        label = choice.label
-        seen[label] += 1
-        number = seen[label]
-        if number > 1:
-            label = f"{label}-{number}"
+        seen[choice.label] += 1
+        number = seen[choice.label]
+        label = f"{choice.label}-{number}" if number > 1 else choice.label
         found.append(attrs.evolve(choice, label=label))
     return tuple(found)
 
@@ -274,9 +243,7 @@ def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> N
     if choice.weights is not None:
         found = f"the weights {choice.weights!r} would not be used"
         raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
-
-    kind = type(choice.component.factory).__name__
-    found = f"found one module ({kind})"
+    found = f"found one module ({type(choice.component.factory).__name__})"
     cure = "give its class, or a function that makes one"
     raise Error(f"{cls.name} draws fresh networks, {found}: {cure} ({where})")
 

@@ -56,15 +56,9 @@ def _requirements(distribution: str) -> tuple[str, ...]:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return ()
-    found = []
-    for line in lines:
-        # Metadata lists requirements of extras beside the others.
-        if "extra ==" in line:
-            continue
-        match = re.match(r"[A-Za-z0-9._-]+", line)
-        if match:
-            found.append(match[0].lower())
-    return tuple(found)
+    # Metadata lists requirements of extras beside the others.
+    matches = [re.match(r"[A-Za-z0-9._-]+", line) for line in lines if "extra ==" not in line]
+    return tuple(match[0].lower() for match in matches if match)
 
 
 @functools.cache
@@ -91,19 +85,12 @@ def _package_sources(package: str) -> list[Path]:
     if spec is None or not spec.origin:
         origin = getattr(sys.modules.get(package), "__file__", None)
         return [Path(origin)] if origin else []
-
     origin = Path(spec.origin)
     folder = origin.parent
     # A single file, and those beside it where they can be edited.
     if not spec.submodule_search_locations:
-        return _beside(folder) if _is_editable_place(origin) else [origin]
-    if folder.parent.name == "src":
-        return _python_files(folder.parent)
-    return _python_files(folder)
-
-
-def _beside(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.py"))
+        return sorted(folder.glob("*.py")) if _is_editable_place(origin) else [origin]
+    return _python_files(folder.parent if folder.parent.name == "src" else folder)
 
 
 def _is_editable_place(path: Path) -> bool:
@@ -129,10 +116,7 @@ def _python_files(folder: Path) -> list[Path]:
 @functools.cache
 def _libraries() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    found = []
-    for name in names:
-        found.append(Path(sysconfig.get_path(name)).resolve())
-    return tuple(found)
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in names)
 
 
 def is_own(module: str | None) -> bool:
@@ -142,8 +126,7 @@ def is_own(module: str | None) -> bool:
     # The script that runs is always the user's.
     if module == "__main__":
         return True
-    package, _, _ = module.partition(".")
-    if package in _KERNEL_PACKAGES:
+    if module.partition(".")[0] in _KERNEL_PACKAGES:
         return False
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and _is_editable_place(Path(origin))
@@ -169,10 +152,7 @@ def _collect(module: str | None, seen: dict[str, Path]) -> None:
     if not path.is_file():
         return
     seen[module] = path
-
     # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
-        if isinstance(value, types.ModuleType):
-            _collect(value.__name__, seen)
-        else:
-            _collect(getattr(value, "__module__", None), seen)
+        is_module = isinstance(value, types.ModuleType)
+        _collect(value.__name__ if is_module else getattr(value, "__module__", None), seen)
