@@ -64,11 +64,8 @@ class Run:
     @property
     def done(self) -> bool:
         """Did every job that was asked for end well?"""
-        for job in self.jobs:
-            asked = self._asked is None or job["id"] in self._asked
-            if asked and job["status"] != "done":
-                return False
-        return True
+        asked = [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
+        return all(job["status"] == "done" for job in asked)
 
     def mark(self, job: str, status: str, error: str = "") -> None:
         """Note a job's status; `run.json` is written at most every few seconds.
@@ -84,8 +81,7 @@ class Run:
         if error:
             entry["error"] = error.partition("\n")[0]
         # Results are the truth: what is not written here yet is read from them.
-        since = time.monotonic() - self._written
-        if since > SECONDS_BETWEEN_WRITES:
+        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
             self.write()
 
     def write(self) -> None:
@@ -116,10 +112,8 @@ class Run:
 
     def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for job in self.jobs:
-            if job["status"] not in ("done", "failed"):
-                continue
-            own = job["labels"]
-            if all(own.get(key) == value for key, value in labels.items()):
+            same = all(job["labels"].get(key) == value for key, value in labels.items())
+            if same and job["status"] in ("done", "failed"):
                 yield job
 
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
@@ -131,21 +125,21 @@ class Run:
         rows = []
         for job in self._matching({}):
             found = self.result(job["id"], arrays=False)
-            chosen = {}
-            if options:
-                chosen = {f"option.{name}": value for name, value in found.options.items()}
+            given = found.options if options else {}
+            chosen = {f"option.{name}": value for name, value in given.items()}
             for name, quantity in found.quantities.items():
                 away = against_null(Pooled(quantity))
-                row = {
-                    "job": job["id"],
-                    **job["labels"],
-                    "quantity": name,
-                    **attrs.asdict(quantity),
-                    "p": away.p if away else None,
-                    "z": away.z if away else None,
-                    **chosen,
-                }
-                rows.append(row)
+                rows.append(
+                    {
+                        "job": job["id"],
+                        **job["labels"],
+                        "quantity": name,
+                        **attrs.asdict(quantity),
+                        "p": away.p if away else None,
+                        "z": away.z if away else None,
+                        **chosen,
+                    }
+                )
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
@@ -186,8 +180,7 @@ def run_record(folder: Path) -> dict[str, Any] | None:
             record = read_json(path)
             jobs = record["jobs"]
             if all(isinstance(job["id"], str) and job["labels"] for job in jobs):
-                record["jobs"] = [_inside(job) for job in jobs]
-                return record
+                return {**record, "jobs": [_inside(job) for job in jobs]}
         except NewerSchemaError:
             raise
         except (Error, KeyError, TypeError):
@@ -196,7 +189,7 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
-    """An entry whose path cannot lead out of the folder, whoever wrote it."""
+    """An entry whose path cannot lead out of the folder."""
     name = job["id"]
     # Told like a damaged file, so that the results are read instead.
     if Path(name).name != name:
@@ -210,13 +203,11 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
     for path in sorted(folder.glob("jobs/*/result.json")):
         try:
             found = read_json(path)
-            labels = found["labels"]
-            status = found["status"]
+            labels, status = found["labels"], found["status"]
         except (Error, KeyError, TypeError):
             continue
         name = path.parent.name
-        entry = {"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"}
-        entries.append(entry)
+        entries.append({"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"})
     if not entries:
         return None
     seeds = sorted({entry["labels"]["seed"] for entry in entries})
@@ -241,15 +232,13 @@ def status_of(place: Path) -> str:
 def drop_damaged(place: Path) -> None:
     """Move what cannot be read out of the way, so that the job is computed again."""
     for name in ("result.json", "arrays.npz"):
-        path = place / name
-        if path.is_file():
-            set_aside(path)
+        if (place / name).is_file():
+            set_aside(place / name)
 
 
 def make_folder(folder: Path) -> None:
     """Create a run folder, or say why it cannot be."""
-    jobs = folder / "jobs"
     try:
-        jobs.mkdir(parents=True, exist_ok=True)
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise writing_failed(folder, error) from error
