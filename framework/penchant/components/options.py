@@ -37,7 +37,7 @@ class Limits:
     below: float | None = None
     choices: tuple[Any, ...] | None = None
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Refuse a value that is out of bounds or not among the choices."""
         if value is None:
             return
@@ -140,7 +140,7 @@ def conform(cls: type, field: Any, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value in a message: of a long one only its beginning."""
     try:
         text = repr(value)
@@ -149,7 +149,7 @@ def _shown(value: Any) -> str:
     return text[:200] + "..." if len(text) > 200 else text
 
 
-def _as_array(value: Any, name: str) -> Any:
+def _as_array(value: object, name: str) -> Any:
     if value is None or isinstance(value, str):
         return value
     import numpy as np
@@ -192,7 +192,7 @@ def _typed(value: Any, hint: Any) -> Any:
     raise TypeError
 
 
-def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _typed_tuple(value: object, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
     if _is_any_length(arguments):

@@ -42,7 +42,7 @@ def _chosen(
     return found[:, unit : unit + 1]
 
 
-def _part(returned: Any, name: str) -> Any:
+def _part(returned: object, name: str) -> Any:
     parts = _parts(returned)
     if name not in parts:
         kind = type(returned).__name__
@@ -51,7 +51,7 @@ def _part(returned: Any, name: str) -> Any:
     return parts[name]
 
 
-def _parts(returned: Any) -> dict[str, Any]:
+def _parts(returned: object) -> dict[str, Any]:
     """Parts of what a network returns, by name; a tensor is whole."""
     if hasattr(returned, "ndim"):
         return {}
@@ -66,7 +66,7 @@ def _parts(returned: Any) -> dict[str, Any]:
     return found | own
 
 
-def told(returned: Any) -> str:
+def told(returned: object) -> str:
     """What a network returns in place of a tensor, and how to say which part of it is meant."""
     kind = type(returned).__name__
     parts = _parts(returned)

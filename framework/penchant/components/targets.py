@@ -13,7 +13,7 @@ from typing import Any, cast
 from penchant.errors import Error
 
 
-def resolve(target: Any, what: str) -> Callable[..., Any]:
+def resolve(target: object, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
     if inspect.ismethod(target) and hasattr(target.__self__, "target"):
         # A function that is a class attribute was reached through an instance.
@@ -55,7 +55,7 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
         raise Error(f"the target of {what} must take ({', '.join(expected)}), {found}")
 
 
-def sendable(value: Any) -> bool:
+def sendable(value: object) -> bool:
     """Can another process import this by its name, or be sent it?"""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", "")
@@ -71,7 +71,7 @@ def sendable(value: Any) -> bool:
         return False
 
 
-def _is_picklable(network: Any) -> bool:
+def _is_picklable(network: object) -> bool:
     """Can another process unpickle this module? A class of a script is not found there."""
     try:
         data = pickle.dumps(network)

@@ -12,7 +12,7 @@ import attrs
 from penchant.components.component import AXES, Executor
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.experiments.document import Document, text_of
+from penchant.experiments.document import Document, Table, text_of
 from penchant.experiments.jobs import Choice, Job, ProbeChoice, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
@@ -29,7 +29,7 @@ class Experiment:
 
     settings: Settings
     probes: tuple[ProbeChoice, ...]
-    raw: Mapping[str, Any]
+    raw: Table
     executor: Executor | None = None
 
     def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
@@ -72,7 +72,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Error(f"{path} cannot be read: {error}") from None
 
 
-def build(raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment") -> Experiment:
+def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment:
     """Validate an experiment: nothing runs before everything it names is known and fits.
 
     Args:
@@ -193,7 +193,7 @@ class _Builder:
         return found
 
 
-def _existing_file(value: Any, where: str) -> str:
+def _existing_file(value: object, where: str) -> str:
     value = str(value) if isinstance(value, Path) else value
     path = Path(text_of(value, where))
     if not path.is_file():

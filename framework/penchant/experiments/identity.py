@@ -31,18 +31,18 @@ class UnidentifiableError(Exception):
     """An object that cannot be told apart from others of its kind; the text names it."""
 
 
-def short_hash(value: Any) -> str:
+def short_hash(value: object) -> str:
     """Eight hexadecimal digits of a JSON-like value, for names of folders."""
     return long_hash(value)[:8]
 
 
-def long_hash(value: Any) -> str:
+def long_hash(value: object) -> str:
     """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
     # Sorted: the order in which a user writes options asks for nothing else.
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """JSON-like form of an option: arrays and objects by their content."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
@@ -54,14 +54,14 @@ def plain(value: Any) -> Any:
     return f"<{_title(value)} {_short_content(value)}>"
 
 
-def _short_content(value: Any) -> str:
+def _short_content(value: object) -> str:
     try:
         return content_hash(value)[:16]
     except UnidentifiableError:
         return "unidentifiable"
 
 
-def _title(value: Any) -> str:
+def _title(value: object) -> str:
     if hasattr(value, "__qualname__"):
         # Descriptors, such as those of `__slots__`, have no module.
         module = getattr(value, "__module__", "")
@@ -69,7 +69,7 @@ def _title(value: Any) -> str:
     return type(value).__name__
 
 
-def content_hash(value: Any) -> str:
+def content_hash(value: object) -> str:
     """A hash of what an object holds.
 
     Raises:
@@ -85,7 +85,7 @@ class _Hasher:
         self._above: dict[int, int] = {}
         self._modules: set[str] = set()
 
-    def hash(self, value: Any) -> hashlib._Hash:
+    def hash(self, value: object) -> hashlib._Hash:
         digest = hashlib.sha256(_title(value).encode())
         if isinstance(value, _PLAIN):
             digest.update(repr(value).encode())
@@ -173,7 +173,7 @@ class _Hasher:
                 yield name
                 yield self._named(function.__globals__[name])
 
-    def _named(self, value: Any) -> bytes:
+    def _named(self, value: object) -> bytes:
         """A global by its content; one without definite content, such as a log, by its kind."""
         try:
             return self.hash(value).digest()
@@ -207,7 +207,7 @@ class _Hasher:
             raise UnidentifiableError(_title(value)) from None
 
 
-def _member(member: Any) -> Any:
+def _member(member: object) -> Any:
     """What counts of a member of a class: its code, or its value where that is definite."""
     if isinstance(member, property):
         return (member.fget, member.fset)

@@ -110,7 +110,7 @@ def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
         yield field.name, field.metadata, getattr(component, field.name)
 
 
-def _object_hash(value: Any, name: str) -> str:
+def _object_hash(value: object, name: str) -> str:
     source = resolve(value, name) if isinstance(value, str) else value
     try:
         return content_hash(source)[:32]
@@ -307,7 +307,7 @@ def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Ch
     return long_hash([parts, versions([choice.offer for choice in chosen]), _contents(chosen)])
 
 
-def _without_versions(value: Any) -> Any:
+def _without_versions(value: object) -> Any:
     """What was asked for; upgrading a plugin asks for nothing else."""
     if isinstance(value, dict):
         kept = value.keys() - {"plugin", "version"}

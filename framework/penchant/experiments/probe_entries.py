@@ -12,7 +12,7 @@ from penchant.components.component import AXES, Probe
 from penchant.components.roles import role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.experiments.document import TYPED, Document, text_of
+from penchant.experiments.document import TYPED, Document, Table, text_of
 from penchant.experiments.jobs import Choice, ProbeChoice
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Offer
@@ -29,7 +29,7 @@ class ProbeEntries:
         self.plugins = document.plugins
 
     def probe(
-        self, entry: Mapping[str, Any], known: Mapping[str, dict[str, Choice]], where: str
+        self, entry: Table, known: Mapping[str, dict[str, Choice]], where: str
     ) -> ProbeChoice:
         """One probe with everything it was given.
 
@@ -67,7 +67,7 @@ class ProbeEntries:
             axes=axes,
         )
 
-    def _preset(self, cls: type[Probe], entry: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    def _preset(self, cls: type[Probe], entry: Table, where: str) -> Table:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
         name = text_of(entry.get("preset", "quick"), place)
@@ -79,7 +79,7 @@ class ProbeEntries:
         near = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
-    def _check_training(self, cls: type[Probe], given: Mapping[str, Any], where: str) -> None:
+    def _check_training(self, cls: type[Probe], given: Table, where: str) -> None:
         """A training given to a probe that does not train was meant for something."""
         if not given or cls.trains():
             return
@@ -87,9 +87,7 @@ class ProbeEntries:
         found = f"found training ({listed})"
         raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
-    def _training(
-        self, cls: type[Probe], preset: Mapping[str, Any], own: Mapping[str, Any], where: str
-    ) -> Training | None:
+    def _training(self, cls: type[Probe], preset: Table, own: Table, where: str) -> Training | None:
         """The preset's recipe, over it the experiment's, over that the probe's own."""
         if not cls.trains():
             return None
@@ -113,7 +111,7 @@ class ProbeEntries:
         self,
         cls: type[Probe],
         kind: str,
-        entry: Mapping[str, Any],
+        entry: Table,
         known: dict[str, Choice],
         where: str,
     ) -> tuple[Choice | None, ...]:
@@ -148,7 +146,7 @@ class ProbeEntries:
         return f"{'an' if kind == 'architecture' else 'a'} {kind}: {cure}"
 
     def _estimators(
-        self, cls: type[Probe], preset: Mapping[str, Any], entry: Mapping[str, Any], where: str
+        self, cls: type[Probe], preset: Table, entry: Table, where: str
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
@@ -175,7 +173,7 @@ class ProbeEntries:
             )
         return chosen
 
-    def _estimator(self, role: str, entry: Any, default: str | None, where: str) -> Choice:
+    def _estimator(self, role: str, entry: object, default: str | None, where: str) -> Choice:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
@@ -195,14 +193,14 @@ class ProbeEntries:
         return Choice(offer.component.bind(options, where), offer, name)
 
 
-def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+def _options(entry: Table, preset: Table) -> dict[str, Any]:
     """A probe's options: the entry's own, and where it gives none the preset's."""
     own = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
     rest = {name: value for name, value in preset.items() if name not in _OF_A_PROBE}
     return {**rest, **own}
 
 
-def _check_names(cls: type[Probe], entry: Mapping[str, Any], where: str) -> None:
+def _check_names(cls: type[Probe], entry: Table, where: str) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
     known = {field.name for field in attrs.fields(cls)}.union(_OF_A_PROBE)
     for key in entry:
@@ -248,7 +246,7 @@ def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> N
     raise Error(f"{cls.name} draws fresh networks, {found}: {cure} ({where})")
 
 
-def _length(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+def _length(given: Table, base: Table) -> dict[str, Any]:
     """Training keys as given; a given length, in epochs or steps, replaces the base's other one."""
     found = dict(given)
     for key in given:

@@ -13,7 +13,7 @@ from penchant.errors import Error
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def check_declaration(component: Any, base: type[Component]) -> None:
+def check_declaration(component: object, base: type[Component]) -> None:
     """Refuse a declaration that users could not read, set or run.
 
     What takes longer (types of options, values of presets) is checked by the kit and when a
@@ -59,7 +59,7 @@ def _check_field(field: Any, place: str) -> None:
         raise Error(f"{place} has a reserved name")
 
 
-def _check_names(value: Any, place: str) -> None:
+def _check_names(value: object, place: str) -> None:
     """Refuse one name where several are expected: `in` would look for a part of it."""
     if isinstance(value, (tuple, list)):
         return

@@ -282,7 +282,7 @@ def _is_about_the_kernel(requirement: Requirement) -> bool:
     return same and (marker is None or marker.evaluate({"extra": ""}))
 
 
-def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
+def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
     """What a module offers through its component hooks, each declaration checked."""
     manager.register(module)
     # A hook that is misspelt would otherwise offer nothing, and nobody would know.

@@ -136,11 +136,11 @@ def _option(cls: type, field: Any) -> str:
     return f"{field.name}: {metadata['help']} ({facts})"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "none" if value is None else json.dumps(_shortened(value))
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: object) -> Any:
     """The value with long lists cut, such as a sweep of a hundred rates."""
     if isinstance(value, dict):
         return {key: _shortened(part) for key, part in value.items()}

@@ -76,7 +76,7 @@ def set_aside(path: Path) -> None:
         path.replace(path.with_name(f"{path.name}.damaged"))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON atomically; a number that is not finite is refused."""
     try:
         text = json.dumps(value, indent=1, allow_nan=False)
@@ -107,7 +107,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_name(name: Any, what: str) -> None:
+def check_name(name: object, what: str) -> None:
     """Refuse a name that a file of arrays, or a file system, does not give back."""
     subject = f"the name of a {what}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -32,7 +32,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: host_array(value) for name, value in values.items()}
 
 
-def host_array(value: Any) -> Any:
+def host_array(value: object) -> Any:
     """An array in the host's memory, from an array, a tensor on any device, or numbers."""
     import numpy as np
 
@@ -160,7 +160,7 @@ class Result:
             _check_texts(f"label of {axis}", enumerate(names))
 
 
-def _check_quantity(name: str, quantity: Any, *, allowed: bool) -> None:
+def _check_quantity(name: str, quantity: object, *, allowed: bool) -> None:
     check_name(name, "quantity")
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
@@ -190,7 +190,7 @@ def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
             raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
 
 
-def _nullable(number: Any) -> Any:
+def _nullable(number: object) -> Any:
     """In JSON a missing number is null."""
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
