@@ -72,6 +72,4 @@ SHARED: Mapping[str, Role] = {role.name: role for role in _ROLES}
 def role_of(estimator: type[Component] | Component) -> Role | None:
     """The role of an estimator: a shared one by name, or the plugin's own `Role`."""
     role = getattr(estimator, "role", None)
-    if isinstance(role, Role):
-        return role
-    return SHARED.get(role or "")
+    return role if isinstance(role, Role) else SHARED.get(role or "")

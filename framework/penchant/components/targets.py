@@ -24,7 +24,6 @@ def resolve(target: object, what: str) -> Callable[..., Any]:
     text = str(target)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
-
     module, _, name = text.partition(":")
     try:
         found = operator.attrgetter(name)(importlib.import_module(module))

@@ -45,8 +45,8 @@ class Training(Component):
 
     def __attrs_post_init__(self) -> None:
         if self.epochs is not None and self.steps is not None:
-            found = f"found both ({self.epochs} and {self.steps})"
-            raise Error(f"training takes epochs or steps, {found}")
+            both = f"{self.epochs} and {self.steps}"
+            raise Error(f"training takes epochs or steps, found both ({both})")
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""
@@ -57,6 +57,4 @@ class Training(Component):
 
     def steps_per_epoch(self, samples: int) -> int:
         """Optimiser steps in a pass over this many samples; the last batch may be smaller."""
-        if self.batch == 0:
-            return 1
-        return max(1, math.ceil(samples / self.batch))
+        return max(1, math.ceil(samples / self.batch)) if self.batch else 1

@@ -19,7 +19,7 @@ from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Plugins
 
-LARGEST_FILE = 10_000_000  # bytes of an experiment that anybody wrote
+LARGEST_FILE = 10_000_000  # bytes: no experiment written by hand has more
 _TABLES = ("architectures", "datasets", "training", "probes")
 
 
@@ -33,11 +33,9 @@ class Experiment:
     executor: Executor | None = None
 
     def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
-        """Every job; those of one dataset are neighbours, because one loaded dataset is kept.
+        """Every job on a cpu or cuda device; `gpu` says which GPU it is and what drives it.
 
-        Args:
-            device_type: cpu or cuda.
-            gpu: Which GPU and what drives it, where the device is one.
+        Those of one dataset are neighbours, because one loaded dataset is kept.
         """
         jobs = [job for probe in self.probes for job in self._jobs(probe, device_type, gpu or {})]
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
@@ -54,9 +52,16 @@ class Experiment:
         grid = itertools.product(
             probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
         )
-        of_all: dict[str, Any] = {"device_type": device_type, "gpu": gpu}
         for architecture, dataset, seed in grid:
-            yield make_job(self.settings, probe, architecture, dataset, seed=seed, **of_all)
+            yield make_job(
+                self.settings,
+                probe,
+                architecture,
+                dataset,
+                seed=seed,
+                device_type=device_type,
+                gpu=gpu,
+            )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -100,7 +105,6 @@ class _Builder:
         known = {axis: self.choices(axis) for axis in AXES}
         # Also where no probe trains: a mistake in it is told before anything runs.
         Training.bind(self.document.training(), f"{self.where}, training")
-
         entries = self.document.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
@@ -137,8 +141,8 @@ class _Builder:
             raise Error(f"seeds must differ, found {seeds} ({self.where})")
         shape = list(settings.shape)
         if not 1 <= len(shape) <= 3:
-            found = f"found {shape} ({self.where}, shape)"
-            raise Error(f"shape must have one to three dimensions, {found}")
+            place = f"{self.where}, shape"
+            raise Error(f"shape must have one to three dimensions, found {shape} ({place})")
 
     def executor(self) -> Executor | None:
         """The executor: a name, `ray:address=auto`, or a table with a name and options."""

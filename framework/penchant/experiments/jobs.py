@@ -74,8 +74,7 @@ class Choice:
                 # Text is where the array is to be read from.
                 array = read_array(value, place) if isinstance(value, str) else value
                 found[place] = content_hash(array)[:32]
-
-        # Files, which change without anybody changing a name.
+        # Files, which change while their names stay.
         if self.weights:
             found[f"{self.label}.weights"] = file_hash(Path(self.weights))
         if isinstance(component, Dataset):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import AXES, Probe
@@ -42,7 +42,7 @@ class ProbeEntries:
             The probe, its estimators and its training, and what it is measured on.
         """
         offer = self.document.offer("probe", entry, where)
-        cls: Any = offer.component
+        cls = cast("type[Probe]", offer.component)
         preset = self._preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
         axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}

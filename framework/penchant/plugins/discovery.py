@@ -50,7 +50,7 @@ class Plugin:
     version: str
     reason: str = ""
     components: tuple[type[Component], ...] = ()
-    manager: Any = None
+    manager: pluggy.PluginManager | None = None
 
     @property
     def status(self) -> str:
@@ -110,7 +110,6 @@ class Plugins:
         offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
         if len(offers) == 1:
             return offers[0]
-
         place = f" ({where})" if where else ""
         # Several: the message says how each of them is reached.
         if offers:
@@ -216,13 +215,11 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
         source = _Source.of(point)
         # The first on the path counts, as for import.
         sources.setdefault((source.distribution, point.name), source)
-
     # A misspelt name would leave nothing out.
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
             raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
-
     # The kernel's own components are never left out: without an executor nothing runs.
     own = tuple(_components(builtin, _manager()))
     plugins = [Plugin(KERNEL, KERNEL, kernel_version(), components=own)]
@@ -270,9 +267,9 @@ def _check_metadata(source: _Source) -> None:
             wanted = Requirement(line)
         except InvalidRequirement:
             raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
-        fits = wanted.specifier.contains(version, prereleases=True)
-        if _is_about_the_kernel(wanted) and not fits:
-            raise Error(f"it wants penchant {wanted.specifier}, this is penchant {version}")
+        specifier = wanted.specifier
+        if _is_about_the_kernel(wanted) and not specifier.contains(version, prereleases=True):
+            raise Error(f"it wants penchant {specifier}, this is penchant {version}")
 
 
 def _is_about_the_kernel(requirement: Requirement) -> bool:
@@ -285,7 +282,7 @@ def _is_about_the_kernel(requirement: Requirement) -> bool:
 def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
     """What a module offers through its component hooks, each declaration checked."""
     manager.register(module)
-    # A hook that is misspelt would otherwise offer nothing, and nobody would know.
+    # A hook that is misspelt would otherwise offer nothing, without a message.
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")

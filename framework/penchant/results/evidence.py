@@ -97,7 +97,6 @@ def against_null(found: Pooled) -> Difference | None:
     if quantity.null is None or quantity.missing:
         return None
     value = quantity.value - quantity.null
-
     # The null itself was measured, too.
     uncertain = (quantity.null_stderr or 0.0, found.null_df)
     terms: list[significance.ErrorTerm] = []

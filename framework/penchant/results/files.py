@@ -56,7 +56,7 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers left who were killed; only where nobody else is writing."""
+    """Remove what killed writers left; only where no other process is writing."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if _TEMPORARY.fullmatch(path.name):

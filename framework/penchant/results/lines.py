@@ -1,8 +1,8 @@
-"""Results as lines of text: numbers under each other, names that fit, every warning once."""
+"""Results as lines of text: numbers under each other, names that fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.quantities import Quantity, rounded, short_error
@@ -13,14 +13,7 @@ _ELLIPSIS = "…"
 
 
 def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
-    r"""Quantities under each other: name, value, error, null, and the z-score against the null.
-
-    Args:
-        quantities: Name to quantity.
-        width: Columns of the terminal.
-
-    Returns:
-        A line for each.
+    r"""A line for each quantity: name, value, error, null, and the z-score against the null.
 
     >>> found = {"rank": Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)}
     >>> print(*quantity_lines({**found, "layers": Quantity(3, exact=True)}), sep="\n")
@@ -140,37 +133,3 @@ def shortened(text: str, width: int) -> str:
     front = kept - back
     end = text[-back:] if back else ""
     return text[:front] + _ELLIPSIS + end
-
-
-def warning_lines(warnings: Iterable[tuple[str, str]], *, width: int = 80) -> list[str]:
-    """Every warning once, with how many jobs it is of, or with the name of the only one.
-
-    Args:
-        warnings: Pairs of a job's name and a warning.
-        width: Columns of the terminal.
-
-    Returns:
-        The lines.
-    """
-    import textwrap
-
-    lines = []
-    for text, names in grouped(warnings).items():
-        who = names[0] if len(names) == 1 else f"{len(names)} jobs"
-        lines += textwrap.wrap(
-            f"warning ({who}): {text}",
-            width=max(width, NARROWEST),
-            subsequent_indent=_INDENT,
-            break_on_hyphens=False,
-        )
-    return lines
-
-
-def grouped(warnings: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Each text with the names it was said of, in the order in which they came."""
-    found: dict[str, list[str]] = {}
-    for name, text in warnings:
-        names = found.setdefault(text, [])
-        if name not in names:
-            names.append(name)
-    return found
