@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from penchant import Quantity
 from penchant.results.evidence import against_null as away_from
-from penchant.results.evidence import difference, null_p_value, paired_difference, pooled
+from penchant.results.evidence import null_p_value
 from penchant_numerics import significance, statistics
+from penchant_report.pooling import difference, paired_difference, pooled
 from scipy import stats
 
 SIMULATIONS = 5000

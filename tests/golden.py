@@ -16,6 +16,7 @@ import hashlib
 import inspect
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -57,10 +58,8 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def _arguments(probe: Any) -> list[str]:
-    """What the probe's help names for its quick preset."""
-    from penchant.plugins.examples import quick_arguments
-
-    return quick_arguments(probe) or []
+    """What the probe's example is measured on, for its quick preset."""
+    return shlex.split(probe.example)[3:]
 
 
 def surface() -> dict[str, Any]:

@@ -6,20 +6,13 @@ import math
 import penchant
 import pytest
 from penchant import Quantity
-from penchant.results.evidence import (
-    Difference,
-    Pooled,
-    against_null,
-    difference,
-    null_p_value,
-    paired_difference,
-    pooled,
-)
+from penchant.results.evidence import Difference, Pooled, against_null, null_p_value
 from penchant.results.lines import distance, quantity_lines, z_text
 from penchant_numerics import significance
 from penchant_numerics.statistics import rank_correlation
 from penchant_report.answers import Entry, answers
 from penchant_report.findings import answer_values
+from penchant_report.pooling import difference, paired_difference, pooled
 from scipy import stats
 
 

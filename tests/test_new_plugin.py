@@ -31,6 +31,8 @@ def test_a_new_plugin_has_its_own_names_everywhere(tmp_path):
     assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "sharp_minima.py"} <= names
     for path in files:
         text = path.read_text()
+        # A declaration has an attribute of this name.
+        words = text.replace("    example = ", "")
         for old in (
             "example",
             "output-spread",
@@ -38,7 +40,7 @@ def test_a_new_plugin_has_its_own_names_everywhere(tmp_path):
             "two-blobs",
             "Penchant developers",
         ):
-            assert old not in text, f"{path.name}: {old}"
+            assert old not in words, f"{path.name}: {old}"
         if path.suffix == ".py":
             ast.parse(text)
 

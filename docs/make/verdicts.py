@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 from penchant import Quantity
-from penchant.results.evidence import Difference, Pooled, against_null, difference
+from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.lines import z_text
 from penchant.results.quantities import rounded
 from penchant_numerics import significance
+from penchant_report.pooling import difference
 
 # What an error is the spread of: repetitions, whose number gives its degrees of freedom.
 REPETITIONS = ("trainings", "seeds", "networks", "draws")

@@ -62,8 +62,7 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     # A dict may hold a torch device or an array where a file has text or a list.
-    given = {name: raw[name] for name in _SETTINGS & raw.keys()}
-    raw.update(_plain_settings(given))
+    raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
     plugins = plugins or discovery.load()
     if progress:
         plugins = _with_bars(plugins)
@@ -71,16 +70,14 @@ def run(
         raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
-    built = build(raw, plugins, where)
-    return run_experiment(built, plugins, folder, fresh=fresh, only=only)
+    return run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh, only=only)
 
 
 def _with_bars(plugins: Plugins) -> Plugins:
     """The plugins, and bars where the package that draws them is installed."""
     if not is_installed("penchant_tools"):
         return plugins
-    display = extra("penchant_tools.display:Display")
-    return plugins.with_listener("display", display(lines=False))
+    return plugins.with_listener("display", extra("penchant_tools.display:Display")(lines=False))
 
 
 def measure(
@@ -130,16 +127,19 @@ def measure(
 
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
-    _check_one_seed(options)
+    if "seeds" in options:
+        found = f"found seeds {options['seeds']!r}"
+        cure = "measure with each, or give penchant.run an experiment with seeds"
+        raise Error(f"measure takes one seed, {found}: {cure}")
     plugins = _with_bars(discovery.load())
     given = probe
     # A class of the user's own is offered like those of plugins.
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
-    settings, own = _separated(options)
-    offer = plugins.find("probe", probe, "measure")
-    _check_names(own, offer.component)
+    settings = {name: value for name, value in options.items() if name in _SETTINGS}
+    own = {name: value for name, value in options.items() if name not in _SETTINGS}
+    _check_names(own, plugins.find("probe", probe, "measure").component)
     parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
     raw = one_probe(
         probe,
@@ -155,10 +155,12 @@ def measure(
     if raw.keys().isdisjoint(("executor", "workers")):
         raw["executor"] = "serial"
     if not out:
-        # Nobody sees figures in a folder that is deleted.
+        # Skip figures: the folder is temporary.
         raw["figures"] = False
     result = _measured(raw, plugins, probe, out, fresh=fresh)
-    _keep_drawing(result, given)
+    # A class in a script may draw with a function that has no name to be stored under.
+    if callable(drawing := getattr(given, "figures", "")):
+        result.record["figures"] = drawing
     return result
 
 
@@ -176,38 +178,8 @@ def compare(*runs: str | Path | Run) -> Any:
     return extra("penchant_report.compare:compare")(*runs)
 
 
-def _separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of the experiment and options of the probe, which come in one breath."""
-    settings, own = {}, {}
-    for name, value in options.items():
-        if name in _SETTINGS:
-            settings[name] = value
-        else:
-            own[name] = value
-    return settings, own
-
-
-def _check_one_seed(options: Mapping[str, Any]) -> None:
-    if "seeds" in options:
-        found = f"found seeds {options['seeds']!r}"
-        cure = "measure with each, or give penchant.run an experiment with seeds"
-        raise Error(f"measure takes one seed, {found}: {cure}")
-
-
-def _keep_drawing(result: Result, probe: str | type[Probe]) -> None:
-    """A class in a script may draw with a function that has no name to be kept under."""
-    target = getattr(probe, "figures", "")
-    if callable(target):
-        result.record["figures"] = target
-
-
 def _measured(
-    raw: Mapping[str, Any],
-    plugins: Plugins,
-    probe: str,
-    out: str | Path | None,
-    *,
-    fresh: bool,
+    raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None, *, fresh: bool
 ) -> Result:
     """Run an experiment of one job and return its result with everything that was kept."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -218,10 +190,9 @@ def _measured(
         (job,) = found.jobs
         result = found.result(job["id"])
     if result.status != "done":
-        # One sentence for whoever reads the last line, the traceback for whoever reads on.
-        details = result.record.get("traceback")
+        # One sentence in the last line, the traceback above it.
         error = Error(f"{probe} failed: {result.error}")
-        if details:
+        if details := result.record.get("traceback"):
             error.add_note(details)
         raise error
     return result
@@ -247,9 +218,8 @@ def one_probe(
     Returns:
         The experiment as a dict.
     """
-    entry: dict[str, Any] = {"name": probe, **options}
     given = {name: value for name, value in parts.items() if value}
-    entry.update(given)
+    entry: dict[str, Any] = {"name": probe, **options, **given}
     raw: dict[str, Any] = {"probes": [entry]}
     # The label that selects each table for the probe: it is given all of them.
     for key, tables in (("architectures", architectures), ("datasets", datasets)):
@@ -262,18 +232,11 @@ def one_probe(
 def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same tables; where a name stands twice, each with a label of its own."""
     names = [table.get("name") for table in tables]
-    found = []
-    for index, table in enumerate(tables):
-        name = table.get("name")
-        twice = names.count(name) > 1
-
-        # A label that was given stays, also where another has the same name.
-        if twice and "label" not in table:
-            label = f"{name}-{index}"
-            table = {**table, "label": label}
-        found.append(table)
-
-    return found
+    # A label that was given stays, also where another has the same name.
+    return [
+        {"label": f"{name}-{index}", **table} if names.count(name) > 1 else table
+        for index, (name, table) in enumerate(zip(names, tables))
+    ]
 
 
 def _label(table: Mapping[str, Any]) -> Any:
@@ -284,50 +247,40 @@ def _label(table: Mapping[str, Any]) -> Any:
     return table.get("label", name)
 
 
-def _architectures(given: Any, parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _architectures(given: object, parts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The table of an architecture, with what was said of it beside; none where none is given."""
     said = {name: value for name, value in parts.items() if value is not None}
     if given is None and said:
-        listed = " and ".join(said)
-        raise Error(f"{listed} belong to an architecture, found none")
+        raise Error(f"{' and '.join(said)} belong to an architecture, found none")
     if given is None:
         return []
-
     # A position is written as text, as in TOML.
-    output = said.get("output")
-    if isinstance(output, int):
+    if isinstance(output := said.get("output"), int):
         said["output"] = str(output)
-
-    table = _component(given)
-    return [{**table, **said}]
+    return [{**_component(given), **said}]
 
 
-def _weights_file(weights: Any) -> Any:
+def _weights_file(weights: object) -> Any:
     """The file of weights; weights themselves are refused with what to do instead."""
     if weights is None or isinstance(weights, (str, Path)):
         return weights
-    found = type(weights).__name__
     cure = "give the file they were saved to, or load them into a module and give that"
-    raise Error(f"weights must be a file, found {found}: {cure}")
+    raise Error(f"weights must be a file, found {type(weights).__name__}: {cure}")
 
 
-def _dataset(given: Any) -> dict[str, Any]:
+def _dataset(given: object) -> dict[str, Any]:
     """The table of a dataset; a dict without a name holds the data themselves."""
-    if not isinstance(given, Mapping):
-        return _component(given)
-    name = given.get("name")
-    if isinstance(name, str):
-        return _component(given)
-    return {"name": "import", "factory": given}
+    if isinstance(given, Mapping) and not isinstance(given.get("name"), str):
+        return {"name": "import", "factory": given}
+    return _component(given)
 
 
-def _component(given: Any) -> dict[str, Any]:
+def _component(given: object) -> dict[str, Any]:
     """The table of an architecture or dataset, from whatever stands for one."""
     if isinstance(given, str):
         return parse_component(given)
     if isinstance(given, Mapping):
-        name = given.get("name")
-        if not isinstance(name, str):
+        if not isinstance(given.get("name"), str):
             listed = ", ".join(map(repr, given))
             raise Error(f"expected a dict with a name and options, found one with {listed}")
         return dict(given)
@@ -337,21 +290,13 @@ def _component(given: Any) -> dict[str, Any]:
 
 def _check_names(options: Mapping[str, Any], cls: Any) -> None:
     """Refuse an option that nothing here has, with the nearest of all names that there are."""
-    fields = attrs.fields(cls)
-    of_probe = {field.name for field in fields}
-    unknown = [name for name in options if name not in of_probe]
-    if not unknown:
-        return
-
-    # It may have been meant for any of these.
-    signature = inspect.signature(measure)
-    of_measure = set(signature.parameters)
-    of_measure.discard("options")
-    known = of_probe | of_measure | _SETTINGS
-
-    name = unknown[0]
-    near = suggestion(name, known)
-    raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
+    of_probe = {field.name for field in attrs.fields(cls)}
+    for name in options:
+        if name not in of_probe:
+            # It may have been meant for any of these.
+            of_measure = inspect.signature(measure).parameters.keys() - {"options"}
+            near = suggestion(name, of_probe | of_measure | _SETTINGS)
+            raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,8 +304,7 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in settings.items():
         if name in ("device", "dtype"):
-            text = str(value)
-            value = text.removeprefix("torch.")
+            value = str(value).removeprefix("torch.")
         elif hasattr(value, "tolist"):
             value = value.tolist()
         found[name] = value

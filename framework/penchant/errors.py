@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -20,17 +21,16 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("lenett", ["lenet", "mlp"])
     "; did you mean 'lenet'?"
     """
+    names = sorted(set(known))
+    return did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, as a question; empty where none is near."""
     import difflib  # here, because most commands go well
 
-    names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        quoted = " or ".join(map(repr, close))
-        return f"; did you mean {quoted}?"
-    if names:
-        listed = ", ".join(names)
-        return f"; there are {listed}"
-    return "; there are none"
+    close = difflib.get_close_matches(name, sorted(set(known)), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def printable(text: str) -> str:
@@ -39,17 +39,13 @@ def printable(text: str) -> str:
     >>> printable("red: " + chr(27) + "[31m")
     'red: \\x1b[31m'
     """
-    # Most texts are harmless, and nothing is slower than looking at each sign.
+    # Fast path: most strings need no escaping.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    kept = []
-    for each in text:
-        # Lines and columns are meant; an escape sequence never is.
-        harmless = each.isprintable() or each in "\n\t"
-        kept.append(each if harmless else _escaped(each))
-    return "".join(kept)
+    # Lines and columns are meant; an escape sequence never is.
+    return re.sub(r"[^\n\t]", _shown, text)
 
 
-def _escaped(character: str) -> str:
-    escaped = character.encode("unicode_escape")
-    return escaped.decode("ascii")
+def _shown(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character.isprintable() else ascii(character)[1:-1]

@@ -23,12 +23,10 @@ def extra(target: str) -> Any:
     module, _, name = target.partition(":")
     if not is_installed(target):
         distribution = _package(target).replace("_", "-")
-        raise Error(
-            f"this needs {distribution}, which is not installed: pip install {distribution}"
-        )
+        cure = f"pip install {distribution}"
+        raise Error(f"this needs {distribution}, which is not installed: {cure}")
     return getattr(importlib.import_module(module), name)
 
 
 def _package(target: str) -> str:
-    package, _, _ = target.partition(":")[0].partition(".")
-    return package
+    return target.partition(":")[0].partition(".")[0]

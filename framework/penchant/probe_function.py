@@ -52,7 +52,8 @@ def probe(
 
     def decorate(function: Measurement) -> type[Probe]:
         name = function.__name__.replace("_", "-")
-        text = inspect.getdoc(function) or _summary(name, quantities)
+        # Without a docstring the help text says what it measures.
+        text = inspect.getdoc(function) or "; ".join(quantities.values()) or name
         types: dict[str, Any] = {}
         namespace: dict[str, Any] = {
             "__doc__": text,
@@ -71,11 +72,6 @@ def probe(
         return attrs.frozen(type(function.__name__, (Probe,), namespace))
 
     return decorate
-
-
-def _summary(name: str, quantities: Mapping[str, str]) -> str:
-    """The help text of a function without a docstring: what it measures."""
-    return "; ".join(quantities.values()) or name
 
 
 def _parameters(function: Measurement, name: str) -> list[inspect.Parameter]:
@@ -113,7 +109,6 @@ def _target(
         if isinstance(measured, Quantity) and len(quantities) == 1:
             return Result({quantities[0]: measured})
         expected = "a Result, a dict of quantities, or the only quantity"
-        kind = type(measured).__name__
-        raise Error(f"probe {name!r} must return {expected}, found {kind}")
+        raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 
     return run

@@ -14,7 +14,5 @@ def derive(*keys: Any) -> int:
     True
     """
     # Text, not Python's own hash: that one differs from process to process.
-    text = json.dumps(keys)
-    digest = hashlib.sha256(text.encode()).digest()
     # 63 bits fit a signed whole number, which is what generators take.
-    return int.from_bytes(digest[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(json.dumps(keys).encode()).digest()[:8], "big") >> 1

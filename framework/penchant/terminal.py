@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TextIO
 
@@ -26,11 +27,8 @@ def write(stream: TextIO | None, text: str) -> None:
     if stream is None:
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    line = printable(text) + "\n"
-    data = line.encode(encoding, "backslashreplace")
-    try:
+    data = f"{printable(text)}\n".encode(encoding, "backslashreplace")
+    # The reader may have gone: a run does not end because of that.
+    with contextlib.suppress(OSError, ValueError):
         stream.write(data.decode(encoding))
         stream.flush()
-    except (OSError, ValueError):
-        # The reader has gone: a run does not end because of that.
-        return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import attrs
 from penchant.errors import Error, suggestion
@@ -38,19 +38,28 @@ class Component:
 
         Every command imports every declaration, and compiling is most of what that costs.
         """
-        for name, method in _METHODS.items():
+        for name in ("__repr__", "__eq__", "__hash__"):
             if name not in cls.__dict__:
-                setattr(cls, name, method)
+                setattr(cls, name, getattr(Component, name))
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+        return f"{type(self).__name__}({options})"
+
+    def __eq__(self, other: object) -> bool:
+        # A class and one derived from it are never equal, as attrs has it.
+        return type(other) is type(self) and self.options() == other.options()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.options().values()))
 
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring."""
-        text = inspect.getdoc(cls) or ""
-        first, _, _ = text.partition("\n")
-        return first
+        return (inspect.getdoc(cls) or "").partition("\n")[0]
 
     @classmethod
-    def bind(cls, values: Mapping[str, Any], where: str = "") -> Any:
+    def bind(cls, values: Mapping[str, Any], where: str = "") -> Self:
         """The component with these options.
 
         Every mistake names the option, what was found and what is allowed, and the place `where`.
@@ -60,66 +69,27 @@ class Component:
         for key in values:
             if key not in fields:
                 near = suggestion(key, fields)
-                place = _place(where, key)
-                raise Error(f"{cls.name} has no option {key!r}{near}{place}")
-
+                raise Error(f"{cls.name} has no option {key!r}{near}{_place(where, key)}")
         # Without a default the user must choose.
         for key, field in fields.items():
-            required = field.default is attrs.NOTHING
-            if required and key not in values:
+            if field.default is attrs.NOTHING and key not in values:
                 about = field.metadata["help"]
-                place = _place(where, key)
-                raise Error(f"{cls.name} needs the option {key!r}: {about}{place}")
-
+                raise Error(f"{cls.name} needs the option {key!r}: {about}{_place(where, key)}")
         try:
             return cls(**values)
         except Error as error:
             # Without an option it is a rule between options, from __attrs_post_init__.
-            place = _place(where, error.option)
-            raise Error(f"{error}{place}") from None
+            raise Error(f"{error}{_place(where, error.option)}") from None
 
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
-        found = {}
-        for field in attrs.fields(type(self)):
-            found[field.name] = getattr(self, field.name)
-        return found
-
-
-def _represented(self: Component) -> str:
-    kind = type(self).__name__
-    parts = []
-    for name, value in self.options().items():
-        parts.append(f"{name}={value!r}")
-    options = ", ".join(parts)
-    return f"{kind}({options})"
-
-
-def _equal(self: Component, other: object) -> bool:
-    # A class and one derived from it are never equal, as attrs has it.
-    if type(other) is not type(self):
-        return False
-    return self.options() == other.options()  # type: ignore[attr-defined,no-any-return]
-
-
-def _hashed(self: Component) -> int:
-    values = self.options().values()
-    return hash((type(self), *values))
-
-
-_METHODS = {
-    "__repr__": _represented,
-    "__eq__": _equal,
-    "__hash__": _hashed,
-}
+        return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
 
 
 def _place(where: str, option: str) -> str:
     if not where:
         return ""
-    if not option:
-        return f" ({where})"
-    return f" ({where}.{option})"
+    return f" ({where}.{option})" if option else f" ({where})"
 
 
 class Architecture(Component):
@@ -190,16 +160,13 @@ class Probe(Component):
     @classmethod
     def takes(cls, axis: str) -> bool:
         """Can a job of this probe have this axis?"""
-        if axis in cls.needs:
-            return True
-        return axis in cls.accepts
+        return axis in cls.needs or axis in cls.accepts
 
     @classmethod
     def trains(cls) -> bool:
         """Does a job of this probe have a training?"""
-        # Whoever has networks and data may ask for trained ones.
-        both = all(cls.takes(axis) for axis in AXES)
-        return both or cls.takes("training")
+        # With networks and data a probe may ask for trained ones.
+        return all(cls.takes(axis) for axis in AXES) or cls.takes("training")
 
 
 class Executor(Component):

@@ -6,13 +6,16 @@ It is found through the entry-point group `penchant`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pluggy
 from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
 
 if TYPE_CHECKING:
     import click
+    from penchant.experiments.jobs import Job
+    from penchant.results.result import Result
+    from penchant.results.runs import Run
 
 hookspec = pluggy.HookspecMarker("penchant")
 hookimpl = pluggy.HookimplMarker("penchant")
@@ -101,7 +104,7 @@ def penchant_commands(cli: click.Group) -> None:
 
 
 @hookspec
-def penchant_run_started(run: Any) -> None:
+def penchant_run_started(run: Run) -> None:
     """A run begins; `run.folder`, `run.title` and `run.jobs` (id, status, labels) describe it.
 
     Example::
@@ -113,7 +116,7 @@ def penchant_run_started(run: Any) -> None:
 
 
 @hookspec
-def penchant_job_started(run: Any, job: str) -> None:
+def penchant_job_started(run: Run, job: str) -> None:
     """The job with this id begins, here or in a worker.
 
     Example::
@@ -125,12 +128,7 @@ def penchant_job_started(run: Any, job: str) -> None:
 
 
 @hookspec
-def penchant_progress(
-    job: str,
-    what: str,
-    done: int,
-    total: int,
-) -> None:
+def penchant_progress(job: str, what: str, done: int, total: int) -> None:
     """A job got further, here or in a worker: `done` of `total` of `what`.
 
     Example::
@@ -142,11 +140,7 @@ def penchant_progress(
 
 
 @hookspec
-def penchant_job_finished(
-    run: Any,
-    job: Any,
-    result: Any,
-) -> None:
+def penchant_job_finished(run: Run, job: Job, result: Result) -> None:
     """A job ended, well or not; `result.status` is done or failed.
 
     Example::
@@ -158,7 +152,7 @@ def penchant_job_finished(
 
 
 @hookspec
-def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
+def penchant_result_stored(job: Job, folder: Path, result: Result) -> None:
     """A job that is done has its result in `folder`; called in the process that computed it.
 
     Example::
@@ -170,7 +164,7 @@ def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
 
 
 @hookspec
-def penchant_run_finished(run: Any) -> None:
+def penchant_run_finished(run: Run) -> None:
     """A run ends, whatever became of its jobs.
 
     Example::

@@ -15,9 +15,7 @@ _BRACES = re.compile(r"\{([\w-]+)\}")
 
 
 def filled(
-    declared: Mapping[str, str],
-    options: Mapping[str, Any],
-    roles: Mapping[str, Sequence[str]],
+    declared: Mapping[str, str], options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Every name that the declared ones stand for, with its meaning.
 
@@ -36,11 +34,9 @@ def filled(
     for name, meaning in declared.items():
         # A name may stand in braces twice; it is filled the same way both times.
         keys = list(dict.fromkeys(_BRACES.findall(name)))
-        choices = [_choices(key, options, roles) for key in keys]
-        for chosen in itertools.product(*choices):
+        for chosen in itertools.product(*[_choices(key, options, roles) for key in keys]):
             values = dict(zip(keys, chosen))
-            full = _put(name, values)
-            found[full] = _put(meaning, values)
+            found[_put(name, values)] = _put(meaning, values)
     return found
 
 
@@ -50,26 +46,17 @@ def placeholders(name: str) -> list[str]:
 
 
 def _choices(
-    key: str,
-    options: Mapping[str, Any],
-    roles: Mapping[str, Sequence[str]],
+    key: str, options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     if key in roles:
         return roles[key]
-    # An option that is a list stands for one name an entry.
+    # An option that is a list stands for one name per entry.
     value = options[key]
     several = value if isinstance(value, (tuple, list)) else [value]
-    texts = []
-    for each in several:
-        # 0.5 and 5e-1 are the same name.
-        text = f"{each:g}" if isinstance(each, float) else str(each)
-        texts.append(text)
-    return texts
+    # 0.5 and 5e-1 are the same name.
+    return [f"{each:g}" if isinstance(each, float) else str(each) for each in several]
 
 
 def _put(text: str, values: Mapping[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        # Braces that nothing was chosen for stay as they are.
-        return values.get(match[1], match[0])
-
-    return _BRACES.sub(value, text)
+    # Braces that nothing was chosen for stay as they are.
+    return _BRACES.sub(lambda match: values.get(match[1], match[0]), text)

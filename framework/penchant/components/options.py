@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from penchant.errors import Error, suggestion
+from penchant.errors import Error, did_you_mean
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -37,49 +37,27 @@ class Limits:
     below: float | None = None
     choices: tuple[Any, ...] | None = None
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Refuse a value that is out of bounds or not among the choices."""
         if value is None:
             return
         if self.choices is not None and value not in self.choices:
-            allowed = self._allowed()
-            near = self._near(value)
-            raise Error(f"{name} must be one of {allowed}, found {value!r}{near}")
-        for bound, holds in _BOUNDS.items():
-            limit = getattr(self, bound)
-            # What is not set bounds nothing.
-            if limit is None:
-                continue
-            if not holds(value, limit):
-                words = bound.replace("_", " ")
-                raise Error(f"{name} must be {words} {limit}, found {value}")
-
-    def _allowed(self) -> str:
-        choices = map(str, self.choices or ())
-        return ", ".join(choices)
-
-    def _near(self, value: Any) -> str:
-        """A name that is close; without one the list of choices says enough."""
-        if not isinstance(value, str):
-            return ""
-        names = map(str, self.choices or ())
-        text = suggestion(value, names)
-        if "mean" not in text:
-            return ""
-        return text
+            names = list(map(str, self.choices))
+            near = did_you_mean(value, names) if isinstance(value, str) else ""
+            raise Error(f"{name} must be one of {', '.join(names)}, found {value!r}{near}")
+        for bound, limit in self._bounds():
+            if not _BOUNDS[bound](value, limit):
+                raise Error(f"{name} must be {bound.replace('_', ' ')} {limit}, found {value}")
 
     def describe(self) -> list[str]:
         """The limits in words, for help texts."""
-        texts = []
-        for bound in _BOUNDS:
-            limit = getattr(self, bound)
-            if limit is not None:
-                words = bound.replace("_", " ")
-                texts.append(f"{words} {limit}")
-        if self.choices:
-            choices = map(str, self.choices)
-            texts.append(" | ".join(choices))
-        return texts
+        texts = [f"{bound.replace('_', ' ')} {limit}" for bound, limit in self._bounds()]
+        return [*texts, " | ".join(map(str, self.choices))] if self.choices else texts
+
+    def _bounds(self) -> list[tuple[str, float]]:
+        """The bounds that are set."""
+        limits = [(bound, getattr(self, bound)) for bound in _BOUNDS]
+        return [(bound, limit) for bound, limit in limits if limit is not None]
 
 
 def option(
@@ -120,7 +98,7 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
     try:
         return conform(type(instance), field, value)
     except Error as error:
-        # For whoever binds the component: only it knows the place in the experiment.
+        # For `bind`: only it knows the place in the experiment.
         error.option = field.name
         raise
 
@@ -139,8 +117,7 @@ def hints(cls: Any) -> dict[str, Any]:
     # Bases first, so that a class has the last word on its own options.
     for base in reversed(cls.__bases__):
         found.update(hints(base))
-    own = inspect.get_annotations(cls, eval_str=True)
-    found.update(own)
+    found.update(inspect.get_annotations(cls, eval_str=True))
     return found
 
 
@@ -155,29 +132,24 @@ def conform(cls: type, field: Any, value: Any) -> Any:
     try:
         value = _typed(value, hint)
     except (TypeError, OverflowError):
-        expected = describe_type(hint)
         found = f"found {_shown(value)} ({type(value).__name__})"
-        raise Error(f"{field.name} must be {expected}, {found}") from None
+        raise Error(f"{field.name} must be {describe_type(hint)}, {found}") from None
     # Every entry of a list must be within the limits.
-    limits = metadata["limits"]
-    parts = value if isinstance(value, tuple) else (value,)
-    for part in parts:
-        limits.check(field.name, part)
+    for part in value if isinstance(value, tuple) else (value,):
+        metadata["limits"].check(field.name, part)
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value in a message: of a long one only its beginning."""
     try:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits has no text
         return "a huge number"
-    if len(text) > 200:
-        return text[:200] + "..."
-    return text
+    return text[:200] + "..." if len(text) > 200 else text
 
 
-def _as_array(value: Any, name: str) -> Any:
+def _as_array(value: object, name: str) -> Any:
     if value is None or isinstance(value, str):
         return value
     import numpy as np
@@ -201,11 +173,17 @@ def _typed(value: Any, hint: Any) -> Any:
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return _typed_or_none(value, arguments)
+        if value is None and type(None) in arguments:
+            return None
+        # Options are of one type or nothing; other unions are not declared.
+        (hint,) = [each for each in arguments if each is not type(None)]
+        return _typed(value, hint)
     if origin is tuple:
         return _typed_tuple(value, arguments)
-    if hint is float:
-        return _typed_float(value)
+    # True is an int of Python's, but it does not mean 1 here.
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is float and is_number and math.isfinite(number := float(value)):
+        return number
     # Whole numbers of numpy are whole numbers, too.
     if hint is int and not isinstance(value, (bool, float, str)):
         return operator.index(value)
@@ -214,39 +192,14 @@ def _typed(value: Any, hint: Any) -> Any:
     raise TypeError
 
 
-def _typed_or_none(value: Any, arguments: tuple[Any, ...]) -> Any:
-    if value is None and type(None) in arguments:
-        return None
-    # Options are of one type or nothing; other unions are not declared.
-    kinds = [each for each in arguments if each is not type(None)]
-    (hint,) = kinds
-    return _typed(value, hint)
-
-
-def _typed_float(value: Any) -> float:
-    # True is an int of Python's, but nobody means 1 by it.
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError
-    number = float(value)
-    if not math.isfinite(number):
-        raise TypeError
-    return number
-
-
-def _typed_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _typed_tuple(value: object, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
-    length = len(value)
     if _is_any_length(arguments):
-        arguments = (arguments[0],) * length
-    if len(arguments) != length:
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
         raise TypeError
-
-    typed = []
-    for part, hint in zip(value, arguments):
-        entry = _typed(part, hint)
-        typed.append(entry)
-    return tuple(typed)
+    return tuple(_typed(part, hint) for part, hint in zip(value, arguments))
 
 
 def _is_any_length(arguments: tuple[Any, ...]) -> bool:
@@ -260,8 +213,7 @@ def describe_type(hint: Any) -> str:
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         inner = [describe_type(each) for each in arguments if each is not type(None)]
-        inner.append("nothing")
-        return " or ".join(inner)
+        return " or ".join([*inner, "nothing"])
     if origin is tuple:
         each = describe_type(arguments[0])
         if _is_any_length(arguments):

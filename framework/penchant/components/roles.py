@@ -26,8 +26,7 @@ class Role:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__.replace("_", "-")
         # What an estimator is called with, and what it promises.
-        signature = inspect.signature(function)
-        self.parameters = tuple(signature.parameters)
+        self.parameters = tuple(inspect.signature(function).parameters)
         self.__doc__ = function.__doc__
 
     def load(self, estimator: type[Component] | Component) -> Callable[..., Any]:
@@ -39,12 +38,7 @@ class Role:
 
 
 @Role
-def directions(
-    options: Any,
-    context: Any,
-    *,
-    networks: int,
-) -> Any:
+def directions(options: Any, context: Any, *, networks: int) -> Any:
     """The directions of its input that an architecture prefers, from `networks` networks.
 
     Returns a `penchant_numerics.answers.Directions`: a symmetric second moment over the input or
@@ -54,12 +48,7 @@ def directions(
 
 
 @Role
-def curvature(
-    options: Any,
-    context: Any,
-    network: Any,
-    data: Any,
-) -> Any:
+def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
     Returns `{layer name: penchant_numerics.answers.LayerCurvature}`: an operator with matvec,
@@ -68,12 +57,7 @@ def curvature(
 
 
 @Role
-def mutual_information(
-    options: Any,
-    context: Any,
-    x: Any,
-    z: Any,
-) -> Any:
+def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
     Returns a `penchant_numerics.answers.Information`: a value on held-out samples, its standard
@@ -88,7 +72,4 @@ SHARED: Mapping[str, Role] = {role.name: role for role in _ROLES}
 def role_of(estimator: type[Component] | Component) -> Role | None:
     """The role of an estimator: a shared one by name, or the plugin's own `Role`."""
     role = getattr(estimator, "role", None)
-    if isinstance(role, Role):
-        return role
-    name = role or ""
-    return SHARED.get(name)
+    return role if isinstance(role, Role) else SHARED.get(role or "")

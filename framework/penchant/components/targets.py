@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import pickle
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any, cast
 from penchant.errors import Error
 
 
-def resolve(target: Any, what: str) -> Callable[..., Any]:
+def resolve(target: object, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
     if inspect.ismethod(target) and hasattr(target.__self__, "target"):
         # A function that is a class attribute was reached through an instance.
@@ -23,8 +24,14 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     text = str(target)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
-
-    found = _imported(text, what)
+    module, _, name = text.partition(":")
+    try:
+        found = operator.attrgetter(name)(importlib.import_module(module))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may raise anything when it is imported
+        problem = str(error) or type(error).__name__
+        raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
     # A module may hold anything under this name.
     if not callable(found):
         kind = type(found).__name__
@@ -32,26 +39,7 @@ def resolve(target: Any, what: str) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
-def _imported(text: str, what: str) -> Any:
-    """The object that a target names; whatever its module raises is told as one line."""
-    module, _, name = text.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a module may raise anything when it is imported
-        problem = str(error) or type(error).__name__
-        raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
-
-
-def check_parameters(
-    function: Callable[..., Any],
-    expected: tuple[str, ...],
-    what: str,
-) -> None:
+def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
     """Refuse a target that cannot be called with these parameters.
 
     Args:
@@ -59,17 +47,14 @@ def check_parameters(
         expected: Names of the parameters it must take, in their order.
         what: The component, for the message.
     """
-    signature = inspect.signature(function)
-    names = tuple(signature.parameters)
+    names = tuple(inspect.signature(function).parameters)
     # More parameters are its own affair, as long as they have defaults.
-    first = names[: len(expected)]
-    if first != expected:
-        wanted = ", ".join(expected)
-        found = ", ".join(names)
-        raise Error(f"the target of {what} must take ({wanted}), found ({found})")
+    if names[: len(expected)] != expected:
+        found = f"found ({', '.join(names)})"
+        raise Error(f"the target of {what} must take ({', '.join(expected)}), {found}")
 
 
-def sendable(value: Any) -> bool:
+def sendable(value: object) -> bool:
     """Can another process import this by its name, or be sent it?"""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", "")
@@ -85,7 +70,7 @@ def sendable(value: Any) -> bool:
         return False
 
 
-def _is_picklable(network: Any) -> bool:
+def _is_picklable(network: object) -> bool:
     """Can another process unpickle this module? A class of a script is not found there."""
     try:
         data = pickle.dumps(network)

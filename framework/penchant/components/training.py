@@ -45,20 +45,16 @@ class Training(Component):
 
     def __attrs_post_init__(self) -> None:
         if self.epochs is not None and self.steps is not None:
-            found = f"found both ({self.epochs} and {self.steps})"
-            raise Error(f"training takes epochs or steps, {found}")
+            both = f"{self.epochs} and {self.steps}"
+            raise Error(f"training takes epochs or steps, found both ({both})")
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""
         if self.steps is not None:
             return self.steps
         epochs = EPOCHS if self.epochs is None else self.epochs
-        each = self.steps_per_epoch(samples)
-        return epochs * each
+        return epochs * self.steps_per_epoch(samples)
 
     def steps_per_epoch(self, samples: int) -> int:
         """Optimiser steps in a pass over this many samples; the last batch may be smaller."""
-        if self.batch == 0:
-            return 1
-        steps = math.ceil(samples / self.batch)
-        return max(1, steps)
+        return max(1, math.ceil(samples / self.batch)) if self.batch else 1

@@ -18,18 +18,14 @@ def with_arrays(component: Any) -> Any:
         value = getattr(component, field.name)
         # Text is the name of a file, or of a run.
         if field.metadata["array"] and isinstance(value, str):
-            what = f"{component.name}.{field.name}"
-            found[field.name] = read_array(value, what)
-    if not found:
-        return component
-    return attrs.evolve(component, **found)
+            found[field.name] = read_array(value, f"{component.name}.{field.name}")
+    return attrs.evolve(component, **found) if found else component
 
 
 def read_array(source: str, what: str) -> Any:
     """The array in a file `something.npy`, or in `run:FOLDER#array`."""
     if source.startswith("run:"):
-        place = source.removeprefix("run:")
-        folder, _, name = place.partition("#")
+        folder, _, name = source.removeprefix("run:").partition("#")
         return _stored_array(Path(folder), name, what)
     import numpy as np
 
@@ -42,11 +38,7 @@ def read_array(source: str, what: str) -> Any:
         raise Error(f"{what}: {source} cannot be read: {error}") from error
 
 
-def _stored_array(
-    folder: Path,
-    name: str,
-    what: str,
-) -> Any:
+def _stored_array(folder: Path, name: str, what: str) -> Any:
     """The array of this name in a run folder, or in a job's folder where the run has several."""
     if not name:
         raise Error(f"{what} must name an array, as in run:{folder}#directions")
@@ -54,35 +46,24 @@ def _stored_array(
         folder = _only_holder(folder, name, what)
     arrays = read_arrays(folder / "arrays.npz")
     if name not in arrays:
-        near = suggestion(name, arrays)
-        raise Error(f"{what}: {folder} has no array {name!r}{near}")
+        raise Error(f"{what}: {folder} has no array {name!r}{suggestion(name, arrays)}")
     return arrays[name]
 
 
-def _only_holder(
-    folder: Path,
-    name: str,
-    what: str,
-) -> Path:
+def _only_holder(folder: Path, name: str, what: str) -> Path:
     """The one job of a run that has an array of this name."""
     holders: list[Path] = []
-    run = read(folder)
-    for job in run.jobs:
+    for job in read(folder).jobs:
         if job["status"] != "done":
             continue
         # Results list their arrays: none of these is loaded to find one.
         place = folder / "jobs" / job["id"]
-        record = read_json(place / "result.json")
-        arrays = record.get("arrays", {})
-        if name in arrays:
+        if name in read_json(place / "result.json").get("arrays", {}):
             holders.append(place)
     # Of several, the user says which.
     if len(holders) == 1:
         return holders[0]
-    choice = ""
-    if holders:
-        names = [f"run:{each}#{name}" for each in holders]
-        listed = ", ".join(names)
-        choice = f"; name one of them: {listed}"
-    count = len(holders)
-    raise Error(f"{what}: {count} jobs of {folder} have an array {name!r}, expected one{choice}")
+    listed = ", ".join(f"run:{each}#{name}" for each in holders)
+    choice = f"; name one of them: {listed}" if holders else ""
+    found = f"{len(holders)} jobs of {folder} have an array {name!r}"
+    raise Error(f"{what}: {found}, expected one{choice}")

@@ -26,39 +26,27 @@ def file_hash(path: Path) -> str:
     if not path.is_file():
         return "none"
     facts = path.stat()
-    return _known(
-        str(path.resolve()),
-        size=facts.st_size,
-        changed=facts.st_mtime_ns,
-        number=facts.st_ino,
-    )
+    return _known(str(path.resolve()), facts.st_size, facts.st_mtime_ns, facts.st_ino)
 
 
 @functools.lru_cache(maxsize=LARGEST_CACHE)
-def _known(
-    path: str,
-    size: int,
-    changed: int,
-    number: int,
-) -> str:
+def _known(path: str, size: int, changed: int, number: int) -> str:
     facts = [size, changed, number]
     if size < SMALLEST_FILE:
         return checksum(Path(path))[:32]
-    # A cache that somebody has edited holds anything.
+    # A cache that was edited holds anything.
     found = _remembered().get(path)
     if isinstance(found, dict) and found.get("facts") == facts:
         return str(found["hash"])
     digest = checksum(Path(path))[:32]
-    age = time.time() - changed / 1e9
-    if age > SECONDS_TO_SETTLE:
+    if time.time() - changed / 1e9 > SECONDS_TO_SETTLE:
         _remember(path, {"facts": facts, "hash": digest})
     return digest
 
 
 def cache_file() -> Path:
     """Where checksums are kept between sessions: the user's folder for caches."""
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    caches = Path(home).expanduser()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return caches / "penchant" / "checksums.json"
 
 

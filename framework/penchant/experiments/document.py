@@ -8,58 +8,40 @@ from typing import Any
 from penchant.errors import Error
 from penchant.plugins.discovery import Offer, Plugins
 
+Table = Mapping[str, Any]  # of an experiment, as TOML has it
 TYPED = "command line"  # what messages call an experiment that has no file
 
 
 class Document:
     """An experiment as it was written, and the plugins among which its names are looked for."""
 
-    def __init__(
-        self,
-        raw: Mapping[str, Any],
-        plugins: Plugins,
-        where: str,
-    ) -> None:
+    def __init__(self, raw: Table, plugins: Plugins, where: str) -> None:
         if not isinstance(raw, Mapping):
-            found = type(raw).__name__
-            raise Error(f"{where} must be a table, found {found}")
+            raise Error(f"{where} must be a table, found {type(raw).__name__}")
         self.raw = raw
         self.plugins = plugins
         self.where = where
 
-    def training(self) -> Mapping[str, Any]:
+    def training(self) -> Table:
         """The recipe that holds for all probes; empty where there is none."""
-        given = self.raw.get("training", {})
-        return self.table(given, f"{self.where}, training")
+        return self.table(self.raw.get("training", {}), f"{self.where}, training")
 
-    def table(self, value: Any, where: str) -> Mapping[str, Any]:
+    def table(self, value: object, where: str) -> Table:
         """A table, or an Error."""
         if not isinstance(value, Mapping):
             raise Error(f"expected a table, found {value!r} ({where})")
         return value
 
-    def tables(self, key: str) -> list[Mapping[str, Any]]:
+    def tables(self, key: str) -> list[Table]:
         """A list of tables, or an Error."""
         value = self.raw.get(key, [])
         where = f"{self.where}, {key}"
         if not isinstance(value, (list, tuple)):
-            kind = type(value).__name__
-            expected = f"{key} must be a list of tables ([[{key}]])"
-            raise Error(f"{expected}, found {kind} ({where})")
+            found = f"found {type(value).__name__} ({where})"
+            raise Error(f"{key} must be a list of tables ([[{key}]]), {found}")
+        return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
 
-        found = []
-        for index, each in enumerate(value):
-            place = f"{where}[{index}]"
-            table = self.table(each, place)
-            found.append(table)
-        return found
-
-    def offer(
-        self,
-        kind: str,
-        entry: Mapping[str, Any],
-        where: str,
-    ) -> Offer:
+    def offer(self, kind: str, entry: Table, where: str) -> Offer:
         """The component that an entry names.
 
         Args:
@@ -71,14 +53,13 @@ class Document:
             The component and where it comes from.
         """
         name = entry.get("name")
-        place = f"{where}.name"
         if not isinstance(name, str):
-            expected = f"expected a name of an installed {kind}"
-            raise Error(f"{expected}, found {name!r} ({place})")
-        return self.plugins.find(kind, name, place)
+            found = f"found {name!r} ({where}.name)"
+            raise Error(f"expected a name of an installed {kind}, {found}")
+        return self.plugins.find(kind, name, f"{where}.name")
 
 
-def text_of(value: Any, where: str) -> str:
+def text_of(value: object, where: str) -> str:
     """A text that is not empty, or an Error."""
     if not isinstance(value, str) or not value:
         raise Error(f"expected text, found {value!r} ({where})")

@@ -6,20 +6,20 @@ import itertools
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import AXES, Executor
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.experiments.document import Document, text_of
+from penchant.experiments.document import Document, Table, text_of
 from penchant.experiments.jobs import Choice, Job, ProbeChoice, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Plugins
 
-LARGEST_FILE = 10_000_000  # bytes of an experiment that anybody wrote
+LARGEST_FILE = 10_000_000  # bytes: no experiment written by hand has more
 _TABLES = ("architectures", "datasets", "training", "probes")
 
 
@@ -29,46 +29,28 @@ class Experiment:
 
     settings: Settings
     probes: tuple[ProbeChoice, ...]
-    raw: Mapping[str, Any]
+    raw: Table
     executor: Executor | None = None
 
     def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
-        """Every job; those of one dataset are neighbours, because one loaded dataset is kept.
+        """Every job on a cpu or cuda device; `gpu` says which GPU it is and what drives it.
 
-        Args:
-            device_type: cpu or cuda.
-            gpu: Which GPU and what drives it, where the device is one.
+        Those of one dataset are neighbours, because one loaded dataset is kept.
         """
-        jobs: list[Job] = []
-        for probe in self.probes:
-            cells = self._jobs(probe, device_type, gpu or {})
-            jobs.extend(cells)
-
+        jobs = [job for probe in self.probes for job in self._jobs(probe, device_type, gpu or {})]
         # Datasets in the order in which they are first met; the sort keeps the order of the rest.
-        order: dict[str, int] = {}
-        for job in jobs:
-            label = _dataset_label(job)
-            order.setdefault(label, len(order))
-        jobs.sort(key=lambda job: order[_dataset_label(job)])
-
+        order = list(dict.fromkeys(job.labels.get("dataset", "") for job in jobs))
+        jobs.sort(key=lambda job: order.index(job.labels.get("dataset", "")))
         # One folder cannot hold two of them.
-        names = {job.id for job in jobs}
-        if len(names) < len(jobs):
+        if len({job.id for job in jobs}) < len(jobs):
             cure = "give one of them other options or a label"
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
-    def _jobs(
-        self,
-        probe: ProbeChoice,
-        device_type: str,
-        gpu: Mapping[str, str],
-    ) -> Iterator[Job]:
+    def _jobs(self, probe: ProbeChoice, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
         # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
-            probe.axes["architecture"],
-            probe.axes["dataset"],
-            self.settings.seeds,
+            probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
         )
         for architecture, dataset, seed in grid:
             yield make_job(
@@ -82,30 +64,20 @@ class Experiment:
             )
 
 
-def _dataset_label(job: Job) -> str:
-    label: str = job.labels.get("dataset", "")
-    return label
-
-
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; a mistake names line and column."""
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise Error(f"{path} has {size} bytes, expected at most {LARGEST_FILE}")
-        text = path.read_text(encoding="utf-8")
-        return tomllib.loads(text)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise Error(f"{path} is not valid TOML: {error}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from None
 
 
-def build(
-    raw: Mapping[str, Any],
-    plugins: Plugins,
-    where: str = "experiment",
-) -> Experiment:
+def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment:
     """Validate an experiment: nothing runs before everything it names is known and fits.
 
     Args:
@@ -116,9 +88,7 @@ def build(
     Returns:
         The experiment.
     """
-    document = Document(raw, plugins, where)
-    builder = _Builder(document)
-    return builder.experiment()
+    return _Builder(Document(raw, plugins, where)).experiment()
 
 
 class _Builder:
@@ -134,39 +104,31 @@ class _Builder:
         settings = self.settings()
         known = {axis: self.choices(axis) for axis in AXES}
         # Also where no probe trains: a mistake in it is told before anything runs.
-        training = self.document.training()
-        Training.bind(training, f"{self.where}, training")
-
+        Training.bind(self.document.training(), f"{self.where}, training")
         entries = self.document.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
         reader = ProbeEntries(self.document)
-        probes = []
         # Each is given what it selects of these, or what it needs.
-        for index, entry in enumerate(entries):
-            place = f"{self.where}, probes[{index}]"
-            probe = reader.probe(entry, known, place)
-            probes.append(probe)
+        probes = [
+            reader.probe(entry, known, f"{self.where}, probes[{index}]")
+            for index, entry in enumerate(entries)
+        ]
         self.check_used(known, probes)
-        executor = self.executor()
-        return Experiment(settings, tuple(probes), self.raw, executor)
+        return Experiment(settings, tuple(probes), self.raw, self.executor())
 
     def settings(self) -> Settings:
         """What holds for the whole experiment."""
-        fields = {field.name for field in attrs.fields(Settings)}
-        known = fields | set(_TABLES)
-        own = {}
-        # Whatever stands at the top and is no table is a setting.
-        for key, value in self.raw.items():
+        known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
+        for key in self.raw:
             if key not in known:
-                near = suggestion(key, known)
-                raise Error(f"unknown key {key!r}{near} ({self.where})")
-            if key not in _TABLES:
-                own[key] = value
+                raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
+        # Whatever stands at the top and is no table is a setting.
+        own = {key: value for key, value in self.raw.items() if key not in _TABLES}
         # The executor's name is a setting; its options are its own.
         executor = self.executor()
         own["executor"] = executor and executor.name
-        settings: Settings = Settings.bind(own, self.where)
+        settings = Settings.bind(own, self.where)
         self.check_settings(settings)
         return settings
 
@@ -179,8 +141,8 @@ class _Builder:
             raise Error(f"seeds must differ, found {seeds} ({self.where})")
         shape = list(settings.shape)
         if not 1 <= len(shape) <= 3:
-            found = f"found {shape} ({self.where}, shape)"
-            raise Error(f"shape must have one to three dimensions, {found}")
+            place = f"{self.where}, shape"
+            raise Error(f"shape must have one to three dimensions, found {shape} ({place})")
 
     def executor(self) -> Executor | None:
         """The executor: a name, `ray:address=auto`, or a table with a name and options."""
@@ -193,18 +155,14 @@ class _Builder:
         entry = self.document.table(given, where)
         offer = self.document.offer("executor", entry, where)
         # Everything else in the table is an option.
-        options = dict(entry)
-        del options["name"]
-        found: Executor = offer.component.bind(options, where)
-        return found
+        options = {key: value for key, value in entry.items() if key != "name"}
+        return cast("Executor", offer.component.bind(options, where))
 
-    def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[Any]) -> None:
+    def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[ProbeChoice]) -> None:
         """An architecture or dataset that no probe takes was meant for something."""
         for axis in AXES:
-            taken: set[str] = set()
-            for probe in probes:
-                given = [choice for choice in probe.axes[axis] if choice is not None]
-                taken.update(choice.label for choice in given)
+            given = [choice for probe in probes for choice in probe.axes[axis]]
+            taken = {choice.label for choice in given if choice is not None}
             unused = [label for label in known[axis] if label not in taken]
             if not unused:
                 continue
@@ -213,10 +171,8 @@ class _Builder:
             able = [probe.label for probe in probes if type(probe.component).takes(axis)]
             cure = f"none of the probes takes a {axis}"
             if able:
-                selected = f"{axis}s = [{label!r}]"
-                cure = f"{able[0]} takes it only when selected: {selected}"
-            place = f"{self.where}, {axis}s"
-            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({place})")
+                cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
 
     def choices(self, kind: str) -> dict[str, Choice]:
         """The architectures or datasets of the experiment, by label."""
@@ -224,13 +180,11 @@ class _Builder:
         own = ["name", "label"]
         if kind == "architecture":
             own.append("weights")
-        tables = self.document.tables(f"{kind}s")
-        for index, entry in enumerate(tables):
+        for index, entry in enumerate(self.document.tables(f"{kind}s")):
             where = f"{self.where}, {kind}s[{index}]"
             offer = self.document.offer(kind, entry, where)
             # Probes select it, and results call it, by its label.
-            given = entry.get("label", offer.component.name)
-            label = text_of(given, f"{where}.label")
+            label = text_of(entry.get("label", offer.component.name), f"{where}.label")
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
@@ -239,16 +193,13 @@ class _Builder:
                 weights = _existing_file(weights, f"{where}.weights")
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
-            component = offer.component.bind(options, where)
-            found[label] = Choice(component, offer, label, weights)
+            found[label] = Choice(offer.component.bind(options, where), offer, label, weights)
         return found
 
 
-def _existing_file(value: Any, where: str) -> str:
-    if isinstance(value, Path):
-        value = str(value)
-    text = text_of(value, where)
-    path = Path(text)
+def _existing_file(value: object, where: str) -> str:
+    value = str(value) if isinstance(value, Path) else value
+    path = Path(text_of(value, where))
     if not path.is_file():
         raise Error(f"there is no file {value!r} ({where})")
     return str(path)

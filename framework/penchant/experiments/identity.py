@@ -18,14 +18,10 @@ from typing import Any
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
-_NOT_OF_A_CLASS = {
-    "__dict__",
-    "__weakref__",
-    "__doc__",
-    "__module__",
-    "__firstlineno__",
-    "__slotnames__",  # which pickling adds to a class with slots
-}
+# Pickling adds __slotnames__ to a class with slots.
+_NOT_OF_A_CLASS = set(
+    "__dict__ __weakref__ __doc__ __module__ __firstlineno__ __slotnames__".split()
+)
 _JSON = (bool, int, float, str, type(None))
 _PLAIN = (*_JSON, bytes, complex)
 _JSON_LIKE = (*_JSON, list, tuple, dict)
@@ -35,45 +31,37 @@ class UnidentifiableError(Exception):
     """An object that cannot be told apart from others of its kind; the text names it."""
 
 
-def short_hash(value: Any) -> str:
+def short_hash(value: object) -> str:
     """Eight hexadecimal digits of a JSON-like value, for names of folders."""
     return long_hash(value)[:8]
 
 
-def long_hash(value: Any) -> str:
+def long_hash(value: object) -> str:
     """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
     # Sorted: the order in which a user writes options asks for nothing else.
-    text = json.dumps(value, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:32]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """JSON-like form of an option: arrays and objects by their content."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, _JSON):
         return value
-    if isinstance(value, (list, tuple)) and all(map(_is_json_like, value)):
+    if isinstance(value, (list, tuple)) and all(isinstance(each, _JSON_LIKE) for each in value):
         return [plain(part) for part in value]
     # Anything else is named by its kind and a hash.
-    title = _title(value)
-    content = _short_content(value)
-    return f"<{title} {content}>"
+    return f"<{_title(value)} {_short_content(value)}>"
 
 
-def _is_json_like(value: Any) -> bool:
-    return isinstance(value, _JSON_LIKE)
-
-
-def _short_content(value: Any) -> str:
+def _short_content(value: object) -> str:
     try:
         return content_hash(value)[:16]
     except UnidentifiableError:
         return "unidentifiable"
 
 
-def _title(value: Any) -> str:
+def _title(value: object) -> str:
     if hasattr(value, "__qualname__"):
         # Descriptors, such as those of `__slots__`, have no module.
         module = getattr(value, "__module__", "")
@@ -81,14 +69,13 @@ def _title(value: Any) -> str:
     return type(value).__name__
 
 
-def content_hash(value: Any) -> str:
+def content_hash(value: object) -> str:
     """A hash of what an object holds.
 
     Raises:
         UnidentifiableError: It holds something that has no definite content.
     """
-    digest = _Hasher().hash(value)
-    return digest.hexdigest()
+    return _Hasher().hash(value).hexdigest()
 
 
 class _Hasher:
@@ -98,7 +85,7 @@ class _Hasher:
         self._above: dict[int, int] = {}
         self._modules: set[str] = set()
 
-    def hash(self, value: Any) -> hashlib._Hash:
+    def hash(self, value: object) -> hashlib._Hash:
         digest = hashlib.sha256(_title(value).encode())
         if isinstance(value, _PLAIN):
             digest.update(repr(value).encode())
@@ -136,7 +123,7 @@ class _Hasher:
             return [value.co_code, value.co_names, value.co_varnames, value.co_consts]
         if isinstance(value, types.FunctionType):
             return self._function(value)
-        if inspect.isbuiltin(value) or isinstance(value, (types.MethodWrapperType,)):
+        if inspect.isbuiltin(value) or isinstance(value, types.MethodWrapperType):
             return []
         if inspect.ismethod(value):
             return [value.__func__, value.__self__]
@@ -150,8 +137,7 @@ class _Hasher:
         return self._object(value)
 
     def _unordered(self, values: Iterable[Any]) -> list[bytes]:
-        digests = [self.hash(each).digest() for each in values]
-        return sorted(digests)
+        return sorted(self.hash(each).digest() for each in values)
 
     def _class(self, cls: type) -> Iterator[Any]:
         """A class of the user's by its members; one of a library is named by its title."""
@@ -187,7 +173,7 @@ class _Hasher:
                 yield name
                 yield self._named(function.__globals__[name])
 
-    def _named(self, value: Any) -> bytes:
+    def _named(self, value: object) -> bytes:
         """A global by its content; one without definite content, such as a log, by its kind."""
         try:
             return self.hash(value).digest()
@@ -211,8 +197,7 @@ class _Hasher:
     def _object(self, value: Any) -> Iterable[Any]:
         """Any other object: its class and attributes, or what pickle makes of it."""
         # A partial is what it calls, and with what.
-        module = type(value).__module__
-        if module.startswith("functools") and hasattr(value, "func"):
+        if type(value).__module__.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):
             return [type(value), vars(value)]
@@ -222,7 +207,7 @@ class _Hasher:
             raise UnidentifiableError(_title(value)) from None
 
 
-def _member(member: Any) -> Any:
+def _member(member: object) -> Any:
     """What counts of a member of a class: its code, or its value where that is definite."""
     if isinstance(member, property):
         return (member.fget, member.fset)
@@ -235,27 +220,20 @@ def _member(member: Any) -> Any:
 
 def _names(code: types.CodeType) -> set[str]:
     """Global names that code uses, those of the functions inside it included."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+    inside = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inside))
 
 
 def _array_parts(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous()
-        shape = tuple(value.shape)
-        dtype = str(value.dtype)
-        kind = str((shape, dtype))
+        kind = str((tuple(value.shape), str(value.dtype)))
         try:
             array = value.numpy()
         except TypeError:  # bfloat16 has no numpy form
             array = value.float().numpy()
         return [kind.encode(), array.tobytes()]
-
-    dtype = str(value.dtype)
-    kind = str((value.shape, dtype))
+    kind = str((value.shape, str(value.dtype)))
     return [kind.encode(), *_pieces(value)]
 
 
@@ -264,10 +242,7 @@ def _pieces(array: Any) -> Iterator[bytes]:
     if array.ndim == 0 or array.nbytes <= _AT_ONCE:
         yield array.tobytes()
         return
-
     rows = len(array)
-    fitting = _AT_ONCE * rows // array.nbytes
-    step = max(1, fitting)
+    step = max(1, _AT_ONCE * rows // array.nbytes)
     for start in range(0, rows, step):
-        end = start + step
-        yield array[start:end].tobytes()
+        yield array[start : start + step].tobytes()

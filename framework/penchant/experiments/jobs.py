@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -73,56 +74,48 @@ class Choice:
                 # Text is where the array is to be read from.
                 array = read_array(value, place) if isinstance(value, str) else value
                 found[place] = content_hash(array)[:32]
-
-        # Files, which change without anybody changing a name.
+        # Files, which change while their names stay.
         if self.weights:
-            path = Path(self.weights)
-            found[f"{self.label}.weights"] = file_hash(path)
+            found[f"{self.label}.weights"] = file_hash(Path(self.weights))
         if isinstance(component, Dataset):
-            for text in component.files():
-                path = Path(text)
+            for path in map(Path, component.files()):
                 found[f"file {path.name}"] = file_hash(path)
-
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
         target = type(component).target
-        is_own = self.offer.distribution == OWN
-        if is_own or not isinstance(target, str):
-            place = f"{component.name}.target"
-            found[place] = _object_hash(target, component.name)
+        if self.offer.distribution == OWN or not isinstance(target, str):
+            found[f"{component.name}.target"] = _object_hash(target, component.name)
         return found
 
     @property
     def unidentified(self) -> list[str]:
         """Options whose value cannot be told apart from another."""
-        found = []
-        for place, text in self.content.items():
-            if text.startswith("unknown"):
-                found.append(place)
-        return found
+        return [place for place, text in self.content.items() if isinstance(text, _Unidentified)]
 
     @property
     def is_one_network(self) -> bool:
         """Is it one definite network, of the user's: a module itself, or weights for one?"""
         source = getattr(self.component, "factory", None)
         # A module class has the method as well, but makes a fresh network at every call.
-        is_class = isinstance(source, type)
-        is_module = hasattr(source, "state_dict") and not is_class
+        is_module = hasattr(source, "state_dict") and not isinstance(source, type)
         return is_module or self.weights is not None
+
+
+class _Unidentified(str):
+    """A hash that nothing else has, of an object that cannot be told apart from others."""
 
 
 def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     for field in attrs.fields(type(component)):
-        value = getattr(component, field.name)
-        yield field.name, field.metadata, value
+        yield field.name, field.metadata, getattr(component, field.name)
 
 
-def _object_hash(value: Any, name: str) -> str:
+def _object_hash(value: object, name: str) -> str:
     source = resolve(value, name) if isinstance(value, str) else value
     try:
         return content_hash(source)[:32]
     except UnidentifiableError as error:
         # Never the same twice: a result that may be of another object is not taken for this one's.
-        return f"unknown {error} {secrets.token_hex(8)}"
+        return _Unidentified(f"unknown {error} {secrets.token_hex(8)}")
 
 
 @attrs.frozen(eq=False)
@@ -143,10 +136,8 @@ class ProbeChoice(Choice):
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
         """Labels of the chosen estimators of every role."""
-        labels = {}
-        for role, chosen in self.estimators.items():
-            labels[role] = [choice.label for choice in chosen]
-        return labels
+        chosen = self.estimators.items()
+        return {role: [choice.label for choice in choices] for role, choices in chosen}
 
 
 @attrs.frozen(eq=False)
@@ -176,10 +167,7 @@ class Job:
 
 def _chosen(probe: ProbeChoice, *axes: Choice | None) -> list[Choice]:
     given = [choice for choice in axes if choice is not None]
-    found = [probe, *given]
-    for estimators in probe.estimators.values():
-        found.extend(estimators)
-    return found
+    return [probe, *given, *itertools.chain(*probe.estimators.values())]
 
 
 def make_job(
@@ -216,10 +204,7 @@ def make_job(
     # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
     offers = [choice.offer for choice in chosen]
-    found = {
-        "versions": versions([*offers, *probe.used.values()]),
-        "code": _contents(chosen),
-    }
+    found = {"versions": versions([*offers, *probe.used.values()]), "code": _contents(chosen)}
     if gpu:
         found["gpu"] = dict(gpu)
     record = {
@@ -245,10 +230,7 @@ def make_job(
 
 
 def _described(
-    settings: Settings,
-    probe: ProbeChoice,
-    architecture: Choice | None,
-    dataset: Choice | None,
+    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None
 ) -> dict[str, Any]:
     """What was asked for, as results record it."""
     estimators = {}
@@ -269,13 +251,10 @@ def _described(
 
 def _unusual(settings: Settings) -> dict[str, Any]:
     """Settings that change numbers, where they are not what they are by default."""
-    # Left out otherwise, so that jobs of before they existed keep their names.
-    found: dict[str, Any] = {}
-    if settings.precision != "float32":
-        found["precision"] = settings.precision
-    if settings.memory is not None:
-        found["memory"] = settings.memory
-    return found
+    # Left out otherwise, so that ids of older jobs do not change.
+    usual = {"precision": "float32", "memory": None}
+    values = {name: getattr(settings, name) for name in usual}
+    return {name: value for name, value in values.items() if value != usual[name]}
 
 
 def _declared(probe: ProbeChoice) -> dict[str, Any]:
@@ -292,31 +271,20 @@ def _declared(probe: ProbeChoice) -> dict[str, Any]:
 
 
 def _labels(
-    probe: ProbeChoice,
-    architecture: Choice | None,
-    dataset: Choice | None,
-    seed: int,
+    probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
-    if architecture is not None:
-        labels["architecture"] = architecture.label
-    if dataset is not None:
-        labels["dataset"] = dataset.label
-    return labels
+    axes = {"architecture": architecture, "dataset": dataset}
+    return labels | {axis: choice.label for axis, choice in axes.items() if choice is not None}
 
 
 def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
     *axes, _ = _LABELS
     parts = [str(labels[axis]) for axis in axes if axis in labels]
-    seed = labels["seed"]
-    parts.append(f"s{seed}")
-    digest = short_hash(asked)
-    parts.append(digest)
-    text = "-".join(parts)
-
-    # Labels are the user's words; a folder's name takes few of their signs.
-    name = re.sub(r"[^\w.-]+", "-", text)
+    parts += [f"s{labels['seed']}", short_hash(asked)]
+    # Labels are the user's words; a folder's name takes few of their characters.
+    name = re.sub(r"[^\w.-]+", "-", "-".join(parts))
     length = len(name.encode())
     if length > LONGEST_NAME:
         raise Error(
@@ -327,36 +295,22 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
 
 
 def _contents(chosen: list[Choice]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for choice in chosen:
-        found.update(choice.content)
-    return found
+    return {place: text for choice in chosen for place, text in choice.content.items()}
 
 
-def _network_key(
-    asked: dict[str, Any],
-    architecture: Choice | None,
-    dataset: Choice | None,
-) -> str:
+def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
     parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
-
     # Code and content of what it is made of.
     chosen = [choice for choice in (architecture, dataset) if choice is not None]
-    offers = [choice.offer for choice in chosen]
-    code = versions(offers)
-    contents = _contents(chosen)
-    return long_hash([parts, code, contents])
+    return long_hash([parts, versions([choice.offer for choice in chosen]), _contents(chosen)])
 
 
-def _without_versions(value: Any) -> Any:
+def _without_versions(value: object) -> Any:
     """What was asked for; upgrading a plugin asks for nothing else."""
     if isinstance(value, dict):
-        kept = {}
-        for key, part in value.items():
-            if key not in ("plugin", "version"):
-                kept[key] = _without_versions(part)
-        return kept
+        kept = value.keys() - {"plugin", "version"}
+        return {key: _without_versions(part) for key, part in value.items() if key in kept}
     if isinstance(value, list):
         return [_without_versions(part) for part in value]
     return value
@@ -364,10 +318,8 @@ def _without_versions(value: Any) -> Any:
 
 def training_name(network_key: str, training: Training) -> str:
     """The name of a training's folder: long enough that no two are the same by chance."""
-    recipe = plain(training.options())
-    text = long_hash([network_key, recipe])
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:32]
+    text = long_hash([network_key, plain(training.options())])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def serial_reason(job: Job) -> str:
@@ -377,12 +329,9 @@ def serial_reason(job: Job) -> str:
         cls = type(choice.component)
         what = f"{cls.kind} {choice.label!r}"
         # Functions and classes are sent by their names.
-        values = [cls.target]
-        values.extend(value for _, _, value in _options(choice.component))
-        for value in values:
+        for value in [cls.target, *choice.component.options().values()]:
             if callable(value) and not sendable(value):
-                kind = type(value).__name__
-                name = getattr(value, "__qualname__", kind)
+                name = getattr(value, "__qualname__", type(value).__name__)
                 return f"{what} is made by {name}, {cure}"
         if cls.__module__ == "__main__":
             return f"{what} is declared in a script, {cure}"

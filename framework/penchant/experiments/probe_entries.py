@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import AXES, Probe
 from penchant.components.roles import role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.experiments.document import TYPED, Document, text_of
+from penchant.experiments.document import TYPED, Document, Table, text_of
 from penchant.experiments.jobs import Choice, ProbeChoice
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Offer
@@ -28,10 +29,7 @@ class ProbeEntries:
         self.plugins = document.plugins
 
     def probe(
-        self,
-        entry: Mapping[str, Any],
-        known: Mapping[str, dict[str, Choice]],
-        where: str,
+        self, entry: Table, known: Mapping[str, dict[str, Choice]], where: str
     ) -> ProbeChoice:
         """One probe with everything it was given.
 
@@ -44,48 +42,35 @@ class ProbeEntries:
             The probe, its estimators and its training, and what it is measured on.
         """
         offer = self.document.offer("probe", entry, where)
-        cls: Any = offer.component
+        cls = cast("type[Probe]", offer.component)
         preset = self._preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
         axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
-        given = entry.get("training", {})
-        own_training = self.document.table(given, f"{where}.training")
+        own_training = self.document.table(entry.get("training", {}), f"{where}.training")
         self._check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
             _check_one_network(cls, architecture, where)
         # What it is: estimators, options, and what results call it.
-        preferred = preset.get("estimators", {})
-        estimators = self._estimators(cls, preferred, entry, where)
+        estimators = self._estimators(cls, preset.get("estimators", {}), entry, where)
         _check_names(cls, entry, where)
-        options = _options(entry, preset)
-        component = cls.bind(options, where)
-        label = text_of(entry.get("label", cls.name), f"{where}.label")
-        preset_name = text_of(entry.get("preset", "quick"), f"{where}.preset")
-        training = self._training(cls, preset, own_training, where)
-        asking = [component, *_components(estimators)]
-        used = self._used(asking, where)
+        component = cls.bind(_options(entry, preset), where)
+        chosen = itertools.chain(*estimators.values())
         return ProbeChoice(
             component,
             offer,
-            label,
-            preset=preset_name,
+            text_of(entry.get("label", cls.name), f"{where}.label"),
+            preset=text_of(entry.get("preset", "quick"), f"{where}.preset"),
             estimators=estimators,
-            training=training,
+            training=self._training(cls, preset, own_training, where),
             trains_further=bool(own_training),
-            used=used,
+            used=self._used([component, *[each.component for each in chosen]], where),
             axes=axes,
         )
 
-    def _preset(
-        self,
-        cls: type[Probe],
-        entry: Mapping[str, Any],
-        where: str,
-    ) -> Mapping[str, Any]:
+    def _preset(self, cls: type[Probe], entry: Table, where: str) -> Table:
         """The preset that an entry names; `quick` where it names none."""
         place = f"{where}.preset"
-        given = entry.get("preset", "quick")
-        name = text_of(given, place)
+        name = text_of(entry.get("preset", "quick"), place)
         if name in cls.presets:
             return cls.presets[name]
         # A class of the user's own need not declare any.
@@ -94,12 +79,7 @@ class ProbeEntries:
         near = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{near} ({place})")
 
-    def _check_training(
-        self,
-        cls: type[Probe],
-        given: Mapping[str, Any],
-        where: str,
-    ) -> None:
+    def _check_training(self, cls: type[Probe], given: Table, where: str) -> None:
         """A training given to a probe that does not train was meant for something."""
         if not given or cls.trains():
             return
@@ -107,42 +87,31 @@ class ProbeEntries:
         found = f"found training ({listed})"
         raise Error(f"{cls.name} does not train, {found} ({where}.training)")
 
-    def _training(
-        self,
-        cls: type[Probe],
-        preset: Mapping[str, Any],
-        own: Mapping[str, Any],
-        where: str,
-    ) -> Training | None:
+    def _training(self, cls: type[Probe], preset: Table, own: Table, where: str) -> Training | None:
         """The preset's recipe, over it the experiment's, over that the probe's own."""
         if not cls.trains():
             return None
         recipe = dict(preset.get("training", {}))
         for given in (self.document.training(), own):
             recipe.update(_length(given, recipe))
-        found: Training = Training.bind(recipe, f"{where}.training")
-        return found
+        return Training.bind(recipe, f"{where}.training")
 
     def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
-        plugins = self.plugins
         found = {}
         for component in components:
             place = f"{where}: {component.name} uses it"
             for name in _used_names(component):
-                kinds = [kind for kind in AXES if plugins.has(kind, name)]
-
                 # An unknown name is looked for among datasets, so that the message lists them.
-                for kind in kinds or ["dataset"]:
-                    offer = plugins.find(kind, name, place)
-                    found[kind, name] = offer
+                for kind in [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]:
+                    found[kind, name] = self.plugins.find(kind, name, place)
         return found
 
     def _axis(
         self,
         cls: type[Probe],
         kind: str,
-        entry: Mapping[str, Any],
+        entry: Table,
         known: dict[str, Choice],
         where: str,
     ) -> tuple[Choice | None, ...]:
@@ -159,72 +128,52 @@ class ProbeEntries:
             if kind not in cls.needs:
                 return (None,)
             if not known:
-                needed = self._needed(kind)
-                raise Error(f"{cls.name} needs {needed} ({where})")
+                raise Error(f"{cls.name} needs {self._needed(kind)} ({where})")
             return tuple(known.values())
-
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({place})")
-        # What it selects, in the order of the selection.
-        found = []
         for label in labels:
             if label not in known:
                 near = suggestion(str(label), known)
                 raise Error(f"no {kind} has the label {label!r}{near} ({place})")
-            found.append(known[label])
-        return tuple(found)
+        return tuple(known[label] for label in labels)
 
     def _needed(self, kind: str) -> str:
         """What a probe lacks along an axis, and how to give it: in a file, or as it is typed."""
-        key = f"{kind}s"
-        article = "an" if kind == "architecture" else "a"
-        cure = f"add [[{key}]]"
+        cure = f"add [[{kind}s]]"
         if self.document.where == TYPED:
-            cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {key}`"
-        return f"{article} {kind}: {cure}"
+            cure = f"add -{kind[0]} {kind.upper()}, see `penchant list {kind}s`"
+        return f"{'an' if kind == 'architecture' else 'a'} {kind}: {cure}"
 
     def _estimators(
-        self,
-        cls: type[Probe],
-        preset: Mapping[str, Any],
-        entry: Mapping[str, Any],
-        where: str,
+        self, cls: type[Probe], preset: Table, entry: Table, where: str
     ) -> dict[str, tuple[Choice, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
-        table = entry.get("estimators", {})
-        given = self.document.table(table, where)
+        given = self.document.table(entry.get("estimators", {}), where)
         for role in given:
             if role not in cls.roles:
                 near = suggestion(role, cls.roles)
                 raise Error(f"{cls.name} has no role {role!r}{near} ({where})")
-
         chosen = {}
         for role, default in cls.roles.items():
             place = f"{where}.{role}"
             # A default that is a list says that the probe takes several.
             several = isinstance(default, (list, tuple))
-            preferred = preset.get(role, default)
-            value = given.get(role, preferred)
+            value = given.get(role, preset.get(role, default))
             is_list = isinstance(value, (list, tuple))
             if is_list and not several:
                 found = f"found {len(value)} ({place})"
                 raise Error(f"{cls.name} takes one estimator for {role}, {found}")
-
-            entries = value if is_list else [value]
             # A table without a name sets options of the default.
             fallback = None if several else default
-            choices = [self._estimator(role, each, fallback, place) for each in entries]
-            chosen[role] = _with_labels(choices)
+            entries = value if is_list else [value]
+            chosen[role] = _with_labels(
+                [self._estimator(role, each, fallback, place) for each in entries]
+            )
         return chosen
 
-    def _estimator(
-        self,
-        role: str,
-        entry: Any,
-        default: str | None,
-        where: str,
-    ) -> Choice:
+    def _estimator(self, role: str, entry: object, default: str | None, where: str) -> Choice:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
@@ -236,56 +185,27 @@ class ProbeEntries:
         found = role_of(offer.component)
         if found is None or found.name != role:
             other = found and found.name
-            fitting = ", ".join(self._fitting(role))
-            expected = f"expected {role}: {fitting}"
-            raise Error(f"{name!r} has the role {other}, {expected} ({where})")
-        options = dict(entry)
-        del options["name"]
-        component = offer.component.bind(options, where)
-        return Choice(component, offer, name)
-
-    def _fitting(self, role: str) -> list[str]:
-        names = []
-        for offer in self.plugins.offers("estimator"):
-            found = role_of(offer.component)
-            if found is not None and found.name == role:
-                names.append(offer.component.name)
-        return names
+            components = [each.component for each in self.plugins.offers("estimator")]
+            same = [each for each in components if (own := role_of(each)) and own.name == role]
+            fitting = ", ".join(each.name for each in same)
+            raise Error(f"{name!r} has the role {other}, expected {role}: {fitting} ({where})")
+        options = {key: value for key, value in entry.items() if key != "name"}
+        return Choice(offer.component.bind(options, where), offer, name)
 
 
-def _options(entry: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+def _options(entry: Table, preset: Table) -> dict[str, Any]:
     """A probe's options: the entry's own, and where it gives none the preset's."""
-    options = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
-    for name, value in preset.items():
-        # These two are tables of their own.
-        if name not in ("estimators", "training"):
-            options.setdefault(name, value)
-    return options
+    own = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
+    rest = {name: value for name, value in preset.items() if name not in _OF_A_PROBE}
+    return {**rest, **own}
 
 
-def _check_names(
-    cls: type[Probe],
-    entry: Mapping[str, Any],
-    where: str,
-) -> None:
+def _check_names(cls: type[Probe], entry: Table, where: str) -> None:
     """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
-    options = {field.name for field in attrs.fields(cls)}
-    known = options.union(_OF_A_PROBE)
-    unknown = [key for key in entry if key not in known]
-    if not unknown:
-        return
-
-    key = unknown[0]
-    near = suggestion(key, known)
-    raise Error(f"{cls.name} has no option {key!r}{near} ({where}.{key})")
-
-
-def _components(estimators: Mapping[str, tuple[Choice, ...]]) -> list[Any]:
-    found: list[Any] = []
-    for chosen in estimators.values():
-        for choice in chosen:
-            found.append(choice.component)
-    return found
+    known = {field.name for field in attrs.fields(cls)}.union(_OF_A_PROBE)
+    for key in entry:
+        if key not in known:
+            raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
 
 
 def _used_names(component: Any) -> list[str]:
@@ -306,21 +226,14 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     seen: collections.Counter[str] = collections.Counter()
     found = []
     for choice in chosen:
-        label = choice.label
-        seen[label] += 1
-        number = seen[label]
-        if number > 1:
-            label = f"{label}-{number}"
-        labelled = attrs.evolve(choice, label=label)
-        found.append(labelled)
+        seen[choice.label] += 1
+        number = seen[choice.label]
+        label = f"{choice.label}-{number}" if number > 1 else choice.label
+        found.append(attrs.evolve(choice, label=label))
     return tuple(found)
 
 
-def _check_one_network(
-    cls: type[Probe],
-    choice: Choice | None,
-    where: str,
-) -> None:
+def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> None:
     """A probe over fresh networks has no use for one definite network."""
     if choice is None or not choice.is_one_network or cls.one_network:
         return
@@ -328,14 +241,12 @@ def _check_one_network(
     if choice.weights is not None:
         found = f"the weights {choice.weights!r} would not be used"
         raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
-
-    kind = type(choice.component.factory).__name__
-    found = f"found one module ({kind})"
+    found = f"found one module ({type(choice.component.factory).__name__})"
     cure = "give its class, or a function that makes one"
     raise Error(f"{cls.name} draws fresh networks, {found}: {cure} ({where})")
 
 
-def _length(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+def _length(given: Table, base: Table) -> dict[str, Any]:
     """Training keys as given; a given length, in epochs or steps, replaces the base's other one."""
     found = dict(given)
     for key in given:

@@ -56,26 +56,17 @@ def _requirements(distribution: str) -> tuple[str, ...]:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return ()
-    found = []
-    for line in lines:
-        # Metadata lists requirements of extras beside the others.
-        if "extra ==" in line:
-            continue
-        match = re.match(r"[A-Za-z0-9._-]+", line)
-        if match:
-            name = match[0]
-            found.append(name.lower())
-    return tuple(found)
+    # Metadata lists requirements of extras beside the others.
+    matches = [re.match(r"[A-Za-z0-9._-]+", line) for line in lines if "extra ==" not in line]
+    return tuple(match[0].lower() for match in matches if match)
 
 
 @functools.cache
 def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     """A "+" and a hash of the sources, where they can be edited in place; else nothing."""
     try:
-        installed = importlib.metadata.distribution(distribution)
-        text = installed.read_text("direct_url.json")
-        facts = json.loads(text or "{}")
-        if not facts.get("dir_info", {}).get("editable"):
+        text = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+        if not json.loads(text or "{}").get("dir_info", {}).get("editable"):
             return ""
     except importlib.metadata.PackageNotFoundError:
         # A class of the user's own comes from no distribution: its sources are all there is.
@@ -83,8 +74,7 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for package in packages:
         for path in _package_sources(package):
-            name = path.name.encode()
-            digest.update(name + path.read_bytes())
+            digest.update(path.name.encode() + path.read_bytes())
     return "+" + digest.hexdigest()[:12]
 
 
@@ -93,29 +83,20 @@ def _package_sources(package: str) -> list[Path]:
     # A script has no spec; what runs is its file.
     spec = importlib.util.find_spec(package) if package != "__main__" else None
     if spec is None or not spec.origin:
-        loaded = sys.modules.get(package)
-        origin = getattr(loaded, "__file__", None)
+        origin = getattr(sys.modules.get(package), "__file__", None)
         return [Path(origin)] if origin else []
-
     origin = Path(spec.origin)
     folder = origin.parent
     # A single file, and those beside it where they can be edited.
     if not spec.submodule_search_locations:
-        return _beside(folder) if _is_editable_place(origin) else [origin]
-    if folder.parent.name == "src":
-        return _python_files(folder.parent)
-    return _python_files(folder)
-
-
-def _beside(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.py"))
+        return sorted(folder.glob("*.py")) if _is_editable_place(origin) else [origin]
+    return _python_files(folder.parent if folder.parent.name == "src" else folder)
 
 
 def _is_editable_place(path: Path) -> bool:
     """Is this outside of where libraries are installed?"""
     # An installer may link a library's files to a cache, whose folders have other names.
-    places = (path.absolute(), path.resolve())
-    for place in places:
+    for place in (path.absolute(), path.resolve()):
         if _LIBRARY_FOLDERS.intersection(place.parts):
             return False
         if any(place.is_relative_to(library) for library in _libraries()):
@@ -127,8 +108,7 @@ def _python_files(folder: Path) -> list[Path]:
     found = []
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") for part in parts)
-        if not hidden and not _SKIPPED.intersection(parts):
+        if not any(part.startswith(".") for part in parts) and not _SKIPPED.intersection(parts):
             found.append(path)
     return sorted(found)
 
@@ -136,11 +116,7 @@ def _python_files(folder: Path) -> list[Path]:
 @functools.cache
 def _libraries() -> tuple[Path, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    found = []
-    for name in names:
-        path = Path(sysconfig.get_path(name))
-        found.append(path.resolve())
-    return tuple(found)
+    return tuple(Path(sysconfig.get_path(name)).resolve() for name in names)
 
 
 def is_own(module: str | None) -> bool:
@@ -150,11 +126,9 @@ def is_own(module: str | None) -> bool:
     # The script that runs is always the user's.
     if module == "__main__":
         return True
-    package, _, _ = module.partition(".")
-    if package in _KERNEL_PACKAGES:
+    if module.partition(".")[0] in _KERNEL_PACKAGES:
         return False
-    loaded = sys.modules.get(module)
-    origin = getattr(loaded, "__file__", None)
+    origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and _is_editable_place(Path(origin))
 
 
@@ -178,10 +152,7 @@ def _collect(module: str | None, seen: dict[str, Path]) -> None:
     if not path.is_file():
         return
     seen[module] = path
-
     # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
-        if isinstance(value, types.ModuleType):
-            _collect(value.__name__, seen)
-        else:
-            _collect(getattr(value, "__module__", None), seen)
+        is_module = isinstance(value, types.ModuleType)
+        _collect(value.__name__ if is_module else getattr(value, "__module__", None), seen)

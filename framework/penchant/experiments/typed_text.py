@@ -19,8 +19,7 @@ def parse_component(text: str) -> dict[str, Any]:
     try:
         return {"name": name, **parse_options(options)}
     except Error as error:
-        known = f"`penchant explain {name}` lists its options"
-        cure = f"write {name}:option=value; {known}"
+        cure = f"write {name}:option=value; `penchant explain {name}` lists its options"
         raise Error(f"{error} in {text!r}: {cure}") from None
 
 
@@ -31,12 +30,10 @@ def parse_options(text: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for part in _split(text):
-        before, equals, behind = part.partition("=")
-        key = before.strip()
-        value = behind.strip()
-        if not equals or not key:
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
             raise Error(f"expected option=value, found {part!r}")
-        found[key] = parse_value(value)
+        found[key.strip()] = parse_value(value.strip())
     return found
 
 
@@ -66,7 +63,7 @@ def parse_value(text: str) -> Any:
     """A TOML literal, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    # gelu needs no quotes: whoever types on a shell would have to type them twice.
+    # gelu needs no quotes: on a shell they would have to be typed twice.
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:
@@ -86,16 +83,12 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
     *way, last = path.split(".")
     places: list[Any] = [changed]
     for step in way:
-        inside: list[Any] = []
-        for place in places:
-            inside.extend(_inside(place, step, path))
-        places = inside
-    literal = value.strip()
+        places = [inside for place in places for inside in _inside(place, step, path)]
     for place in places:
         if not isinstance(place, dict):
             raise Error(f"--set {path}: {last!r} is not inside a table")
         # Read for each: no two tables share a list.
-        place[last] = parse_value(literal)
+        place[last] = parse_value(value.strip())
     return changed
 
 
@@ -103,22 +96,14 @@ def _inside(place: Any, step: str, path: str) -> list[Any]:
     """The tables that one step of a path leads to."""
     if not isinstance(place, list):
         return [place.setdefault(step, {})]
-    found = []
-    labels = []
-    for each in place:
-        if not isinstance(each, dict):
-            continue
-        label = _label(each)
-        labels.append(str(label))
-        if step in (label, each.get("name")):
-            found.append(each)
+    tables = [each for each in place if isinstance(each, dict)]
+    found = [each for each in tables if step in (_label(each), each.get("name"))]
     if not found:
-        near = suggestion(step, labels)
-        raise Error(f"--set {path}: nothing is called {step!r}{near}")
+        labels = [str(_label(each)) for each in tables]
+        raise Error(f"--set {path}: nothing is called {step!r}{suggestion(step, labels)}")
     return found
 
 
 def _label(table: dict[str, Any]) -> Any:
     # Without a label a component goes by its name, not by its distribution's.
-    _, _, name = str(table.get("name")).rpartition("/")
-    return table.get("label", name)
+    return table.get("label", str(table.get("name")).rpartition("/")[2])

@@ -13,18 +13,16 @@ from penchant.errors import Error
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def check_declaration(component: Any, base: type[Component]) -> None:
+def check_declaration(component: object, base: type[Component]) -> None:
     """Refuse a declaration that users could not read, set or run.
 
     What takes longer (types of options, values of presets) is checked by the kit and when a
     component is used: every command pays for what is done here.
     """
-    derived = isinstance(component, type) and issubclass(component, base)
-    if not derived:
+    if not (isinstance(component, type) and issubclass(component, base)):
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
     what = f"{component.__module__}.{component.__qualname__}"
-    name = component.name or ""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(component.name or ""):
         found = f"found {component.name!r}"
         raise Error(f"the name of {what} must be lower-case words joined by hyphens, {found}")
     # Of the class itself: a docstring or fields of its base say nothing about it.
@@ -34,23 +32,18 @@ def check_declaration(component: Any, base: type[Component]) -> None:
     if own.get("__annotations__") and "__attrs_attrs__" not in own:
         raise Error(f"{what} must be decorated with @attrs.frozen")
     for field in attrs.fields(component):
-        _check_field(field, what)
+        _check_field(field, f"{what}.{field.name}")
     if not component.target:
         raise Error(f"{what} has no target")
     _check_kind(component, base, what)
 
 
-def _check_kind(
-    component: Any,
-    base: type[Component],
-    what: str,
-) -> None:
+def _check_kind(component: Any, base: type[Component], what: str) -> None:
     """Refuse what is wrong with that which only some kinds have."""
     for listing in ("needs", "accepts", "uses"):
         # Elsewhere the word may be an option.
         if hasattr(base, listing):
-            names = getattr(component, listing)
-            _check_names(names, f"{what}.{listing}")
+            _check_names(getattr(component, listing), f"{what}.{listing}")
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
@@ -58,8 +51,7 @@ def _check_kind(
         _check_preset_names(component, what)
 
 
-def _check_field(field: Any, what: str) -> None:
-    place = f"{what}.{field.name}"
+def _check_field(field: Any, place: str) -> None:
     if "help" not in field.metadata:
         raise Error(f"{place} must be made with penchant.option()")
     # The experiment or the command line would take the value for itself.
@@ -67,7 +59,7 @@ def _check_field(field: Any, what: str) -> None:
         raise Error(f"{place} has a reserved name")
 
 
-def _check_names(value: Any, place: str) -> None:
+def _check_names(value: object, place: str) -> None:
     """Refuse one name where several are expected: `in` would look for a part of it."""
     if isinstance(value, (tuple, list)):
         return
@@ -79,18 +71,11 @@ def _check_names(value: Any, place: str) -> None:
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:
     """A preset that sets what a probe has not is a mistake that no user could mend."""
-    options = {field.name for field in attrs.fields(probe)}
-    known = options | {"estimators", "training"}
+    known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
     for name, preset in probe.presets.items():
         place = f"preset {name!r} of {what}"
-        unknown = preset.keys() - known
-        if unknown:
-            listed = ", ".join(sorted(unknown))
-            raise Error(f"{place} sets unknown options: {listed}")
-
-        # The same for what it chooses estimators for.
-        estimators = preset.get("estimators", {})
-        roles = estimators.keys() - probe.roles.keys()
-        if roles:
+        if unknown := preset.keys() - known:
+            raise Error(f"{place} sets unknown options: {', '.join(sorted(unknown))}")
+        if roles := preset.get("estimators", {}).keys() - probe.roles.keys():
             listed = ", ".join(sorted(roles))
             raise Error(f"{place} sets estimators of roles it has not: {listed}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -37,8 +38,7 @@ class Offer:
     @property
     def package(self) -> str:
         """The top-level package its declaration is in."""
-        package, _, _ = self.component.__module__.partition(".")
-        return package
+        return self.component.__module__.partition(".")[0]
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Plugin:
     version: str
     reason: str = ""
     components: tuple[type[Component], ...] = ()
-    manager: Any = None
+    manager: pluggy.PluginManager | None = None
 
     @property
     def status(self) -> str:
@@ -68,41 +68,26 @@ class Plugins:
             for component in plugin.components:
                 offer = Offer(component, plugin.distribution, plugin.version)
                 # Two distributions may offer the same name; then neither takes it from the other.
-                key = (component.kind, component.name)
-                same = self._offers.setdefault(key, [])
-                same.append(offer)
+                self._offers.setdefault((component.kind, component.name), []).append(offer)
 
     def offers(self, kind: str | None = None) -> list[Offer]:
         """Every component of a kind, sorted by kind and name."""
-        found: list[Offer] = []
-        for (each, _), offers in self._offers.items():
-            if kind in (None, each):
-                found.extend(offers)
-        return sorted(found, key=_place)
+        same = [offers for (each, _), offers in self._offers.items() if kind in (None, each)]
+        return sorted(itertools.chain(*same), key=_sort_key)
 
     def clash(self, component: type[Component]) -> str:
         """The distributions that offer a component of this name, where there are several."""
-        key = (component.kind, component.name)
-        offers = self._offers[key]
-        if len(offers) < 2:
-            return ""
-        names = [offer.distribution for offer in offers]
-        return " and ".join(names)
+        offers = self._offers[component.kind, component.name]
+        return " and ".join(offer.distribution for offer in offers) if len(offers) > 1 else ""
 
     def address(self, offer: Offer) -> str:
         """The name that reaches this component."""
         name = offer.component.name
-        distribution = offer.distribution
-        if distribution == KERNEL or not self.clash(offer.component):
+        if offer.distribution == KERNEL or not self.clash(offer.component):
             return name
-        return f"{distribution}/{name}"
+        return f"{offer.distribution}/{name}"
 
-    def find(
-        self,
-        kind: str,
-        name: str,
-        where: str = "",
-    ) -> Offer:
+    def find(self, kind: str, name: str, where: str = "") -> Offer:
         """The component of this kind with this name (or `distribution/name`).
 
         Args:
@@ -117,63 +102,44 @@ class Plugins:
             Error: There is none, or there are several; the message says what helps.
         """
         distribution, _, short = name.rpartition("/")
-        key = (kind, short)
-        offers = self._offers.get(key, [])
+        offers = self._offers.get((kind, short), [])
         if distribution:
             wanted = canonicalize_name(distribution)
             offers = [offer for offer in offers if offer.distribution == wanted]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
-        kernel = [offer for offer in offers if offer.distribution == KERNEL]
-        offers = kernel or offers
+        offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
         if len(offers) == 1:
             return offers[0]
-
         place = f" ({where})" if where else ""
         # Several: the message says how each of them is reached.
         if offers:
-            versions = [f"{offer.distribution} {offer.version}" for offer in offers]
-            addresses = [f"'{offer.distribution}/{short}'" for offer in offers]
-            found = " and ".join(versions)
-            cure = " or ".join(addresses)
+            found = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
+            cure = " or ".join(f"'{offer.distribution}/{short}'" for offer in offers)
             raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
         # None: what is close, what may have it inside, and what is missing altogether.
-        known = [self.address(offer) for offer in self.offers(kind)]
-        near = suggestion(name, known)
+        near = suggestion(name, [self.address(offer) for offer in self.offers(kind)])
         inside = self._collections(kind, short)
-        aside = self._set_aside()
-        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{aside}")
+        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{self._set_aside()}")
 
     def _collections(self, kind: str, name: str) -> str:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
         found = []
         for offer in self.offers(kind):
-            required = _required(offer.component)
-            if len(required) != 1:
-                continue
+            fields = attrs.fields(offer.component)
+            required = [field for field in fields if field.default is attrs.NOTHING]
             # Text that is no target: the name of something inside.
-            only = required[0]
-            if only.type in ("str", str):
-                address = self.address(offer)
-                found.append(f"'{address}:{only.name}={name}'")
-        if not found:
-            return ""
-        listed = " or ".join(found)
-        return f" Or {listed}?"
+            if len(required) == 1 and required[0].type in ("str", str):
+                found.append(f"'{self.address(offer)}:{required[0].name}={name}'")
+        return f" Or {' or '.join(found)}?" if found else ""
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
-        _, _, short = name.rpartition("/")
-        key = (kind, short)
-        return key in self._offers
+        return (kind, name.rpartition("/")[2]) in self._offers
 
     def _set_aside(self) -> str:
         """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
-        lines = []
-        for plugin in self.plugins:
-            if not plugin.reason:
-                continue
-            what = f"{plugin.name} {plugin.version}"
-            lines.append(f"\n  {what} was set aside: {plugin.reason}")
+        aside = [plugin for plugin in self.plugins if plugin.reason]
+        lines = [f"\n  {each.name} {each.version} was set aside: {each.reason}" for each in aside]
         return "".join(lines)
 
     def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
@@ -182,8 +148,7 @@ class Plugins:
             if plugin.manager is None:
                 continue
             try:
-                call = getattr(plugin.manager.hook, hook)
-                call(**arguments)
+                getattr(plugin.manager.hook, hook)(**arguments)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # not even sys.exit in a tracker ends a measurement
@@ -194,31 +159,16 @@ class Plugins:
         """The same plugins and one more that only listens to events."""
         manager = _manager()
         manager.register(listener, name)
-        version = kernel_version()
-        heard = Plugin(name, KERNEL, version, manager=manager)
-        return Plugins([*self.plugins, heard])
+        return Plugins([*self.plugins, Plugin(name, KERNEL, kernel_version(), manager=manager)])
 
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        own = Plugin(
-            name=OWN,
-            distribution=OWN,
-            version="0",
-            components=(component,),
-        )
-        return Plugins([*self.plugins, own])
+        return Plugins([*self.plugins, Plugin(OWN, OWN, "0", components=(component,))])
 
 
-def _required(component: type[Component]) -> list[Any]:
-    """Options that must be given."""
-    fields = attrs.fields(component)
-    return [field for field in fields if field.default is attrs.NOTHING]
-
-
-def _place(offer: Offer) -> tuple[str, str, str]:
-    component = offer.component
-    return component.kind, component.name, offer.distribution
+def _sort_key(offer: Offer) -> tuple[str, str, str]:
+    return offer.component.kind, offer.component.name, offer.distribution
 
 
 @functools.cache
@@ -263,39 +213,21 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     sources: dict[tuple[str, str], _Source] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
-        key = (source.distribution, point.name)
         # The first on the path counts, as for import.
-        sources.setdefault(key, source)
-
+        sources.setdefault((source.distribution, point.name), source)
     # A misspelt name would leave nothing out.
     names = {source.point.name for source in sources.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
-            near = suggestion(name, names)
-            raise Error(f"unknown plugin {name!r}{near}")
-
+            raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
     # The kernel's own components are never left out: without an executor nothing runs.
-    plugins = [_kernel()]
-    in_order = sorted(sources.values(), key=lambda source: source.point.name)
-    for source in in_order:
+    own = tuple(_components(builtin, _manager()))
+    plugins = [Plugin(KERNEL, KERNEL, kernel_version(), components=own)]
+    for source in sorted(sources.values(), key=lambda source: source.point.name):
         name = source.point.name
-        if only and name not in only:
-            continue
-        if name not in without:
+        if name not in without and (not only or name in only):
             plugins.append(_try(source))
     return Plugins(plugins)
-
-
-def _kernel() -> Plugin:
-    """What the kernel itself offers, as a plugin like all others."""
-    manager = _manager()
-    components = tuple(_components(builtin, manager))
-    return Plugin(
-        name=KERNEL,
-        distribution=KERNEL,
-        version=kernel_version(),
-        components=components,
-    )
 
 
 def _manager() -> pluggy.PluginManager:
@@ -321,11 +253,8 @@ def _try(source: _Source) -> Plugin:
 
 
 def _reason(error: BaseException) -> str:
-    words = str(error).split()
-    text = " ".join(words)  # pluggy's own messages have many lines
-    if isinstance(error, Error):
-        return text
-    return f"{type(error).__name__}: {text}"
+    text = " ".join(str(error).split())  # pluggy's own messages have many lines
+    return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
 
 
 def _check_metadata(source: _Source) -> None:
@@ -334,50 +263,41 @@ def _check_metadata(source: _Source) -> None:
         raise Error(source.problem)
     version = Version(kernel_version()).base_version
     for line in source.requires:
-        requirement = _requirement(line)
-        specifier = requirement.specifier
-        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
+        try:
+            wanted = Requirement(line)
+        except InvalidRequirement:
+            raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
+        specifier = wanted.specifier
+        if _is_about_the_kernel(wanted) and not specifier.contains(version, prereleases=True):
             raise Error(f"it wants penchant {specifier}, this is penchant {version}")
-
-
-def _requirement(line: str) -> Requirement:
-    try:
-        return Requirement(line)
-    except InvalidRequirement:
-        raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
 
 
 def _is_about_the_kernel(requirement: Requirement) -> bool:
     """Is it a version of the kernel that is wanted, here and without an extra?"""
-    if canonicalize_name(requirement.name) != KERNEL:
-        return False
     marker = requirement.marker
-    return marker is None or marker.evaluate({"extra": ""})
+    same = canonicalize_name(requirement.name) == KERNEL
+    return same and (marker is None or marker.evaluate({"extra": ""}))
 
 
-def _components(module: Any, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
+def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
     """What a module offers through its component hooks, each declaration checked."""
     manager.register(module)
-    # A hook that is misspelt would otherwise offer nothing, and nobody would know.
+    # A hook that is misspelt would otherwise offer nothing, without a message.
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")
-    # Every hook that offers components, one kind after another.
     seen: set[tuple[str, str]] = set()
     for hook, base in hookspecs.COMPONENT_HOOKS.items():
         for component in _offered(manager, hook):
             check_declaration(component, base)
-            key = (base.kind, component.name)
-            if key in seen:
+            if (base.kind, component.name) in seen:
                 raise Error(f"it offers the {base.kind} {component.name!r} twice")
-            seen.add(key)
+            seen.add((base.kind, component.name))
             yield component
 
 
 def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
-    call = getattr(manager.hook, hook)
-    for offered in call():
+    for offered in getattr(manager.hook, hook)():
         if not isinstance(offered, (list, tuple)):
-            kind = type(offered).__name__
-            raise Error(f"{hook} must return a list of classes, found {kind}")
+            raise Error(f"{hook} must return a list of classes, found {type(offered).__name__}")
         yield from offered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -38,8 +39,7 @@ def explain(name: str, plugins: Plugins) -> str:
     if name == Training.name:
         texts.append(_training(plugins))
     if not texts:
-        near = suggestion(name, known)
-        raise Error(f"no component is called {name!r}{near}")
+        raise Error(f"no component is called {name!r}{suggestion(name, known)}")
     return "\n\n".join(texts)
 
 
@@ -49,14 +49,8 @@ def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
     for offer in plugins.offers("estimator"):
         role = role_of(offer.component)
         if role is not None:
-            estimators = found.setdefault(role, [])
-            estimators.append(offer)
-
-    by_name = sorted(found, key=lambda role: role.name)
-    ordered = {}
-    for role in by_name:
-        ordered[role] = found[role]
-    return ordered
+            found.setdefault(role, []).append(offer)
+    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
 
 
 def explanation(offer: Offer, plugins: Plugins) -> str:
@@ -66,74 +60,49 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     lines = [f"{cls.name} ({cls.kind}, {source})", ""]
     if issubclass(cls, Probe) and cls.question:
         lines += [cls.question, ""]
-    text = inspect.getdoc(cls) or ""
-    lines.append(text)
+    lines.append(inspect.getdoc(cls) or "")
     role = role_of(cls) if cls.kind == "estimator" else None
     if role is not None:
         lines += ["", f"Role: {role.name}"]
-
-    # What can be set, and what comes out.
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-
-    command = example(offer, plugins)
-    lines += _section("Example", [command])
+    lines += _section("Example", [example(offer, plugins)])
     return "\n".join(lines)
 
 
-def _role(
-    role: Role,
-    estimators: list[Offer],
-    plugins: Plugins,
-) -> str:
+def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
-    text = inspect.cleandoc(role.__doc__ or "")
-    lines = [f"{role.name} (role)", "", text]
-    called = ", ".join(role.parameters)
-    lines += _section("Called with", [called])
-    rows = []
-    for offer in estimators:
-        address = plugins.address(offer)
-        summary = offer.component.summary()
-        rows.append(f"{address}: {summary}")
-    lines += _section("Estimators", rows)
-    command = example_of_role(role, estimators, plugins)
-    lines += _section("Example", [command])
+    lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
+    lines += _section("Called with", [", ".join(role.parameters)])
+    rows = {plugins.address(offer): offer.component.summary() for offer in estimators}
+    lines += _section("Estimators", _pairs(rows))
+    lines += _section("Example", [example_of_role(role, estimators, plugins)])
     return "\n".join(lines)
 
 
 def _training(plugins: Plugins) -> str:
     """How networks are trained: a table of an experiment, not a component."""
-    text = inspect.getdoc(Training) or ""
-    lines = ["training (a table of an experiment)", "", text]
+    lines = ["training (a table of an experiment)", "", inspect.getdoc(Training) or ""]
     lines += _options(Training)
     place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [place])
-
-    command = example_of_training(plugins)
-    lines += _section("Example", [command])
+    lines += _section("Example", [example_of_training(plugins)])
     return "\n".join(lines)
 
 
 def _options(cls: type[Component]) -> list[str]:
-    fields = attrs.fields(cls)
-    options = [_option(cls, field) for field in fields]
-    return _section("Options", options)
+    return _section("Options", [_option(cls, field) for field in attrs.fields(cls)])
 
 
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
-    needs = list(cls.needs)
-    for axis in cls.accepts:
-        needs.append(f"{axis} (only when selected)")
-    # All of them on one line.
-    needed = [", ".join(needs)] if needs else []
+    needs = [*cls.needs, *[f"{axis} (only when selected)" for axis in cls.accepts]]
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
     return [
-        *_section("Needs", needed),
+        *_section("Needs", [", ".join(needs)] if needs else []),
         *_section("Estimators", _pairs(roles)),
         *_section("Datasets and architectures it calls", list(cls.uses)),
         *_section("Quantities", _pairs(cls.quantities)),
@@ -143,56 +112,42 @@ def _probe(cls: type[Probe]) -> list[str]:
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
-    if not rows:
-        return []
-    indented = [f"  {row}" for row in rows]
-    return ["", f"{title}:", *indented]
+    return ["", f"{title}:", *[f"  {row}" for row in rows]] if rows else []
 
 
-def _pairs(declared: Any) -> list[str]:
+def _pairs(declared: Mapping[str, str]) -> list[str]:
     return [f"{name}: {text}" for name, text in declared.items()]
 
 
-def _names(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return ", ".join(value)
+def _names(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _option(cls: type, field: Any) -> str:
     """One line about an option: what it means, its type, bounds and default."""
     metadata = field.metadata
-    hint = hints(cls)[field.name]
-    kind = describe_type(hint)
+    kind = describe_type(hints(cls)[field.name])
     # Its type says nothing: three things stand for an array.
     if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
-
-    default = "must be given"
-    if field.default is not attrs.NOTHING:
-        default = f"default {_shown(field.default)}"
-    limits = metadata["limits"].describe()
-    facts = "; ".join([kind, *limits, default])
+    required = field.default is attrs.NOTHING
+    default = "must be given" if required else f"default {_shown(field.default)}"
+    facts = "; ".join([kind, *metadata["limits"].describe(), default])
     return f"{field.name}: {metadata['help']} ({facts})"
 
 
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    return json.dumps(_shortened(value))
+def _shown(value: object) -> str:
+    return "none" if value is None else json.dumps(_shortened(value))
 
 
-def _shortened(value: Any) -> Any:
-    """The value with long lists cut: a sweep of a hundred rates is not read by anybody."""
+def _shortened(value: object) -> Any:
+    """The value with long lists cut, such as a sweep of a hundred rates."""
     if isinstance(value, dict):
         return {key: _shortened(part) for key, part in value.items()}
     if not isinstance(value, (list, tuple)):
         return value
     parts = [_shortened(part) for part in value]
-    count = len(parts)
-    if count <= _LONGEST:
+    if len(parts) <= _LONGEST:
         return parts
     # The beginning shows the spacing, the end how far it goes.
-    between = f"... {count} in all ..."
-    first = parts[:2]
-    return [*first, between, parts[-1]]
+    return [*parts[:2], f"... {len(parts)} in all ...", parts[-1]]

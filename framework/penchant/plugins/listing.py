@@ -22,18 +22,17 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     # A role is no component, but people look for it here.
     if single == "role":
         return _roles(plugins)
-    found = []
-    for each in KINDS if single is None else (single,):
-        for offer in plugins.offers(each):
-            row = {
-                "kind": each,
-                "name": plugins.address(offer),
-                "summary": offer.component.summary(),
-                "plugin": offer.distribution,
-                "version": offer.version,
-            }
-            found.append(row)
-    return found
+    return [
+        {
+            "kind": each,
+            "name": plugins.address(offer),
+            "summary": offer.component.summary(),
+            "plugin": offer.distribution,
+            "version": offer.version,
+        }
+        for each in (KINDS if single is None else (single,))
+        for offer in plugins.offers(each)
+    ]
 
 
 def _roles(plugins: Plugins) -> list[Row]:
@@ -43,8 +42,7 @@ def _roles(plugins: Plugins) -> list[Row]:
     for role, estimators in roles(plugins).items():
         summary, _, _ = (role.__doc__ or "").partition("\n")
         names = ", ".join(plugins.address(offer) for offer in estimators)
-        row = {"kind": "role", "name": role.name, "summary": summary, "estimators": names}
-        found.append(row)
+        found.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})
     return found
 
 

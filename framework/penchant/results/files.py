@@ -50,13 +50,13 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[io.BufferedWriter]:
     except OSError as error:
         raise writing_failed(path, error) from error
     finally:
-        # On a disk that refuses everything the first message counts, not this one.
+        # Do not mask the original error.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers left who were killed; only where nobody else is writing."""
+    """Remove what killed writers left; only where no other process is writing."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if _TEMPORARY.fullmatch(path.name):
@@ -65,29 +65,25 @@ def sweep(folder: Path) -> None:
 
 def writing_failed(path: Path, error: OSError) -> Error:
     """What to tell a user whose disk or folder refused."""
-    number = error.errno or 0
-    problem = error.strerror or error
-    advice = _ADVICE.get(number, "")
-    return Error(f"cannot write {path}: {problem}{advice}")
+    advice = _ADVICE.get(error.errno or 0, "")
+    return Error(f"cannot write {path}: {error.strerror or error}{advice}")
 
 
 def set_aside(path: Path) -> None:
     """Move a damaged file out of the way, so that what it held is made again."""
-    aside = path.with_name(f"{path.name}.damaged")
     # Where the disk refuses, the file is simply written over.
     with contextlib.suppress(OSError):
-        path.replace(aside)
+        path.replace(path.with_name(f"{path.name}.damaged"))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON atomically; a number that is not finite is refused."""
     try:
         text = json.dumps(value, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Error(f"{path.name} cannot hold this: {error}") from error
-    content = text.encode()
     with atomic(path) as file:
-        file.write(content)
+        file.write(text.encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -96,28 +92,22 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
-    schema = None
-    if isinstance(value, dict):
-        schema = value.get("schema")
-    if not isinstance(schema, int):
+    if not isinstance(value, dict) or not isinstance(schema := value.get("schema"), int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
-    # Older files are read; of newer ones nobody here knows what they mean.
+    # Older files are read; what newer ones mean is unknown here.
     if schema > SCHEMA:
-        found = f"{path} has schema {schema}"
         advice = f"this version reads up to {SCHEMA}: upgrade penchant"
-        raise NewerSchemaError(f"{found}, {advice}")
-    record: dict[str, Any] = value
-    return record
+        raise NewerSchemaError(f"{path} has schema {schema}, {advice}")
+    return value
 
 
 def checksum(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_name(name: Any, what: str) -> None:
+def check_name(name: object, what: str) -> None:
     """Refuse a name that a file of arrays, or a file system, does not give back."""
     subject = f"the name of a {what}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -127,12 +117,7 @@ def check_name(name: Any, what: str) -> None:
         raise Error(f"{subject} must not end in .npy, found {name!r}")
 
 
-def write_arrays(
-    path: Path,
-    arrays: Mapping[str, Any],
-    *,
-    durable: bool = True,
-) -> str:
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
     """Write named arrays without a second copy of them; the bytes depend on the values only.
 
     Args:
@@ -151,13 +136,11 @@ def write_arrays(
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=date)
-                array = np.asanyarray(value)
                 with archive.open(member, "w", force_zip64=True) as part:
-                    np.lib.format.write_array(part, array, allow_pickle=False)
+                    np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
         # What is hashed is what the disk was given.
         file.seek(0)
-        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
-        return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Results as lines of text: numbers under each other, names that fit, every warning once."""
+"""Results as lines of text: numbers under each other, names that fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.quantities import Quantity, rounded, short_error
@@ -13,42 +13,26 @@ _ELLIPSIS = "…"
 
 
 def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
-    r"""Quantities under each other: name, value, error, null, and the z-score against the null.
-
-    Args:
-        quantities: Name to quantity.
-        width: Columns of the terminal.
-
-    Returns:
-        A line for each.
+    r"""A line for each quantity: name, value, error, null, and the z-score against the null.
 
     >>> found = {"rank": Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)}
     >>> print(*quantity_lines({**found, "layers": Quantity(3, exact=True)}), sep="\n")
       rank    137.4 ± 1.3  null 175.6 ± 1.1  z = −30
       layers    3
     """
-    rows = []
-    for name, quantity in quantities.items():
-        columns = _columns(quantity)
-        rows.append([name, *columns])
+    rows = [[name, *_columns(quantity)] for name, quantity in quantities.items()]
     # Points of numbers stand under each other.
     fronts = [_front(row[1]) for row in rows]
-    widest = max(fronts, default=0)
     for row, front in zip(rows, fronts):
-        padding = " " * (widest - front)
-        row[1] = padding + row[1]
+        row[1] = " " * (max(fronts) - front) + row[1]
     return _laid_out(rows, max(width, NARROWEST))
 
 
 def _front(number: str) -> int:
     """Letters before the point."""
     # Without its unit and its exponent.
-    value, _, _ = number.partition(" ")
-    digits, _, _ = value.partition("e")
-    if not digits[-1:].isdigit():
-        return 0
-    front, _, _ = digits.partition(".")
-    return len(front)
+    digits = number.partition(" ")[0].partition("e")[0]
+    return len(digits.partition(".")[0]) if digits[-1:].isdigit() else 0
 
 
 def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
@@ -58,16 +42,13 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
     value = rounded(quantity.value, quantity.stderr)
     error = ""
     if quantity.stderr is not None:
-        size = short_error(quantity.stderr, quantity.value)
-        error = f"± {size}"
+        error = f"± {short_error(quantity.stderr, quantity.value)}"
     # Without an error the unit follows the value itself.
     if quantity.unit and error:
         error += f" {quantity.unit}"
     elif quantity.unit:
         value += f" {quantity.unit}"
-    null = ""
-    if quantity.null is not None:
-        null = f"null {quantity.null_text}"
+    null = "" if quantity.null is None else f"null {quantity.null_text}"
     return value, error, null, distance(quantity)
 
 
@@ -116,17 +97,13 @@ def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
         columns.pop()
     # Names take what the numbers leave.
     first, *others = _widths(columns)
-    spare = width - _needed(columns, shortest=0)
-    first = min(first, max(12, spare))
+    first = min(first, max(12, width - _needed(columns, shortest=0)))
     lines = []
     for name, *rest in zip(*columns):
-        fitting = shortened(name, first)
-        cells = [f"{fitting:{first}} "]
-        for cell, size in zip(rest, others):
-            cells.append(f"{cell:<{size}}")
+        cells = [f"{shortened(name, first):{first}} "]
+        cells += [f"{cell:<{size}}" for cell, size in zip(rest, others)]
         # One space between value and error, two elsewhere.
-        text = " ".join(cells[:3])
-        line = "  ".join([text, *cells[3:]])
+        line = "  ".join([" ".join(cells[:3]), *cells[3:]])
         lines.append(_INDENT + line.rstrip())
     return lines
 
@@ -139,10 +116,8 @@ def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
 def _needed(columns: Sequence[Sequence[str]], *, shortest: int) -> int:
     """Columns of a terminal that these take, with names of at most `shortest` letters."""
     first, *others = _widths(columns)
-    names = min(first, shortest)
     # Two spaces before each column but the first.
-    spaces = 2 * len(others)
-    return len(_INDENT) + names + sum(others) + spaces
+    return len(_INDENT) + min(first, shortest) + sum(others) + 2 * len(others)
 
 
 def shortened(text: str, width: int) -> str:
@@ -158,38 +133,3 @@ def shortened(text: str, width: int) -> str:
     front = kept - back
     end = text[-back:] if back else ""
     return text[:front] + _ELLIPSIS + end
-
-
-def warning_lines(warnings: Iterable[tuple[str, str]], *, width: int = 80) -> list[str]:
-    """Every warning once, with how many jobs it is of, or with the name of the only one.
-
-    Args:
-        warnings: Pairs of a job's name and a warning.
-        width: Columns of the terminal.
-
-    Returns:
-        The lines.
-    """
-    import textwrap
-
-    lines = []
-    for text, names in grouped(warnings).items():
-        who = names[0] if len(names) == 1 else f"{len(names)} jobs"
-        found = textwrap.wrap(
-            f"warning ({who}): {text}",
-            width=max(width, NARROWEST),
-            subsequent_indent=_INDENT,
-            break_on_hyphens=False,
-        )
-        lines.extend(found)
-    return lines
-
-
-def grouped(warnings: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Each text with the names it was said of, in the order in which they came."""
-    found: dict[str, list[str]] = {}
-    for name, text in warnings:
-        names = found.setdefault(text, [])
-        if name not in names:
-            names.append(name)
-    return found

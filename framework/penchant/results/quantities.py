@@ -22,10 +22,8 @@ def _number(value: Any) -> float | None:
     if isinstance(value, numbers.Real):
         return float(value)
     if hasattr(value, "item"):
-        held = value.item()
-        return float(held)
-    kind = type(value).__name__
-    raise Error(f"a quantity must be a number, found {kind}")
+        return float(value.item())
+    raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
 def _required(value: Any) -> float:
@@ -36,9 +34,7 @@ def _required(value: Any) -> float:
 
 
 def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    return int(value)
+    return None if value is None else int(value)
 
 
 @attrs.frozen
@@ -126,25 +122,19 @@ class Quantity:
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers it has, by name."""
-        found = {}
-        for name in ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p"):
-            number = getattr(self, name)
-            if number is not None:
-                found[name] = number
-        return found
+        names = ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: number for name, number in numbers.items() if number is not None}
 
     def __str__(self) -> str:
         if self.missing:
             return "missing"
         text = rounded(self.value, self.stderr)
         if self.stderr is not None:
-            error = short_error(self.stderr, self.value)
-            text += f" ± {error}"
+            text += f" ± {short_error(self.stderr, self.value)}"
         if self.null is not None:
-            beside = self.null_text
-            if self.p is not None:
-                beside += f", p = {self.p:.2g}"
-            text += f" (null {beside})"
+            p = "" if self.p is None else f", p = {self.p:.2g}"
+            text += f" (null {self.null_text}{p})"
         if self.unit:
             text += f" {self.unit}"
         return text.rstrip()
@@ -157,15 +147,11 @@ class Quantity:
         # What is known of its error says how many digits mean anything.
         error = self.null_spread or self.null_stderr
         if self.null_spread is not None:
-            value = rounded(self.null, error)
-            spread = short_error(self.null_spread, self.null)
-            return f"{value} ± {spread}"
+            return f"{rounded(self.null, error)} ± {short_error(self.null_spread, self.null)}"
         if error is not None:
             return rounded(self.null, error)
         # A null that is known exactly needs no more digits than the value beside it.
-        exact = rounded(self.null)
-        beside = rounded(self.null, self.stderr)
-        return min(exact, beside, key=len)
+        return min(rounded(self.null), rounded(self.null, self.stderr), key=len)
 
 
 def _flat(values: Any) -> Any:
@@ -189,19 +175,13 @@ def rounded(value: float | None, error: float | None = None) -> str:
     if not error or not math.isfinite(error):
         return _short_exponent(f"{value:.6g}")
     # Digits behind the point, down to the error's second.
-    power = math.floor(math.log10(error))
-    digits = 1 - power
-    size = max(abs(value), error)
-    if _SMALLEST <= size < _LARGEST:
-        kept = round(value, digits)
-        behind = max(digits, 0)
-        return f"{kept:.{behind}f}"
+    digits = 1 - math.floor(math.log10(error))
+    if _SMALLEST <= max(abs(value), error) < _LARGEST:
+        return f"{round(value, digits):.{max(digits, 0)}f}"
     if value == 0:
         return "0"
     # Very large and very small numbers: the same digits, counted from the first.
-    first = math.floor(math.log10(abs(value)))
-    behind = max(first + digits, 1)
-    behind = min(behind, 12)
+    behind = min(max(math.floor(math.log10(abs(value))) + digits, 1), 12)
     return _short_exponent(f"{value:.{behind}e}")
 
 
@@ -214,20 +194,13 @@ def short_error(error: float, value: float | None = None) -> str:
     if error == 0 or not math.isfinite(error):
         return f"{error:g}"
     # Digits behind the point; what has too many or too few is written with an exponent.
-    power = math.floor(math.log10(abs(error)))
-    digits = 1 - power
-    beside = abs(value or 0.0)
-    size = max(abs(error), beside)
-    if _SMALLEST <= size < _LARGEST:
-        kept = round(error, digits)
-        behind = max(digits, 0)
-        return f"{kept:.{behind}f}"
+    digits = 1 - math.floor(math.log10(abs(error)))
+    if _SMALLEST <= max(abs(error), abs(value or 0.0)) < _LARGEST:
+        return f"{round(error, digits):.{max(digits, 0)}f}"
     return _short_exponent(f"{error:.1e}")
 
 
 def _short_exponent(text: str) -> str:
-    """Without the zeros and the plus sign that nobody needs: 1.2e-7."""
+    """Without zeros and a plus sign in the exponent: 1.2e-7."""
     number, mark, exponent = text.partition("e")
-    if not mark:
-        return text
-    return f"{number}e{int(exponent)}"
+    return f"{number}e{int(exponent)}" if mark else text

@@ -29,13 +29,10 @@ _KEPT = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings",
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays as numpy holds them, tensors included."""
-    found = {}
-    for name, value in values.items():
-        found[name] = host_array(value)
-    return found
+    return {name: host_array(value) for name, value in values.items()}
 
 
-def host_array(value: Any) -> Any:
+def host_array(value: object) -> Any:
     """An array in the host's memory, from an array, a tensor on any device, or numbers."""
     import numpy as np
 
@@ -45,10 +42,7 @@ def host_array(value: Any) -> Any:
 
 
 def _names(values: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for axis, names in values.items():
-        found[axis] = tuple(names)
-    return found
+    return {axis: tuple(names) for axis, names in values.items()}
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
@@ -79,16 +73,12 @@ class Result:
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
-        lines = [f"Result {title}"]
-        lines += quantity_lines(self.quantities)
-        # Of arrays only their shapes: nobody wants a million numbers in a notebook.
+        lines = [f"Result {title}", *quantity_lines(self.quantities)]
+        # Of arrays only their shapes: a notebook has no room for a million numbers.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:
-            listed = ", ".join(shapes)
-            lines.append(f"  arrays: {listed}")
-        for text in self.warnings:
-            lines.append(f"  warning: {text}")
-        return "\n".join(lines)
+            lines.append(f"  arrays: {', '.join(shapes)}")
+        return "\n".join([*lines, *[f"  warning: {text}" for text in self.warnings]])
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:result_html")(self))
@@ -96,8 +86,7 @@ class Result:
     @property
     def status(self) -> str:
         """Done or failed."""
-        status = self.record.get("status", "done")
-        return str(status)
+        return str(self.record.get("status", "done"))
 
     @property
     def error(self) -> str | None:
@@ -112,23 +101,18 @@ class Result:
     @property
     def cost(self) -> dict[str, Any]:
         """Seconds and the largest memory."""
-        cost = self.record.get("cost", {})
-        return dict(cost)
+        return dict(self.record.get("cost", {}))
 
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        probe = self.record.get("probe", {})
-        options = probe.get("options", {})
-        return dict(options)
+        return dict(self.record.get("probe", {}).get("options", {}))
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape of one input, where the probe had inputs."""
         shape = self.record.get("shape")
-        if shape is None:
-            return None
-        return tuple(shape)
+        return None if shape is None else tuple(shape)
 
     @property
     def outputs(self) -> int | None:
@@ -138,13 +122,11 @@ class Result:
     @property
     def meanings(self) -> dict[str, str]:
         """What each quantity means, in one line."""
-        meanings = self.record.get("meanings", {})
-        return dict(meanings)
+        return dict(self.record.get("meanings", {}))
 
     def figures(self) -> dict[str, Any]:
         """Its figures by name, in the order in which they are to be seen; drawn now."""
-        found: dict[str, Any] = extra("penchant_report.figures:figures_of_result")(self)
-        return found
+        return dict(extra("penchant_report.figures:figures_of_result")(self))
 
     def figure(self, name: str) -> Any:
         """One figure, as a `matplotlib.figure.Figure`; notebooks show it.
@@ -168,11 +150,9 @@ class Result:
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""
         for name, quantity in self.quantities.items():
-            allowed = name in self.missing
-            _check_quantity(name, quantity, allowed=allowed)
+            _check_quantity(name, quantity, allowed=name in self.missing)
         for name, array in self.arrays.items():
-            allowed = name in self.missing
-            _check_array(name, array, allowed=allowed)
+            _check_array(name, array, allowed=name in self.missing)
         # Texts end up in JSON and in a page, where a number would be taken for something else.
         _check_texts("convention", self.conventions.items())
         _check_texts("warning", enumerate(self.warnings))
@@ -180,20 +160,13 @@ class Result:
             _check_texts(f"label of {axis}", enumerate(names))
 
 
-def _check_quantity(
-    name: str,
-    quantity: Any,
-    *,
-    allowed: bool,
-) -> None:
+def _check_quantity(name: str, quantity: object, *, allowed: bool) -> None:
     check_name(name, "quantity")
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
         raise Error(f"quantity {name!r} must be a penchant.Quantity, found {kind}")
-    if allowed:
-        return
     for part, number in quantity.numbers.items():
-        if not math.isfinite(number):
+        if not allowed and not math.isfinite(number):
             raise Error(f"quantity {name!r} has {part} {number}, expected a finite number")
 
 
@@ -201,11 +174,10 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
     import numpy as np
 
     check_name(name, "array")
-    dtype = array.dtype
-    if dtype.kind not in "biufcU":
-        raise Error(f"array {name!r} must hold numbers or text, found {dtype}")
+    if array.dtype.kind not in "biufcU":
+        raise Error(f"array {name!r} must hold numbers or text, found {array.dtype}")
     # Whole numbers and text are always finite.
-    if allowed or not np.issubdtype(dtype, np.inexact):
+    if allowed or not np.issubdtype(array.dtype, np.inexact):
         return
     bad = int((~np.isfinite(array)).sum())
     if bad:
@@ -215,38 +187,34 @@ def _check_array(name: str, array: Any, *, allowed: bool) -> None:
 def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
     for name, text in pairs:
         if not isinstance(text, str):
-            kind = type(text).__name__
-            raise Error(f"{what} {name!r} must be text, found {kind}")
+            raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
 
 
-def _nullable(number: Any) -> Any:
+def _nullable(number: object) -> Any:
     """In JSON a missing number is null."""
-    if isinstance(number, float) and not math.isfinite(number):
-        return None
-    return number
+    return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
 def to_json(result: Result) -> dict[str, Any]:
     """The result as `result.json` holds it."""
     about = result.record.get("about", {})
-    quantities = {}
-    for name, quantity in result.quantities.items():
-        known = attrs.asdict(quantity).items()
-        quantities[name] = {key: _nullable(value) for key, value in known}
+    quantities = {
+        name: {key: _nullable(value) for key, value in attrs.asdict(quantity).items()}
+        for name, quantity in result.quantities.items()
+    }
     # Of arrays what they are; their numbers are in a file of their own.
-    arrays = {}
-    for name, array in result.arrays.items():
-        arrays[name] = {
+    arrays = {
+        name: {
             "shape": list(array.shape),
             "dtype": str(array.dtype),
             "about": about.get(name, ""),
         }
-    # What an array is about stands beside it, not a second time in the record.
-    record = dict(result.record)
-    record.pop("about", None)
+        for name, array in result.arrays.items()
+    }
     return {
         "schema": SCHEMA,
-        **record,
+        # What an array is about stands beside it, not a second time in the record.
+        **{key: value for key, value in result.record.items() if key != "about"},
         "quantities": quantities,
         "quantities_sha256": _digest(quantities),
         "arrays": arrays,
@@ -258,20 +226,15 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def _digest(quantities: Mapping[str, Any]) -> str:
-    text = json.dumps(quantities, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(quantities, sort_keys=True).encode()).hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """What `result.json` holds, once its numbers are known to be those that were written."""
     record = read_json(path)
     expected = record.get("quantities_sha256")
-    # Results of before checksums have none.
-    if expected is None:
-        return record
-    quantities = record.get("quantities", {})
-    if _digest(quantities) != expected:
+    # Older results have no checksum.
+    if expected is not None and _digest(record.get("quantities", {})) != expected:
         raise Error(f"{path} is damaged: its numbers are not those that were written")
     return record
 
@@ -280,8 +243,7 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """The result that `result.json` and its arrays hold; unknown keys are accepted."""
     names = {field.name for field in attrs.fields(Quantity)}
     quantities = {}
-    written = record.get("quantities", {})
-    for name, value in written.items():
+    for name, value in record.get("quantities", {}).items():
         known = {key: part for key, part in value.items() if key in names}
         # A missing number is null in JSON.
         if known.get("value") is None:
@@ -289,11 +251,7 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         quantities[name] = Quantity(**known)
     # What is not the result's own is its record.
     rest = {key: value for key, value in record.items() if key not in _KEPT}
-    abouts = {}
-    entries = record.get("arrays", {})
-    for name, entry in entries.items():
-        abouts[name] = entry.get("about", "")
-    rest["about"] = abouts
+    rest["about"] = {name: each.get("about", "") for name, each in record.get("arrays", {}).items()}
     return Result(
         quantities,
         dict(arrays),
@@ -318,13 +276,10 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     """
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
-        path = folder / "arrays.npz"
-        written = write_arrays(path, result.arrays)
+        written = write_arrays(folder / "arrays.npz", result.arrays)
         # The JSON names the content it belongs to: other arrays beside it are noticed.
-        record = {**result.record, "arrays_sha256": written}
-        result = attrs.evolve(result, record=record)
-    content = to_json(result)
-    write_json(folder / name, content)
+        result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
+    write_json(folder / name, to_json(result))
     return result
 
 
@@ -333,19 +288,15 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
     path = result_path(folder)
     try:
         record = read_record(path)
-        found = _stored_arrays(folder, record) if arrays else {}
-        return from_json(record, found)
+        return from_json(record, _stored_arrays(folder, record) if arrays else {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        kind = type(error).__name__
-        raise Error(f"{path} is damaged: {kind}: {error}") from error
+        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
 def result_path(folder: Path) -> Path:
     """The file that speaks for a job: why it failed when it was computed again, or its result."""
     failure = folder / "failure.json"
-    if failure.is_file():
-        return failure
-    return folder / "result.json"
+    return failure if failure.is_file() else folder / "result.json"
 
 
 def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,11 +305,8 @@ def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     path = folder / "arrays.npz"
     arrays = read_arrays(path)
-
-    lacking = set(expected) - set(arrays)
-    if lacking:
-        listed = ", ".join(sorted(lacking))
-        raise Error(f"{path} lacks the arrays {listed}")
+    if lacking := set(expected) - set(arrays):
+        raise Error(f"{path} lacks the arrays {', '.join(sorted(lacking))}")
     if not are_whole(folder, record):
         raise Error(f"{path} is damaged: its checksum is not the result's")
     return arrays
@@ -373,8 +321,7 @@ def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
     try:
         if expected is not None:
             return checksum(path) == expected
-        # Results of before checksums: reading everything compares the archive's own.
-        found = read_arrays(path)
-        return set(record["arrays"]) <= set(found)
+        # Older results have no checksum: reading everything compares the archive's own.
+        return set(record["arrays"]) <= set(read_arrays(path))
     except (OSError, Error):
         return False

@@ -49,29 +49,23 @@ class Run:
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
         done = statuses.count("done")
-        every = len(statuses)
-        return f"Run {self.title!r} in {self.folder}: {done} of {every} jobs done"
+        return f"Run {self.title!r} in {self.folder}: {done} of {len(statuses)} jobs done"
 
     @property
     def title(self) -> str:
         """What the run is about."""
-        title = self.record.get("title")
-        return str(title or self.folder.name)
+        return str(self.record.get("title") or self.folder.name)
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """Every job: id, status, labels, path."""
-        entries = self._entries.values()
-        return list(entries)
+        return list(self._entries.values())
 
     @property
     def done(self) -> bool:
         """Did every job that was asked for end well?"""
-        for job in self.jobs:
-            asked = self._asked is None or job["id"] in self._asked
-            if asked and job["status"] != "done":
-                return False
-        return True
+        asked = [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
+        return all(job["status"] == "done" for job in asked)
 
     def mark(self, job: str, status: str, error: str = "") -> None:
         """Note a job's status; `run.json` is written at most every few seconds.
@@ -87,15 +81,13 @@ class Run:
         if error:
             entry["error"] = error.partition("\n")[0]
         # Results are the truth: what is not written here yet is read from them.
-        since = time.monotonic() - self._written
-        if since > SECONDS_BETWEEN_WRITES:
+        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
             self.write()
 
     def write(self) -> None:
         """Write `run.json`."""
         # The entries are the run's own, whatever a listener did to the record.
-        record = {"schema": SCHEMA, **self.record, "jobs": self.jobs}
-        write_json(self.folder / "run.json", record)
+        write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record, "jobs": self.jobs})
         self._written = time.monotonic()
 
     def place(self, job: str) -> Path:
@@ -104,8 +96,7 @@ class Run:
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
-        folder = self.place(job)
-        return read_result(folder, arrays=arrays)
+        return read_result(self.place(job), arrays=arrays)
 
     def results(self, **labels: Any) -> list[Result]:
         """Results whose labels match, in the order of jobs.
@@ -121,10 +112,8 @@ class Run:
 
     def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for job in self.jobs:
-            if job["status"] not in ("done", "failed"):
-                continue
-            own = job["labels"]
-            if all(own.get(key) == value for key, value in labels.items()):
+            same = all(job["labels"].get(key) == value for key, value in labels.items())
+            if same and job["status"] in ("done", "failed"):
                 yield job
 
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
@@ -136,27 +125,26 @@ class Run:
         rows = []
         for job in self._matching({}):
             found = self.result(job["id"], arrays=False)
-            chosen = {}
-            if options:
-                chosen = {f"option.{name}": value for name, value in found.options.items()}
+            given = found.options if options else {}
+            chosen = {f"option.{name}": value for name, value in given.items()}
             for name, quantity in found.quantities.items():
                 away = against_null(Pooled(quantity))
-                row = {
-                    "job": job["id"],
-                    **job["labels"],
-                    "quantity": name,
-                    **attrs.asdict(quantity),
-                    "p": away.p if away else None,
-                    "z": away.z if away else None,
-                    **chosen,
-                }
-                rows.append(row)
+                rows.append(
+                    {
+                        "job": job["id"],
+                        **job["labels"],
+                        "quantity": name,
+                        **attrs.asdict(quantity),
+                        "p": away.p if away else None,
+                        "z": away.z if away else None,
+                        **chosen,
+                    }
+                )
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
-        rows = self.table(options=options)
-        return extra("penchant_report.labelled:data_frame")(rows)
+        return extra("penchant_report.labelled:data_frame")(self.table(options=options))
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -164,8 +152,7 @@ class Run:
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
-        rows = self.table()
-        return extra("penchant_report.labelled:run_dataset")(rows, probe)
+        return extra("penchant_report.labelled:run_dataset")(self.table(), probe)
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))
@@ -181,8 +168,7 @@ def read(folder: str | Path) -> Run:
     if record is None:
         raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
     for job in record["jobs"]:
-        place = folder / "jobs" / job["id"]
-        job["status"] = status_of(place)
+        job["status"] = status_of(folder / "jobs" / job["id"])
     return Run(folder, record)
 
 
@@ -194,8 +180,7 @@ def run_record(folder: Path) -> dict[str, Any] | None:
             record = read_json(path)
             jobs = record["jobs"]
             if all(isinstance(job["id"], str) and job["labels"] for job in jobs):
-                record["jobs"] = [_inside(job) for job in jobs]
-                return record
+                return {**record, "jobs": [_inside(job) for job in jobs]}
         except NewerSchemaError:
             raise
         except (Error, KeyError, TypeError):
@@ -204,11 +189,10 @@ def run_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _inside(job: dict[str, Any]) -> dict[str, Any]:
-    """An entry whose path cannot lead out of the folder, whoever wrote it."""
+    """An entry whose path cannot lead out of the folder."""
     name = job["id"]
-    last = Path(name).name
     # Told like a damaged file, so that the results are read instead.
-    if last != name:
+    if Path(name).name != name:
         raise KeyError(name)
     return {**job, "path": f"jobs/{name}"}
 
@@ -219,18 +203,11 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
     for path in sorted(folder.glob("jobs/*/result.json")):
         try:
             found = read_json(path)
-            labels = found["labels"]
-            status = found["status"]
+            labels, status = found["labels"], found["status"]
         except (Error, KeyError, TypeError):
             continue
         name = path.parent.name
-        entry = {
-            "id": name,
-            "status": status,
-            "labels": labels,
-            "path": f"jobs/{name}",
-        }
-        entries.append(entry)
+        entries.append({"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"})
     if not entries:
         return None
     seeds = sorted({entry["labels"]["seed"] for entry in entries})
@@ -255,15 +232,13 @@ def status_of(place: Path) -> str:
 def drop_damaged(place: Path) -> None:
     """Move what cannot be read out of the way, so that the job is computed again."""
     for name in ("result.json", "arrays.npz"):
-        path = place / name
-        if path.is_file():
-            set_aside(path)
+        if (place / name).is_file():
+            set_aside(place / name)
 
 
 def make_folder(folder: Path) -> None:
     """Create a run folder, or say why it cannot be."""
-    jobs = folder / "jobs"
     try:
-        jobs.mkdir(parents=True, exist_ok=True)
+        (folder / "jobs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise writing_failed(folder, error) from error

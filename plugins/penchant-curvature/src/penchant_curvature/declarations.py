@@ -129,14 +129,13 @@ class CurvatureProxies(penchant.Probe):
     no factor changes, tells. Where the exact matrix of a layer does not fit in memory, proxies are
     measured without it and comparisons are missing.
 
-    Quick: `-a mlp:widths=[64,64,64] -d digits`.
-
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 11 and 12. How many samples these used is not said there: 80 a class, as many as
     an exact spectrum allows. Delta of KFAC is a weighted sum, without another 1/(NC).
     """
 
     name = "curvature-proxies"
+    example = "penchant probe curvature-proxies -a 'mlp:widths=[64,64,64]' -d digits"
     question = "How well do cheap proxies stand for the Gauss-Newton matrix of each layer?"
     target = "penchant_curvature.probes.curvature_proxies:run"
     figures = "penchant_curvature.figures.curvature_proxies:draw"

@@ -45,12 +45,10 @@ class StandardDeviation(penchant.Estimator):
 
 @attrs.frozen
 class OutputSpread(penchant.Probe):
-    """How differently fresh networks answer: the spread of their mean output over test samples.
-
-    Quick: `-a perceptron -d two-blobs`.
-    """
+    """How differently fresh networks answer: the spread of their mean output over test samples."""
 
     name = "output-spread"
+    example = "penchant probe output-spread -a perceptron -d two-blobs"
     question = "How differently do fresh networks answer?"
     target = "penchant_example.probes.output_spread:run"
     figures = "penchant_example.figures.output_spread:draw"

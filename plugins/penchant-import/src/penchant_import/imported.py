@@ -8,13 +8,13 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penchant.components.output import choose
 from penchant.components.targets import resolve
 from penchant.errors import Error
 
 from penchant_import.columns import Batches, Rows, input_and_label, train_and_test
 from penchant_import.declarations import ImportedArchitecture, ImportedDataset
 from penchant_import.labels import numbered, read_labels
+from penchant_import.output import choose
 from penchant_import.pixels import is_picture, read_input, scaled
 
 _handed_out: weakref.WeakSet[Any] = weakref.WeakSet()  # networks that factories have made

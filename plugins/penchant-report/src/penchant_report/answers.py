@@ -10,11 +10,13 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.evidence import Difference, Pooled, against_null, difference, pooled
+from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_numerics import significance
+
+from penchant_report.pooling import difference, pooled
 
 AXES = ("probe", "architecture", "dataset", "run")
 MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.evidence import Difference, Pooled, difference, paired_difference, pooled
+from penchant.results.evidence import Difference, Pooled
 from penchant.results.lines import z_text
 from penchant.results.quantities import Quantity
 from penchant.results.runs import Run, read
@@ -26,6 +26,7 @@ from penchant_report.dots import panels
 from penchant_report.labelled import data_frame
 from penchant_report.matching import Cell, cells_of, matched
 from penchant_report.pages import write_page
+from penchant_report.pooling import difference, paired_difference, pooled
 from penchant_report.wording import Z_MEANING, level_text, setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things

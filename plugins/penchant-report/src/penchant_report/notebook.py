@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penchant.errors import Error, suggestion
-from penchant.results.evidence import Pooled, pooled
-from penchant.results.lines import distance, grouped
+from penchant.results.evidence import Pooled
+from penchant.results.lines import distance
 from penchant.results.quantities import Quantity
 
 from penchant_report.figures import picture
+from penchant_report.pooling import pooled
+from penchant_report.wording import grouped
 
 MOST_ROWS = 60
 # Colours of the notebook itself, so that it is right in the dark as well.

@@ -17,14 +17,20 @@ from typing import Any
 
 from penchant.results.evidence import Pooled, against_null
 from penchant.results.files import atomic
-from penchant.results.lines import grouped
 from penchant.results.runs import Run
 
 from penchant_report.answers import Entry, answers, entries_of, seeds_of
 from penchant_report.findings import CSV, answer_values
 from penchant_report.job_sections import job_rows, job_sections, link
 from penchant_report.pages import write_page
-from penchant_report.wording import Z_MEANING, counted, duration, level_text, setting_text
+from penchant_report.wording import (
+    Z_MEANING,
+    counted,
+    duration,
+    grouped,
+    level_text,
+    setting_text,
+)
 
 MOST_DETAILED = 200  # jobs that have a section of their own
 MOST_WARNINGS = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from penchant.results.quantities import Quantity, rounded, short_error
@@ -70,3 +71,13 @@ def setting_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def grouped(warnings: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Each text with the names it was said of, in the order in which they came."""
+    found: dict[str, list[str]] = {}
+    for name, text in warnings:
+        names = found.setdefault(text, [])
+        if name not in names:
+            names.append(name)
+    return found

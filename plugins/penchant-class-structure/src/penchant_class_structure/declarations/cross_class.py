@@ -35,13 +35,15 @@ class CrossClass(penchant.Probe):
     of the same classes would change, to first order; a count has none, and where G is known by
     products only, the traces of components have none either.
 
-    Quick: `-a mlp:widths=[64,64],normalization=batch -d digits:per_class=20`.
-
     Reference: Papyan, JMLR 2020, section 6, figures 5 and 6. G_cross is taken around g_c (the paper
     prints g_c' once).
     """
 
     name = "cross-class"
+    example = (
+        "penchant probe cross-class -a 'mlp:widths=[64,64],normalization=batch' "
+        "-d digits:per_class=20"
+    )
     question = "How much of the curvature is due to classes, and to pairs of classes?"
     target = "penchant_class_structure.probes.cross_class:run"
     figures = "penchant_class_structure.figures.cross_class:draw"

@@ -84,14 +84,16 @@ class HessianSpectrum(penchant.Probe):
     Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it, in at least six
     bins over one decade, and beside a power law stands an exponential.
 
-    Quick: `-a mlp:widths=[32],normalization=batch -d digits:per_class=30`.
-
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor
     1/theta printed there is left out.
     """
 
     name = "hessian-spectrum"
+    example = (
+        "penchant probe hessian-spectrum -a 'mlp:widths=[32],normalization=batch' "
+        "-d digits:per_class=30"
+    )
     question = "What does the spectrum of the loss Hessian look like, and which part is it from?"
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"

@@ -25,12 +25,14 @@ class LayerStructure(penchant.Probe):
 
     All numbers are of this network and these samples: nothing about them is random but the null.
 
-    Quick: `-a mlp:widths=[128,128,128],normalization=batch -d digits:per_class=100`.
-
     Reference: Papyan, JMLR 2020, section 7, figures 7 to 10 and 13.
     """
 
     name = "layer-structure"
+    example = (
+        "penchant probe layer-structure -a 'mlp:widths=[128,128,128],normalization=batch' "
+        "-d digits:per_class=100"
+    )
     question = "Do the classes show in the features, errors and weights of each layer?"
     target = "penchant_class_structure.probes.layer_structure:run"
     figures = "penchant_class_structure.figures.layer_structure:draw"

@@ -17,8 +17,6 @@ class LogisticTheory(penchant.Probe):
     error and the ratio of outliers to bulk change with t. Standard errors are over samples, with
     the trained classifier held fixed. Needs no architecture: `penchant probe logistic-theory`.
 
-    Quick: no further options.
-
     Reference: Papyan, JMLR 2020, theorem 8.1.
     """
 

@@ -41,12 +41,13 @@ class AverageGeometry(penchant.Probe):
 
     Expectation over fresh networks and over probing inputs: normal ones, zero, or the inputs of a
     dataset (options of the estimator). The null is an isotropic architecture with the same gradient
-    norms. Quick: `-a lenet --shape 1,16,16`.
+    norms.
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """
 
     name = "average-geometry"
+    example = "penchant probe average-geometry -a lenet --shape 1,16,16"
     question = "Which directions of its input does an architecture weigh before it is trained?"
     needs = ("architecture",)
     accepts = ("dataset",)
@@ -94,14 +95,16 @@ class GeometryEvolution(penchant.Probe):
     `label-effect` is the squared norm of what permuting labels changes, in units of |Delta|^2
     (proposition A.1: 0 if the last layer has mean zero).
 
-    Quick: `-a mlp:widths=[32],bias=false,initialization=gaussian,weight_std=0.3
-    -d gaussian:input_shape=[1,4,4],train=64,test=2`.
-
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.2, theorems 3.1, 3.2 and
     figure 7. The paper's Delta for linear regression misses a factor of two: it is -2 s^2 S.
     """
 
     name = "geometry-evolution"
+    example = (
+        "penchant probe geometry-evolution "
+        "-a 'mlp:widths=[32],bias=false,initialization=gaussian,weight_std=0.3' "
+        "-d 'gaussian:input_shape=[1,4,4],train=64,test=2'"
+    )
     question = "Where does the geometry of a network move when training begins?"
     needs = ("architecture", "dataset", "second-derivatives")
     roles = {"directions": "average-geometry"}
@@ -177,14 +180,13 @@ class GeometryTraining(penchant.Probe):
     """Geometry G_t of networks along training: Corr(G_t, S), Corr(G_t, G S G), velocity.
 
     On a dataset of two classes, or on N(0, G) (`data = geometry`) or N(0, flip G)
-    (`data = flipped`, eigenvalues in reverse order) with random labels. Quick:
-    `-a lenet --shape 1,16,16` for `-o data=geometry`; for `-o data=dataset`, any dataset of two
-    classes.
+    (`data = flipped`, eigenvalues in reverse order) with random labels.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 2, 3, 8, 12, 13.
     """
 
     name = "geometry-training"
+    example = "penchant probe geometry-training -a lenet --shape 1,16,16"
     question = "Does the geometry of a network align with the data while it is trained?"
     needs = ("architecture", "training")
     accepts = ("dataset",)
@@ -300,12 +302,15 @@ class InputCurvature(penchant.Probe):
 
     The mean Hessian is E[l''] g g^T + E[l' Hess_x f]. The paper drops the second term; here it is
     measured (`second-share`). Two classes, one output, small inputs.
-    Quick: `-a mlp:widths=[32],activation=gelu -d two-circles:input_shape=[16],train=400,test=100`.
 
     Reference: Geometric Inductive Biases of Deep Networks, appendix A.3.
     """
 
     name = "input-curvature"
+    example = (
+        "penchant probe input-curvature -a 'mlp:widths=[32],activation=gelu' "
+        "-d 'two-circles:input_shape=[16],train=400,test=100'"
+    )
     question = "Does the curvature of the loss in the input follow the network's geometry?"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     target = "penchant_gih.probes.input_curvature:run"

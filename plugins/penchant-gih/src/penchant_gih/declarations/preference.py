@@ -44,12 +44,13 @@ class DirectionGeneralization(FromGeometry):
 
     Labels sgn(u.x + b), sgn((u.x)^2 + b) or sgn(sin(u.x) + b), u an eigenvector of G or of G S G,
     on the inputs of a dataset or on isotropic ones. An isotropic architecture would generalise
-    alike in all directions. Quick: `-a lenet --shape 1,16,16`.
+    alike in all directions.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 4, 10, 11, 14.
     """
 
     name = "direction-generalization"
+    example = "penchant probe direction-generalization -a lenet --shape 1,16,16"
     question = "Does a network generalise better where a direction it prefers decides the labels?"
     needs = ("architecture", "training")
     accepts = ("dataset",)
@@ -122,12 +123,13 @@ class FeaturePreference(FromGeometry):
 
     The ring is on two leading directions of G, the linear feature goes through the others. Accuracy
     on one feature alone: the other one is that of a random label. Simplicity alone would always
-    prefer the linear feature. Quick: `-a lenet --shape 1,16,16`.
+    prefer the linear feature.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 4.3 and figure 5.
     """
 
     name = "feature-preference"
+    example = "penchant probe feature-preference -a lenet --shape 1,16,16"
     question = "Does a network that could learn either rely on a linear feature or on a ring?"
     needs = ("architecture", "training")
     uses = ("linear-and-ring",)
@@ -181,12 +183,12 @@ class FeatureElimination(FromGeometry):
 
     Generalised eigenvectors of (G, S), smallest G-energy per S-energy first, orthonormalised in
     their order; against random directions that explain as much of the data.
-    Quick: `-a mlp:widths=[100,100] -d digits`.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 5 and figure 6.
     """
 
     name = "feature-elimination"
+    example = "penchant probe feature-elimination -a 'mlp:widths=[100,100]' -d digits"
     question = "Do the directions that an architecture is least aligned with matter for accuracy?"
     needs = ("architecture", "dataset", "classes")
     roles = {"directions": "average-geometry"}
@@ -230,13 +232,13 @@ class SamplePruning(FromGeometry):
 
     Score(x) = x^T G x / |x|^2, in the order of the training samples. In the published experiments
     training on fewer samples takes as many steps, so presets count steps, not epochs.
-    Quick: `-a mlp:widths=[100,100] -d digits`.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 5 and tables 1, 2. The published
     code applies scores of shuffled samples in the order of the dataset.
     """
 
     name = "sample-pruning"
+    example = "penchant probe sample-pruning -a 'mlp:widths=[100,100]' -d digits"
     question = "Which training samples can be left out at no cost of accuracy?"
     needs = ("architecture", "dataset", "classes")
     roles = {"directions": "average-geometry"}
@@ -282,12 +284,13 @@ class DecisionPlane(FromGeometry):
 
     The plane is spanned by a leading direction of G and another one; along a direction that G
     hardly sees, the boundary is no circle. A network that sees one axis alone has the accuracy
-    1 - asin(r2 / r1) / pi, so radii are not far apart. Quick: `-a lenet --shape 1,16,16`.
+    1 - asin(r2 / r1) / pi, so radii are not far apart.
 
     Reference: Geometric Inductive Biases of Deep Networks, figure 1.
     """
 
     name = "decision-plane"
+    example = "penchant probe decision-plane -a lenet --shape 1,16,16"
     question = "Which boundary do networks learn between two circles?"
     needs = ("architecture", "training")
     uses = ("two-circles",)

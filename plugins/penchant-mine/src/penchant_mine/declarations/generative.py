@@ -46,10 +46,11 @@ class GanModes(penchant.Probe):
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: section
     5.1, appendix C.1).
 
-    Quick: `-d twenty-five-gaussians` or `-d spiral`.
+    Another quick form: `-d spiral`.
     """
 
     name = "gan-modes"
+    example = "penchant probe gan-modes -d twenty-five-gaussians"
     question = "How many modes of the data does a GAN capture, with and without information?"
     target = "penchant_mine.probes.gan_modes:run"
     figures = "penchant_mine.figures.gan_modes:draw"
@@ -181,10 +182,11 @@ class InformationBottleneck(penchant.Probe):
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018; Alemi et al. 2017
     (thesis: table 5.3).
 
-    Quick: `-d digits` or `-d mnist:per_class=200,test_per_class=100`.
+    Another quick form: `-d mnist:per_class=200,test_per_class=100`.
     """
 
     name = "information-bottleneck"
+    example = "penchant probe information-bottleneck -d digits"
     question = (
         "How well can a network classify from a representation that keeps little of its input?"
     )
@@ -321,11 +323,10 @@ class BidirectionalReconstruction(penchant.Probe):
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: table
     5.2, figures 5.6 and C.1).
-
-    Quick: `-d twenty-five-gaussians`.
     """
 
     name = "bidirectional-reconstruction"
+    example = "penchant probe bidirectional-reconstruction -d twenty-five-gaussians"
     question = "How well do models that infer and generate give back what they were shown?"
     target = "penchant_mine.probes.bidirectional_reconstruction:run"
     figures = "penchant_mine.figures.bidirectional_reconstruction:draw"

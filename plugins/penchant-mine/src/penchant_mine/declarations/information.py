@@ -27,10 +27,11 @@ class MutualInformation(penchant.Probe):
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
 
-    Quick: `-d correlated-gaussians`, or `-a mlp -d digits -o first=layer:1 -o second=label`.
+    Another quick form: `-a mlp -d digits -o first=layer:1 -o second=label`.
     """
 
     name = "mutual-information"
+    example = "penchant probe mutual-information -d correlated-gaussians"
     question = "How much do two variables tell about each other?"
     target = "penchant_mine.probes.mutual_information:run"
     figures = "penchant_mine.figures.mutual_information:draw"
@@ -97,8 +98,6 @@ class InformationBenchmark(penchant.Probe):
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018, figures 1 and 2
     (thesis: 5.1 and 5.2).
-
-    Quick: no architecture, no dataset.
     """
 
     name = "information-benchmark"

@@ -57,12 +57,13 @@ class Nad(penchant.Probe):
 
     NADs are the eigenvectors of the second moment of input gradients over fresh networks, in the
     order of their eigenvalues. The null is an isotropic architecture with the same gradient norms,
-    index by index: a sorted spectrum falls even where nothing is preferred. Quick: `-a lenet`.
+    index by index: a sorted spectrum falls even where nothing is preferred.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
     """
 
     name = "nad"
+    example = "penchant probe nad -a lenet"
     question = "Which directions of its input does an architecture prefer before it has seen data?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
@@ -105,13 +106,14 @@ class NadAgreement(penchant.Probe):
     has networks of its own, in groups, so that the correlation is not biased by sampling; the
     nulls are random subspaces and a random rotation of one matrix. Compare like methods: on
     networks with kinks a derivative at a point and a large step answer different questions. Both
-    estimators must give the whole matrix. Quick: `-a lenet:activation=gelu --shape 1,16,16`.
+    estimators must give the whole matrix.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.1 and
     figures S5 to S11.
     """
 
     name = "nad-agreement"
+    example = "penchant probe nad-agreement -a lenet:activation=gelu --shape 1,16,16"
     question = "Do two estimators find the same preferred directions?"
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"

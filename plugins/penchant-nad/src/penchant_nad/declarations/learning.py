@@ -48,13 +48,14 @@ class DirectionalAccuracy(penchant.Probe):
     v. A network without a preference would learn every direction alike. Beside the accuracy: the
     loss while training, the steps to a small loss, and the accuracy with fewer or more training
     samples. One training a direction says nothing about how trainings differ, so accuracies then
-    have no standard error, only the part of it that comes from the test samples. Quick: `-a lenet`.
+    have no standard error, only the part of it that comes from the test samples.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figures 1 to 3, 6
     and S2 to S4, S12 to S14. What a small training loss is, is not said there: 0.01.
     """
 
     name = "directional-accuracy"
+    example = "penchant probe directional-accuracy -a lenet"
     question = "Along which directions of its input can a network learn to separate data?"
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
@@ -147,7 +148,6 @@ class PoisonedAccuracy(penchant.Probe):
     A carrier along a NAD tells the class. If a network learns what its first NADs show before
     anything else, a carrier at a low index hides the images from it and one at a high index does
     not. The same network and order of samples serve every carrier.
-    Quick: `-a lenet -d digits:resize=16`.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 7 and
     supplement E. In K channels the pair of classes d = floor(y/2) uses NAD i + floor(d/K) in
@@ -155,6 +155,7 @@ class PoisonedAccuracy(penchant.Probe):
     """
 
     name = "poisoned-accuracy"
+    example = "penchant probe poisoned-accuracy -a lenet -d digits:resize=16"
     question = "Does a network that sees an easier way to its labels still learn the images?"
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
@@ -211,12 +212,12 @@ class FlippedAccuracy(penchant.Probe):
 
     x' = U flip(U^T x) is a rotation: it loses nothing, but moves what is in the first NADs to the
     last. A network whose preferences fit the images is worse on the flipped ones.
-    Quick: `-a lenet -d digits:resize=16`.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 8.
     """
 
     name = "flipped-accuracy"
+    example = "penchant probe flipped-accuracy -a lenet -d digits:resize=16"
     question = "Does accuracy fall when the data's preferred and disliked directions are exchanged?"
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"

@@ -18,12 +18,13 @@ class Dipole(penchant.Probe):
     alpha sqrt(v^T C v) sqrt(v^T E[M^T M] v) + beta E|M v| (the paper's lemma 2 prints alpha^2,
     which is wrong), and P((v.grad f)^2 >= eta) beside v^T C v / eta (6). Measured side and bound
     come from different networks. The null of an excess is what the largest of so many directions
-    would be if every bound were reached. Quick: `-a lenet:activation=gelu --shape 1,32,32`.
+    would be if every bound were reached.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.
     """
 
     name = "dipole"
+    example = "penchant probe dipole -a lenet:activation=gelu --shape 1,32,32"
     question = "How fast does a network learn to tell inputs apart along each direction?"
     target = "penchant_nad.probes.dipole:run"
     figures = "penchant_nad.figures.dipole:draw"
@@ -76,7 +77,7 @@ class PoolingTheory(penchant.Probe):
     `stride` (theorem 1), the mean curvature of the loss of the linear model of pooling (lemma 1),
     and its training loss. Deviations are in standard errors; their null is what the largest of so
     many frequencies would be if the theory held. The paper's theorem has a factor too much, in its
-    text and another in its supplement; both are given beside. Quick: needs no architecture.
+    text and another in its supplement; both are given beside.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 2,
     figure 4.

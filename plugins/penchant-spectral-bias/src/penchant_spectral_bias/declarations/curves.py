@@ -49,12 +49,11 @@ class FrequencyLearning(_OnCurve):
     The control is the same training with samples dealt at random, anew for every training, where no
     frequency is smoother than another: its order is around 0, for rising amplitudes too.
 
-    Quick: `-a 'mlp:widths=[256,256,256,256,256]' --shape 1`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiments 1, 5.
     """
 
     name = "frequency-learning"
+    example = "penchant probe frequency-learning -a 'mlp:widths=[256,256,256,256,256]' --shape 1"
     question = "Which frequencies of its target does a network learn first?"
     target = "penchant_spectral_bias.probes.frequency_learning:run"
     figures = "penchant_spectral_bias.figures.frequency_learning:draw"
@@ -148,12 +147,11 @@ class FrequencyRobustness(_OnCurve):
     perturbed function, relative to the unperturbed one, averaged over trainings. `noise-floor` is
     what is left of the mean by chance, with so many perturbations.
 
-    Quick: `-a 'mlp:widths=[256,256,256,256,256]' --shape 1`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 2.
     """
 
     name = "frequency-robustness"
+    example = "penchant probe frequency-robustness -a 'mlp:widths=[256,256,256,256,256]' --shape 1"
     question = "Which frequencies of a trained network survive changes of its parameters?"
     target = "penchant_spectral_bias.probes.frequency_robustness:run"
     figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
@@ -205,13 +203,12 @@ class ManifoldAccuracy(penchant.Probe):
     network learns it more easily; nearest neighbours, beside it, need not. The learnt functions in
     the plane of the curve have the radial spectra zeta(k).
 
-    Quick: `-a 'mlp:widths=[256,256,256,256,256]' --shape 2`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 6 and
     appendix A.5.
     """
 
     name = "manifold-accuracy"
+    example = "penchant probe manifold-accuracy -a 'mlp:widths=[256,256,256,256,256]' --shape 2"
     question = "Does a bent manifold make high frequencies easier to learn?"
     target = "penchant_spectral_bias.probes.manifold_accuracy:run"
     figures = "penchant_spectral_bias.figures.manifold_accuracy:draw"

@@ -22,13 +22,12 @@ class TargetNoise(penchant.Probe):
     fast noise late, so that its best validation suffers from the slow one. The null deals the same
     noise values to other samples: then they have no frequency.
 
-    Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 3. The
     paper prints sin(k |x|), with which none of its frequencies is high; k is in cycles here.
     """
 
     name = "target-noise"
+    example = "penchant probe target-noise -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
     question = "Which does more harm: noise of low or of high frequency in the targets?"
     target = "penchant_spectral_bias.probes.target_noise:run"
     figures = "penchant_spectral_bias.figures.target_noise:draw"
@@ -99,12 +98,11 @@ class KernelSpectrum(penchant.Probe):
     null is the same training in random orthonormal bases. The kernel's width must fit the distances
     between inputs; where the kernel is close to the identity the probe warns.
 
-    Quick: `-a 'mlp:widths=[256,256,256,256,256]' -d mnist`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 4.
     """
 
     name = "kernel-spectrum"
+    example = "penchant probe kernel-spectrum -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
     question = "Does training fit slowly varying parts of its target before fast ones?"
     target = "penchant_spectral_bias.probes.kernel_spectrum:run"
     figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
@@ -191,12 +189,11 @@ class NoiseOnManifold(penchant.Probe):
     square norm and the total variance of the images, and a normal cloud has their mean and
     covariance too. The plane as the paper has it is trained beside them.
 
-    Quick: `-a 'mlp:widths=[256,256,256]' -d mnist`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 8.
     """
 
     name = "noise-on-manifold"
+    example = "penchant probe noise-on-manifold -a 'mlp:widths=[256,256,256]' -d mnist"
     question = (
         "Is white noise easier to learn on a manifold of images than on a plane of its dimension?"
     )

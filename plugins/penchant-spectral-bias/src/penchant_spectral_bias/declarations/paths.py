@@ -15,12 +15,11 @@ class ClassPaths(penchant.Probe):
     themselves. The null is the straight line: where it keeps the class as well, bending shows
     nothing, and the probe says so. Every connected path is looked at again three times as finely.
 
-    Quick: `-a lenet -d fashion-mnist:per_class=200`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 9.
     """
 
     name = "class-paths"
+    example = "penchant probe class-paths -a lenet -d fashion-mnist:per_class=200"
     question = (
         "Are inputs of one class joined by paths on which the network's answer never changes?"
     )

@@ -17,12 +17,11 @@ class PeakAblation(penchant.Probe):
     for each, and compare `reach`. The exact Lipschitz constant and number of linear pieces are
     given where the network is a chain of linear layers and ReLUs.
 
-    Quick: `-a 'mlp:widths=[32,32,32]' --shape 1`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 7.
     """
 
     name = "peak-ablation"
+    example = "penchant probe peak-ablation -a 'mlp:widths=[32,32,32]' --shape 1"
     question = (
         "Which frequencies of a delta peak can a network fit, for several bounds on its parameters?"
     )

@@ -18,13 +18,12 @@ class ExactSpectrum(penchant.Probe):
     that have high frequencies. Networks that are no chain of linear layers and ReLUs are taken as
     linear between closely spaced samples.
 
-    Quick: `-a 'mlp:widths=[32,32]' --shape 1`.
-
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, lemma 3.1 (whose
     sign is wrong), theorem 3.3, appendices A.3 (propositions A.2 and A.3) and A.4.
     """
 
     name = "exact-spectrum"
+    example = "penchant probe exact-spectrum -a 'mlp:widths=[32,32]' --shape 1"
     question = "Which frequencies does a ReLU network have as it is drawn?"
     target = "penchant_spectral_bias.probes.exact_spectrum:run"
     figures = "penchant_spectral_bias.figures.exact_spectrum:draw"

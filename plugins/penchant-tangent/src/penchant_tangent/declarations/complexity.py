@@ -40,11 +40,12 @@ class Complexity(penchant.Probe):
     Complexity of Neural Networks", 2019; Neyshabur et al., "Exploring Generalization in Deep
     Learning", 2017; Neyshabur, Bhojanapalli and Srebro, "A PAC-Bayesian Approach to
     Spectrally-Normalized Margin Bounds for Neural Networks", ICLR 2018.
-
-    Quick: `-a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100`.
     """
 
     name = "complexity"
+    example = (
+        "penchant probe complexity -a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100"
+    )
     question = "Which measures of complexity go with the generalisation gap?"
     target = "penchant_tangent.probes.complexity:run"
     figures = "penchant_tangent.figures.complexity:draw"

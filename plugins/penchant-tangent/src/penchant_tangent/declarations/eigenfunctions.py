@@ -41,11 +41,10 @@ class TangentEigenfunctions(penchant.Probe):
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figure 1 and lemma 1 (thesis: 4.1, B.2). The ratio lambda_10 / lambda_1 of 4 % printed with
     figure B.2 is not that of PyTorch's initialisation.
-
-    Quick: `-a 'mlp:widths=[64,64,64]' -d disk:train=200`.
     """
 
     name = "tangent-eigenfunctions"
+    example = "penchant probe tangent-eigenfunctions -a 'mlp:widths=[64,64,64]' -d disk:train=200"
     question = "Which functions does a network learn fastest, and how do they change on the way?"
     target = "penchant_tangent.probes.tangent_eigenfunctions:run"
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"

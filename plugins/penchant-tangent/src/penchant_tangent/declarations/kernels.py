@@ -24,11 +24,12 @@ class TangentKernel(penchant.Probe):
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     section 3; the text centres all n C features around one mean (`all`), the published code each
     output's own (`outputs`, the default here).
-
-    Quick: `-a 'mlp:widths=[80,80,80,80,80,80]' -d mnist:per_class=100`.
     """
 
     name = "tangent-kernel"
+    example = (
+        "penchant probe tangent-kernel -a 'mlp:widths=[80,80,80,80,80,80]' -d mnist:per_class=100"
+    )
     question = (
         "Which directions of function space is a network ready to learn, and do labels lie there?"
     )
@@ -95,11 +96,12 @@ class ParameterDirections(penchant.Probe):
     samples of |f(w + epsilon v) - f(w)|, on the samples of the Jacobian and on test samples.
 
     Reference: Baratin, thesis, appendix B.1.4 and figure B.1.
-
-    Quick: `-a 'mlp:widths=[80,80,80]' -d mnist:per_class=100`.
     """
 
     name = "parameter-directions"
+    example = (
+        "penchant probe parameter-directions -a 'mlp:widths=[80,80,80]' -d mnist:per_class=100"
+    )
     question = "How much do outputs change when parameters move in some direction?"
     target = "penchant_tangent.probes.parameter_directions:run"
     figures = "penchant_tangent.figures.parameter_directions:draw"

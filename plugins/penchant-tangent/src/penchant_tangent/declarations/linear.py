@@ -26,8 +26,6 @@ class SuperNat(penchant.Probe):
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     section 4.1 and figure 5 (thesis: 4.5). Its P_noise = phi phi^T is no projection; this one is
     phi (phi^T phi)^-1 phi^T.
-
-    Quick: no architecture, no dataset.
     """
 
     name = "supernat"
@@ -85,8 +83,6 @@ class Capacity(penchant.Probe):
     are part of the problem (`features_seed`): errors are over draws of training sets.
 
     Reference: Baratin, thesis, appendix B.2.5 and figure B.3.
-
-    Quick: no architecture, no dataset.
     """
 
     name = "capacity"

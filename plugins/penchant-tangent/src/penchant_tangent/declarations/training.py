@@ -32,11 +32,13 @@ class TangentTraining(penchant.Probe):
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
     (B.7).
-
-    Quick: `-a 'mlp:widths=[80,80,80]' -d mnist:per_class=200,test_per_class=100`.
     """
 
     name = "tangent-training"
+    example = (
+        "penchant probe tangent-training -a 'mlp:widths=[80,80,80]' "
+        "-d mnist:per_class=200,test_per_class=100"
+    )
     question = "Does the tangent kernel turn towards the labels while a network learns?"
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
