@@ -126,6 +126,13 @@ class Quantity:
         numbers = {name: getattr(self, name) for name in names}
         return {name: number for name, number in numbers.items() if number is not None}
 
+    @property
+    def null_p_value(self) -> float | None:
+        """The two-sided p-value against the null: `p`, else Student's t; None without a null."""
+        from penchant.results.evidence import null_p_value
+
+        return null_p_value(self)
+
     def __str__(self) -> str:
         if self.missing:
             return "missing"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.significance import LEVEL, p_value
+from penchant_numerics.significance import LEVEL
 
 
 def is_significant(quantity: penchant.Quantity) -> bool:
     """Whether the value differs from its null at the level of 1 %."""
-    p = quantity.p
-    if p is None and quantity.null is not None:
-        known = [error for error in (quantity.stderr, quantity.null_spread) if error is not None]
-        p = p_value(quantity.value - quantity.null, max(known, default=None), quantity.df)
+    p = quantity.null_p_value
     return p is not None and p <= LEVEL
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.significance import LEVEL, p_value
+from penchant_numerics.significance import LEVEL
 
 
 def by_significance(quantity: penchant.Quantity, *, above: str, below: str, neither: str) -> str:
@@ -18,18 +18,10 @@ def by_significance(quantity: penchant.Quantity, *, above: str, below: str, neit
     Returns:
         The sentence with the number and its p-value.
     """
-    p = _p_value(quantity)
+    p = quantity.null_p_value
     if p is None:
         return f"{neither}: {quantity}."
     sentence = neither
     if p <= LEVEL:
         sentence = above if quantity.value > (quantity.null or 0.0) else below
     return f"{sentence}: {quantity}, p = {p:.2g}."
-
-
-def _p_value(quantity: penchant.Quantity) -> float | None:
-    if quantity.missing or quantity.null is None:
-        return None
-    if quantity.p is not None:
-        return quantity.p
-    return p_value(quantity.value - quantity.null, quantity.stderr, quantity.df)
