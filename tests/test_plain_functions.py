@@ -267,3 +267,24 @@ def test_recurrent_layers_run_without_cudnn_and_leave_it_as_it_was():
     products = [on for name, on in network.seen if "mm" in name or "lstm" in name or "rnn" in name]
     assert products and not any(products)
     assert torch.backends.cudnn.enabled == before
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_have_tangents_in_single_precision(kind):
+    network = Recurrent(kind)
+    generator = torch.Generator("cpu").manual_seed(0)
+    with torch.no_grad():
+        for value in network.parameters():
+            value.copy_(torch.randn(value.shape, generator=generator, device="cpu") / 2)
+    x, along = torch.randn(2, 1, INPUTS, generator=generator, device="cpu")
+    single, double = safe(network), safe(network).double()
+    before = torch.backends.mkldnn.enabled
+
+    _, tangent = jvp(single, (x,), (along,))
+    assert torch.backends.mkldnn.enabled == before
+
+    x, along = x.double(), along.double()
+    _, by_double = jvp(double, (x,), (along,))
+    by_differences = (double(x + 1e-5 * along) - double(x - 1e-5 * along)) / 2e-5
+    torch.testing.assert_close(tangent.double(), by_double, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(tangent.double(), by_differences, rtol=1e-5, atol=1e-6)

@@ -21,6 +21,7 @@ HERE = str(Path(__file__).parent)
 FAST = {"executor": "serial", "figures": False}
 TINY = {"name": "import", "factory": testing.TINY}
 HALF = {"name": "import", "factory": "nad_test_images:HalfBlind"}
+TWO_OF_GRADIENTS = {"directions": ["gradient-covariance", "gradient-covariance:method=autograd"]}
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +191,7 @@ def test_inputs_that_no_network_sees_are_counted():
     ("probe", "options"),
     [
         ("nad", {"networks": 40}),
+        ("nad-agreement", {"networks": 12, "groups": 3, "estimators": TWO_OF_GRADIENTS}),
         ("dipole", {"basis": "canonical", "networks": 8}),
         ("directional-accuracy", {"networks": 40, "training": {"steps": 1}}),
     ],

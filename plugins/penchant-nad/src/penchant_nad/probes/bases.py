@@ -77,7 +77,7 @@ def nad_basis(
     """NADs that were stored, or those that the estimator of the role `directions` finds."""
     if stored is None:
         found: Directions = context.estimator("directions")(networks=networks)
-        refuse_zero(found)
+        refuse_zero(found.eigenvalues, found.vectors.shape[1])
         return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
     # What was stored must fit, and may have lost its length in rounding.
     size = math.prod(context.architecture.shape)
@@ -88,10 +88,12 @@ def nad_basis(
     return Basis(vectors / vectors.norm(dim=1, keepdim=True))
 
 
-def refuse_zero(found: Directions) -> None:
-    """Directions of gradients that are all exactly zero would be arbitrary."""
-    if not bool(found.eigenvalues.any()):
-        size = found.vectors.shape[1]
+def refuse_zero(moment: Tensor, size: int) -> None:
+    """Directions of gradients that are all exactly zero would be arbitrary.
+
+    The moment is given by its eigenvalues or as a matrix.
+    """
+    if not bool(moment.any()):
         raise penchant.Error(
             f"the gradient by each of {size} inputs is exactly zero in every network: an "
             "architecture whose output does not depend on its input has no directions"

@@ -21,7 +21,7 @@ NULL_DRAWS = 20  # isotropic architectures that are simulated
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
     found: Directions = context.estimator("directions")(networks=options.networks)
-    refuse_zero(found)
+    refuse_zero(found.eigenvalues, found.vectors.shape[1])
     _warn_of_unseen_inputs(found, context)
     arrays = {
         "eigenvalues": participation.without_rounding(found.eigenvalues),

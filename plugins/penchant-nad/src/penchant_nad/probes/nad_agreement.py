@@ -26,6 +26,7 @@ from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
+from penchant_nad.probes.bases import refuse_zero
 
 
 class Pair(NamedTuple):
@@ -76,7 +77,9 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
             answer = _moment(options, context, number, group)
             matrices.append(answer.moment())
             one_vector_each = one_vector_each or answer.squared_norms is not None
-        moments.append(torch.stack(matrices))
+        of_groups = torch.stack(matrices)
+        refuse_zero(of_groups, size)
+        moments.append(of_groups)
 
     # With one vector a network there are no more directions than networks.
     drawn = count * options.groups
