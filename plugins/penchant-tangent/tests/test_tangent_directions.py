@@ -81,3 +81,29 @@ def test_random_changes_are_compared_with_first_order_as_roots_of_mean_squares(t
     assert abs(found.value - found.null) < 3 * found.stderr
     # a mean of roots is below, whatever the number of directions
     assert found.null - changes.mean() > 4 * changes.std() / 5000**0.5
+
+
+def alike(generator):
+    """Samples whose inputs are all the same, so that the Jacobian has the rank of one of them."""
+    return torch.ones(40, 4, device="cpu"), torch.arange(40, device="cpu") % 3
+
+
+@pytest.mark.parametrize("factory", [testing.SAMPLES, alike])
+def test_single_precision_gives_the_numbers_of_double_precision(factory, tmp_path):
+    parts = {"dataset": {"name": "import", "factory": factory}, "training": {"steps": 0}}
+    found = []
+    for dtype in ("float32", "float64"):
+        context = testing.context(
+            "parameter-directions", tmp_path, dtype=dtype, samples=12, vectors=6, **parts
+        )
+        found.append(run(context.options, context).quantities)
+    single, double = found
+    for name, quantity in double.items():
+        assert single[name].value == pytest.approx(quantity.value, rel=1e-3), name
+
+
+def test_eigenvalues_that_are_rounding_of_single_precision_are_left_out():
+    rows = torch.randn(9, 2, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    pairs = torch.linalg.eigh((rows @ rows.T).double())
+    values, vectors = positive_part(*pairs, dtype=torch.float32)
+    assert len(values) == 2 and vectors.shape == (9, 2)

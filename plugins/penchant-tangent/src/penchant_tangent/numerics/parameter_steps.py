@@ -45,7 +45,10 @@ def singular_directions(
 
 
 def random_directions(outputs: Outputs, count: int, generator: Generator) -> Iterator[Tensor]:
-    """Directions (P,) that are uniform on the sphere, drawn on the CPU."""
+    """Directions (P,) that are uniform on the sphere.
+
+    They are drawn on the CPU in single precision: the same in every precision of the network.
+    """
     layout = outputs.layout
     for _ in range(count):
         # normal numbers have no preferred direction
@@ -53,8 +56,8 @@ def random_directions(outputs: Outputs, count: int, generator: Generator) -> Ite
             layout.size,
             generator=generator,
             device="cpu",
-            dtype=layout.dtype,
-        )
+            dtype=torch.float32,
+        ).to(layout.dtype)
         unit = drawn / drawn.norm()
         yield unit.to(layout.device)
 
