@@ -401,3 +401,23 @@ def test_a_module_without_gradients_of_single_samples_is_refused_in_a_sentence()
     how = {"dataset": data, "architecture": _Recurrent(), "executor": "serial"}
     with pytest.raises(penchant.Error, match=r"does not take through 'memory' \(LSTM\)"):
         penchant.measure("curvature-proxies", **how)
+
+
+def of_zeros(shape, outputs):
+    network = testing.tiny_network(shape, outputs)
+    for value in network.parameters():
+        nn.init.zeros_(value)
+    return network
+
+
+def test_a_network_of_zero_weights_is_refused():
+    zeros = {"name": "import", "factory": of_zeros}
+    data = {"name": "import", "factory": testing.SAMPLES}
+    with pytest.raises(penchant.Error, match="Gauss-Newton matrix of layer '1' is exactly zero"):
+        penchant.measure(
+            "curvature-proxies",
+            architecture=zeros,
+            dataset=data,
+            per_class=4,
+            training={"steps": 0},
+        )
