@@ -19,8 +19,26 @@ def network_and_inputs():
         return network, torch.randn(7, 3, dtype=torch.float64)
 
 
-def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian():
+class Recurrent(nn.Module):
+    """An LSTM: its kernels write in place what a tangent needs."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(1, 2, batch_first=True)
+
+    def forward(self, x):
+        states, _ = self.cell(x.unsqueeze(-1))
+        return states[:, -1]
+
+
+@pytest.mark.filterwarnings("ignore::penchant_numerics.vectorisation.NotVectorisedWarning")
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian(recurrent):
     network, inputs = network_and_inputs()
+    if recurrent:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = Recurrent().double()
     outputs = Outputs(network)
     values, vectors = positive_part(*torch.linalg.eigh(tangent_kernel(network, inputs)))
     rows = torch.stack(list(singular_directions(outputs, inputs, values, vectors)))
@@ -28,7 +46,7 @@ def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian():
     def dense(parameters):
         return torch.func.functional_call(network, parameters, (inputs,))
 
-    jacobians = torch.func.jacrev(dense)(dict(network.named_parameters()))
+    jacobians = torch.func.jacrev(dense, chunk_size=1)(dict(network.named_parameters()))
     J = torch.cat([each.reshape(14, -1) for each in jacobians.values()], 1).detach()
     assert torch.allclose(rows @ rows.T, torch.eye(len(rows)).double(), atol=1e-9)
     assert torch.allclose((J @ rows.T).norm(dim=0), values.sqrt(), rtol=1e-9)

@@ -29,7 +29,8 @@ def singular_directions(
         values: Its eigenvalues (k,), positive.
         vectors: Its eigenvectors (n C, k), as columns.
     """
-    line = linearise(outputs, inputs)
+    # J^T u needs no tangents, which some networks do not have
+    line = linearise(outputs, inputs, route="double-backward")
     dtype = outputs.layout.dtype
     for start in range(0, len(values), CHUNK):
         end = start + CHUNK
