@@ -194,18 +194,24 @@ def quantities(cls, parts, dtype):
 def difference(single, double):
     """Between two quantities: relative to the value, and in standard errors (None without one)."""
     apart = abs(single.value - double.value)
-    if math.isnan(apart):
-        same = math.isnan(single.value) and math.isnan(double.value)
-        return (0.0, None) if same else (math.inf, None)
     stderr = double.stderr or 0.0
     scale = max(abs(double.value), stderr)
     relative = apart / scale if scale else (math.inf if apart else 0.0)
     return relative, apart / stderr if stderr else None
 
 
+def known(found):
+    """The quantities that are not missing."""
+    return {name: each for name, each in found.items() if not each.missing}
+
+
 def compared(single, double):
     """A line of the table from the quantities of both runs."""
+    single, double = known(single), known(double)
     shared = [name for name in double if name in single]
+    if not shared:
+        alone = sorted(single.keys() | double.keys())
+        return f"ONLY IN ONE: {', '.join(alone)}" if alone else "all missing"
     apart = {name: difference(single[name], double[name]) for name in shared}
     worst = max(apart, key=lambda name: apart[name][0])
     relative, errors = apart[worst]

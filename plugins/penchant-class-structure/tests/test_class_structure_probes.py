@@ -402,3 +402,23 @@ def test_data_without_classes_are_refused(probe):
     parts = {**TINY, "dataset": {"name": "import", "factory": regression}}
     with pytest.raises(penchant.Error, match="classes"):
         penchant.measure(probe, executor="serial", training=training, **parts)
+
+
+def of_zeros(shape, outputs):
+    network = testing.tiny_network(shape, outputs)
+    for value in network.parameters():
+        nn.init.zeros_(value)
+    return network
+
+
+def test_a_network_of_zero_weights_is_refused():
+    zeros = {"name": "import", "factory": of_zeros}
+    data = {"name": "import", "factory": testing.SAMPLES}
+    with pytest.raises(penchant.Error, match="weights of a layer are exactly zero"):
+        penchant.measure(
+            "layer-structure",
+            architecture=zeros,
+            dataset=data,
+            per_class=4,
+            training={"steps": 0, "weight_decay": 1e-3},
+        )

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from penchant_numerics.vectorisation import NotVectorisedWarning
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs, unit_vector
 from torch import nn
 
@@ -59,3 +60,31 @@ def test_stacked_perturbations_are_single_ones(chunk):
             found[index, 1], torch.func.functional_call(network, moved, (inputs,))[:, 0]
         )
         torch.testing.assert_close(found[index, 0], before)
+
+
+class Recurrent(nn.Module):
+    """An LSTM, which torch cannot stack."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(1, 3, batch_first=True)
+
+    def forward(self, x):
+        states, _ = self.cell(x.unsqueeze(-1))
+        return states[:, -1]
+
+
+def test_what_cannot_be_stacked_is_moved_one_by_one():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = Recurrent().double()
+    inputs = torch.randn(5, 2, generator=generator(9), **HOST)
+    with pytest.warns(NotVectorisedWarning, match="outputs of moved networks are taken one by one"):
+        found = perturbed_outputs(network, inputs, [0.5], generator, 3, chunk=2)
+    for index in range(3):
+        moves = unit_vector(network, generator(index))
+        moved = {
+            name: part.detach() + 0.5 * moves[name] for name, part in network.named_parameters()
+        }
+        expected = torch.func.functional_call(network, moved, (inputs,))[:, 0]
+        torch.testing.assert_close(found[index, 0], expected)

@@ -19,8 +19,26 @@ def network_and_inputs():
         return network, torch.randn(7, 3, dtype=torch.float64)
 
 
-def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian():
+class Recurrent(nn.Module):
+    """An LSTM: its kernels write in place what a tangent needs."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(1, 2, batch_first=True)
+
+    def forward(self, x):
+        states, _ = self.cell(x.unsqueeze(-1))
+        return states[:, -1]
+
+
+@pytest.mark.filterwarnings("ignore::penchant_numerics.vectorisation.NotVectorisedWarning")
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian(recurrent):
     network, inputs = network_and_inputs()
+    if recurrent:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = Recurrent().double()
     outputs = Outputs(network)
     values, vectors = positive_part(*torch.linalg.eigh(tangent_kernel(network, inputs)))
     rows = torch.stack(list(singular_directions(outputs, inputs, values, vectors)))
@@ -28,7 +46,7 @@ def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian():
     def dense(parameters):
         return torch.func.functional_call(network, parameters, (inputs,))
 
-    jacobians = torch.func.jacrev(dense)(dict(network.named_parameters()))
+    jacobians = torch.func.jacrev(dense, chunk_size=1)(dict(network.named_parameters()))
     J = torch.cat([each.reshape(14, -1) for each in jacobians.values()], 1).detach()
     assert torch.allclose(rows @ rows.T, torch.eye(len(rows)).double(), atol=1e-9)
     assert torch.allclose((J @ rows.T).norm(dim=0), values.sqrt(), rtol=1e-9)
@@ -81,3 +99,29 @@ def test_random_changes_are_compared_with_first_order_as_roots_of_mean_squares(t
     assert abs(found.value - found.null) < 3 * found.stderr
     # a mean of roots is below, whatever the number of directions
     assert found.null - changes.mean() > 4 * changes.std() / 5000**0.5
+
+
+def alike(generator):
+    """Samples whose inputs are all the same, so that the Jacobian has the rank of one of them."""
+    return torch.ones(40, 4, device="cpu"), torch.arange(40, device="cpu") % 3
+
+
+@pytest.mark.parametrize("factory", [testing.SAMPLES, alike])
+def test_single_precision_gives_the_numbers_of_double_precision(factory, tmp_path):
+    parts = {"dataset": {"name": "import", "factory": factory}, "training": {"steps": 0}}
+    found = []
+    for dtype in ("float32", "float64"):
+        context = testing.context(
+            "parameter-directions", tmp_path, dtype=dtype, samples=12, vectors=6, **parts
+        )
+        found.append(run(context.options, context).quantities)
+    single, double = found
+    for name, quantity in double.items():
+        assert single[name].value == pytest.approx(quantity.value, rel=1e-3), name
+
+
+def test_eigenvalues_that_are_rounding_of_single_precision_are_left_out():
+    rows = torch.randn(9, 2, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    pairs = torch.linalg.eigh((rows @ rows.T).double())
+    values, vectors = positive_part(*pairs, dtype=torch.float32)
+    assert len(values) == 2 and vectors.shape == (9, 2)

@@ -141,3 +141,43 @@ def test_rank_correlations_are_those_of_scipy_in_every_repetition():
 def test_what_has_no_picture_is_refused(options, message, tmp_path):
     with pytest.raises(penchant.Error, match=message):
         measured(tmp_path, **options)
+
+
+def in_the_plane(generator):
+    """Points of a square, all of one class in the training part."""
+    inputs = torch.rand(20, 2, generator=generator, device="cpu")
+    labels = torch.arange(20, device="cpu") // 12
+    return (inputs[:12], labels[:12]), (inputs[12:], labels[12:])
+
+
+def of_zeros(shape, outputs):
+    network = testing.tiny_network(shape, outputs)
+    for value in network.parameters():
+        nn.init.zeros_(value)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"architecture": {"name": "import", "factory": of_zeros}}, "kernel is zero to rounding"),
+        ({"dataset": {"name": "import", "factory": in_the_plane}}, "labels of 12 samples are all"),
+    ],
+)
+def test_what_has_no_eigenfunctions_is_refused(parts, message, tmp_path):
+    small = {"dataset": "disk:train=12,test=4", "grid_points": 4, "leading": 2, "trainings": 2}
+    with pytest.raises(penchant.Error, match=message):
+        measured(tmp_path, **{**small, "at_steps": [0], "training": {"steps": 0}, **parts})
+
+
+def test_deep_networks_have_the_same_numbers_in_single_and_double_precision(tmp_path):
+    widths = [6] * 14
+    mlp = {"architecture": {"name": "mlp", "widths": widths, "activation": "tanh"}}
+    small = {"dataset": "disk:train=20,test=4", "grid_points": 4, "leading": 3, "trainings": 2}
+    found = []
+    for dtype in ("float32", "float64"):
+        drawn = {"at_steps": [0], "training": {"steps": 0}, "dtype": dtype}
+        found.append(measured(tmp_path, **mlp, **small, **drawn)[1].quantities)
+    single, double = found
+    for name, quantity in double.items():
+        assert single[name].value == pytest.approx(quantity.value, rel=1e-3), name

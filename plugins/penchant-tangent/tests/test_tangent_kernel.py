@@ -6,6 +6,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics.kernel_alignment import centre, cka
+from penchant_numerics.tangent_kernels import layer_kernels
 from penchant_tangent.numerics.kernel_summary import (
     among,
     even_spectrum,
@@ -21,6 +22,7 @@ from penchant_tangent.numerics.label_alignment import (
     permuted,
     targets_of,
 )
+from penchant_tangent.probes import tangent_kernel
 from penchant_tangent.probes.kernel_samples import drawn
 from penchant_tangent.probes.tangent_kernel import run
 
@@ -155,8 +157,13 @@ def nearly_alike(samples=24):
     return inputs, torch.arange(samples) % 2
 
 
-@pytest.mark.parametrize(("dtype", "warned"), [("float32", True), ("float64", False)])
-def test_a_spectrum_that_is_rounding_is_called_so(dtype, warned):
+@pytest.mark.parametrize(
+    ("dtype", "in_single", "warned"),
+    [("float32", True, True), ("float32", False, False), ("float64", False, False)],
+)
+def test_a_spectrum_that_is_rounding_is_called_so(dtype, in_single, warned, monkeypatch):
+    if in_single:  # as on a device where double precision costs much
+        monkeypatch.setattr(tangent_kernel, "precise_layer_kernels", layer_kernels)
     found = penchant.measure(
         "tangent-kernel",
         architecture="mlp:widths=[16]",
@@ -198,3 +205,32 @@ def test_the_error_of_a_share_of_nearly_all_eigenvalues_is_not_zero():
         values.append(summarise(K, wanted, **how).numbers["trace-ratio-21"])
         errors.append(summary_stderr(K, wanted, groups=6, **how)["trace-ratio-21"])
     assert 0.5 < np.sqrt(np.mean(np.square(errors))) / np.std(values, ddof=1) < 2
+
+
+def alike(generator):
+    """Samples whose inputs are all the same."""
+    return torch.ones(40, 4, device="cpu"), torch.arange(40, device="cpu") % 3
+
+
+def of_one_class(generator):
+    """Samples of class 0, and one test sample of class 1."""
+    inputs = torch.randn(40, 4, generator=generator, device="cpu")
+    labels = torch.arange(40, device="cpu") // 39
+    return (inputs[:30], labels[:30]), (inputs[30:], labels[30:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("probe", ["tangent-kernel", "tangent-training"])
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (alike, "kernel is zero to rounding"),
+        (of_one_class, "labels of 20 samples are all the same"),
+    ],
+)
+def test_samples_that_do_not_differ_are_refused(probe, factory, message, dtype):
+    data = {"name": "import", "factory": factory}
+    tiny = {"name": "import", "factory": testing.TINY}
+    drawn = {"samples": 20, "training": {"steps": 0}, "dtype": dtype}
+    with pytest.raises(penchant.Error, match=message):
+        penchant.measure(probe, architecture=tiny, dataset=data, **drawn)

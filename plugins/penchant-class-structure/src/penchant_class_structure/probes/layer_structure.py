@@ -154,6 +154,11 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
         )
     if "stationarity-by-layer" in arrays:
         largest = arrays["stationarity-by-layer"].max()
+        if not np.isfinite(largest):
+            raise penchant.Error(
+                "the weights of a layer are exactly zero, expected some that differ from zero: "
+                "they have no relative difference from a stationary point"
+            )
         found["stationarity"] = penchant.Quantity(largest, exact=True)
     return found
 

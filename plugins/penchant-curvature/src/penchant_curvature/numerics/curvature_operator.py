@@ -60,9 +60,11 @@ class Curvature(Operator):
         raise NotImplementedError
 
     def alignment(self, other: Any) -> float:
-        """<A, B> / (|A| |B|): the distance without what a factor could mend."""
+        """<A, B> / (|A| |B|): the distance without what a factor could mend; NaN where one is 0."""
         squares = self.squared_norm * squared_norm(other)
         lengths = math.sqrt(squares)
+        if not lengths:
+            return math.nan
         return self.inner(other) / lengths
 
     @functools.cached_property

@@ -57,6 +57,11 @@ def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
         raise penchant.Error(f"no curvature of layer {layer!r} fits: {reasons}")
     some = next(iter(compared.values()))
     exact = compared.get("exact")
+    if exact is not None and exact.operator.squared_norm == 0:
+        raise penchant.Error(
+            f"the Gauss-Newton matrix of layer {layer!r} is exactly zero, expected outputs that "
+            "depend on its parameters: no proxy can be compared with it"
+        )
     found: dict[str, Any] = {"size": some.operator.size}
 
     # each curvature by itself, and each proxy beside the exact one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Generator, Tensor, nn
 
 
@@ -78,6 +79,25 @@ def perturbed_outputs(
         rows = []
         for delta in deltas:
             moved = {name: tensor + delta * moves[name] for name, tensor in named.items()}
-            rows.append(torch.vmap(output)(moved))
+            rows.append(_of_each(output, moved, len(drawn)))
         blocks.append(torch.stack(rows, dim=1))
     return torch.cat(blocks)
+
+
+def _of_each(
+    output: Callable[[dict[str, Tensor]], Tensor],
+    stacked: dict[str, Tensor],
+    count: int,
+) -> Tensor:
+    """Outputs (count, points) of stacked parameters, one by one where torch cannot stack."""
+    try:
+        return torch.vmap(output)(stacked)
+    except RuntimeError as error:
+        if not lacks_batching(error):
+            raise
+        warn_not_vectorised(error, "outputs of moved networks")
+    rows = []
+    for index in range(count):
+        own = {name: tensor[index] for name, tensor in stacked.items()}
+        rows.append(output(own))
+    return torch.stack(rows)

@@ -29,7 +29,8 @@ def singular_directions(
         values: Its eigenvalues (k,), positive.
         vectors: Its eigenvectors (n C, k), as columns.
     """
-    line = linearise(outputs, inputs)
+    # J^T u needs no tangents, which some networks do not have
+    line = linearise(outputs, inputs, route="double-backward")
     dtype = outputs.layout.dtype
     for start in range(0, len(values), CHUNK):
         end = start + CHUNK
@@ -45,7 +46,10 @@ def singular_directions(
 
 
 def random_directions(outputs: Outputs, count: int, generator: Generator) -> Iterator[Tensor]:
-    """Directions (P,) that are uniform on the sphere, drawn on the CPU."""
+    """Directions (P,) that are uniform on the sphere.
+
+    They are drawn on the CPU in single precision: the same in every precision of the network.
+    """
     layout = outputs.layout
     for _ in range(count):
         # normal numbers have no preferred direction
@@ -53,8 +57,8 @@ def random_directions(outputs: Outputs, count: int, generator: Generator) -> Ite
             layout.size,
             generator=generator,
             device="cpu",
-            dtype=layout.dtype,
-        )
+            dtype=torch.float32,
+        ).to(layout.dtype)
         unit = drawn / drawn.norm()
         yield unit.to(layout.device)
 

@@ -115,9 +115,20 @@ def population_errors(weights: Tensor) -> Tensor:
     return of_signal + of_noise
 
 
-def positive_part(values: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenpairs whose eigenvalues are not zero to rounding, descending."""
-    rounding = torch.finfo(values.dtype).eps * len(vectors)
+def positive_part(
+    values: Tensor,
+    vectors: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Eigenpairs whose eigenvalues are not zero to rounding, descending.
+
+    Args:
+        values: Eigenvalues (n,), ascending.
+        vectors: Eigenvectors (n, n), as columns.
+        dtype: What their matrix was computed in; None is the type of the eigenvalues.
+    """
+    rounding = torch.finfo(dtype or values.dtype).eps * len(vectors)
     kept = values > rounding * values.max()
     positive = values[kept]
     theirs = vectors[:, kept]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 
 import penchant
+import torch
 from penchant_numerics.tangent_kernels import layer_kernels
 from torch import Tensor, nn
 
@@ -17,14 +18,39 @@ from penchant_tangent.numerics.kernel_summary import negative_share
 ROUNDING = 0.01  # of a spectrum that may be negative before it says nothing
 
 
+def precise_network(network: nn.Module, device: torch.device) -> nn.Module:
+    """A copy in double precision on the CPU, where that costs little; elsewhere the network."""
+    if device.type != "cpu":
+        return network
+    return copy.deepcopy(network).double()
+
+
+def precise_values(values: Tensor) -> Tensor:
+    """The same for what it is given, and for labels; classes and tokens are whole numbers."""
+    if values.device.type != "cpu" or not values.is_floating_point():
+        return values
+    return values.double()
+
+
 def precise_layer_kernels(network: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    """The kernels of all layers, in double precision on the CPU, where that costs little."""
-    if inputs.device.type != "cpu":
-        return layer_kernels(network, inputs)
-    precise = copy.deepcopy(network).double()
-    # tokens are whole numbers
-    given = inputs.double() if inputs.is_floating_point() else inputs
-    return layer_kernels(precise, given)
+    """The kernels of all layers, as precise as that."""
+    precise = precise_network(network, inputs.device)
+    return layer_kernels(precise, precise_values(inputs))
+
+
+def refuse_constant(eigenvalues: Tensor, K: Tensor) -> None:
+    """Samples that have the same features leave nothing of a kernel when it is centred.
+
+    Args:
+        eigenvalues: Of the centred kernel.
+        K: The kernel (n C, n C), not centred.
+    """
+    rounding = len(K) * torch.finfo(torch.float64).eps
+    if float(eigenvalues.max()) <= rounding * float(K.trace()):
+        raise penchant.Error(
+            "the centred tangent kernel is zero to rounding, expected samples that differ: the "
+            "gradient of the network's outputs by its parameters is the same at all of them"
+        )
 
 
 def warn_of_rounding(eigenvalues: Tensor, context: penchant.Context) -> None:

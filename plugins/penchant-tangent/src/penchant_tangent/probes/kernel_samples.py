@@ -36,6 +36,16 @@ def targets(samples: Samples, context: penchant.Context) -> Tensor:
     )
 
 
+def refuse_one_label(samples: Samples) -> None:
+    """Labels that are all the same have no direction that anything could align with."""
+    labels = samples.labels
+    if bool((labels == labels[:1]).all()):
+        raise penchant.Error(
+            f"the labels of {len(labels)} samples are all the same, expected at least two: there "
+            "is nothing to align with"
+        )
+
+
 CENTRING = {
     "outputs": "features around each output's own mean over samples",
     "all": "features around one mean over samples and outputs",

@@ -20,6 +20,7 @@ from penchant_tangent.numerics.parameter_steps import (
     singular_directions,
 )
 from penchant_tangent.numerics.supernat import positive_part
+from penchant_tangent.probes.kernel_precision import precise_network, precise_values
 from penchant_tangent.probes.kernel_samples import drawn
 
 Arrays = dict[str, np.ndarray]
@@ -31,12 +32,13 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     data = context.data
     train = drawn(data.train, options.samples, context.generator("samples"))
     test = drawn(data.test, options.test_samples, context.generator("test samples"))
-    inputs = [train.inputs, test.inputs]
+    inputs = [precise_values(train.inputs), precise_values(test.inputs)]
+    network = precise_network(network, train.inputs.device)
 
     # the same step along every direction
     outputs = Outputs(network)
     epsilon = options.step * _length(outputs)
-    K = tangent_kernel(network, train.inputs).double()
+    K = tangent_kernel(network, inputs[0])
     arrays = _moved_arrays(outputs, inputs, K, epsilon, context)
 
     # what random directions do to first order
@@ -72,8 +74,8 @@ def _moved_arrays(
 
     # singular vectors of the Jacobian on the training inputs
     train = inputs[0]
-    pairs = torch.linalg.eigh(K)
-    values, vectors = positive_part(*pairs)
+    pairs = torch.linalg.eigh(K.double())
+    values, vectors = positive_part(*pairs, dtype=K.dtype)
     count = min(wanted, len(values))
     leading = singular_directions(
         outputs,

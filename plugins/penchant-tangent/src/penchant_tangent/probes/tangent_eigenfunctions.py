@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import attrs
@@ -19,8 +20,10 @@ from penchant_tangent.declarations.eigenfunctions import TangentEigenfunctions
 from penchant_tangent.numerics.label_alignment import targets_of
 from penchant_tangent.numerics.learning_speeds import learning_speeds
 from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
+from penchant_tangent.probes.kernel_precision import refuse_constant
+from penchant_tangent.probes.kernel_samples import refuse_one_label
 
-ROUNDING = 10  # times the precision of the network, of the largest eigenvalue
+ROUNDING = 10  # times double precision, of the largest eigenvalue
 
 
 class Look(NamedTuple):
@@ -38,6 +41,7 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
         raise penchant.Error(
             f"tangent-eigenfunctions needs inputs of one or two components, found {components}"
         )
+    refuse_one_label(context.data.train)
     total = context.training.total_steps(len(context.data.train.labels))
     if max(options.at_steps) > total:
         raise penchant.Error(f"at_steps must be at most {total}, found {max(options.at_steps)}")
@@ -117,6 +121,11 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
     }
 
 
+def in_double(network: nn.Module) -> nn.Module:
+    """A copy: small steps and centred kernels of deep networks are rounding in single precision."""
+    return copy.deepcopy(network).double()
+
+
 def _look(
     network: nn.Module,
     points: Tensor,
@@ -124,22 +133,23 @@ def _look(
 ) -> Look:
     """Leading eigenfunctions on the grid, and what they hold of the labels."""
     options = context.options
-    K = tangent_kernel(network, points).double()
+    train = context.data.train
+    points = points.double()
+    network = in_double(network)
+    K = tangent_kernel(network, points)
     centred = centre(K, outputs=1, centring=options.centring)
     values, rows = descending_eigh(centred)
+    refuse_constant(values, K)
     count = min(options.leading, len(values))
     values, rows = values[:count], rows[:count]
 
     # those that are more than rounding
-    known = values > ROUNDING * torch.finfo(context.dtype).eps * values[0]
+    known = values > ROUNDING * torch.finfo(values.dtype).eps * values[0]
     if not bool(known.all()):
-        context.warn(
-            f"of {count} leading eigenvalues the last are rounding: use dtype = 'float64', or fewer"
-        )
+        context.warn(f"of {count} leading eigenvalues the last are rounding: use fewer")
 
     # the same functions at the training samples
-    train = context.data.train
-    beside = tangent_kernel(network, train.inputs, other=points).double()
+    beside = tangent_kernel(network, train.inputs.double(), other=points)
     beside = centre(beside, outputs=1, centring=options.centring, reference=K)
     functions = eigenfunctions(beside, values[known], rows[known].T)
     labels = targets_of(train.labels, outputs=1, classes=context.data.classes)[:, 0]
@@ -161,16 +171,19 @@ def label_share(functions: Tensor, labels: Tensor) -> float:
 def _speeds(network: nn.Module, context: penchant.Context) -> Any:
     """One small gradient step on the training samples."""
     train = context.data.train
-    K = tangent_kernel(network, train.inputs)
+    inputs = train.inputs.double()
+    labels = train.labels.double() if train.labels.is_floating_point() else train.labels
+    network = in_double(network)
+    K = tangent_kernel(network, inputs)
 
     # a rate that is small beside the largest one that is stable
-    values = torch.linalg.eigvalsh(K.double())
+    values = torch.linalg.eigvalsh(K)
     largest = float(values[-1])
     rate = context.options.step * len(K) / largest
     return learning_speeds(
         Outputs(network),
-        train.inputs,
-        train.labels,
+        inputs,
+        labels,
         K,
         loss=loss_function(context.training.loss),
         rate=rate,

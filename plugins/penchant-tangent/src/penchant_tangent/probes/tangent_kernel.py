@@ -9,7 +9,6 @@ import penchant
 from penchant_numerics.kernel_alignment import centre
 from penchant_numerics.spectra import trace_ratios
 from penchant_numerics.statistics import null_of
-from penchant_numerics.tangent_kernels import layer_kernels
 from torch import Tensor
 
 from penchant_tangent.declarations.kernels import TangentKernel
@@ -27,10 +26,15 @@ from penchant_tangent.numerics.label_alignment import (
     expected_alignment,
     permuted,
 )
-from penchant_tangent.probes.kernel_precision import warn_of_rounding
+from penchant_tangent.probes.kernel_precision import (
+    precise_layer_kernels,
+    refuse_constant,
+    warn_of_rounding,
+)
 from penchant_tangent.probes.kernel_samples import (
     drawn,
     kernel_conventions,
+    refuse_one_label,
     sample_numbers,
     targets,
 )
@@ -41,13 +45,15 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     *_, (_, network) = context.trained()
     part = getattr(context.data, options.part)
     samples = drawn(part, options.samples, context.generator("samples"))
+    refuse_one_label(samples)
     wanted = targets(samples, context)
-    kernels = layer_kernels(network, samples.inputs)
+    kernels = precise_layer_kernels(network, samples.inputs)
     K = sum(kernels.values())
 
     # the whole kernel, with labels in random order beside
     orders = permuted(wanted, generator=context.generator("null"), draws=options.permutations)
     summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    refuse_constant(summary.eigenvalues, K)
     quantities = _quantities(K, wanted, orders, summary, options)
     warn_of_rounding(summary.eigenvalues, context)
     arrays: dict[str, Any] = {

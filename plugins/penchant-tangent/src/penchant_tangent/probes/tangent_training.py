@@ -19,8 +19,17 @@ from penchant_tangent.declarations.training import TangentTraining
 from penchant_tangent.numerics.kernel_summary import aligned, even_spectrum, summarise
 from penchant_tangent.numerics.label_alignment import centred_targets, expected_alignment
 from penchant_tangent.numerics.log_steps import log_steps
-from penchant_tangent.probes.kernel_precision import precise_layer_kernels, warn_of_rounding
-from penchant_tangent.probes.kernel_samples import drawn, kernel_conventions, targets
+from penchant_tangent.probes.kernel_precision import (
+    precise_layer_kernels,
+    refuse_constant,
+    warn_of_rounding,
+)
+from penchant_tangent.probes.kernel_samples import (
+    drawn,
+    kernel_conventions,
+    refuse_one_label,
+    targets,
+)
 from penchant_tangent.probes.training_samples import Mixture, mixture
 
 Numbers = dict[str, Any]
@@ -139,10 +148,12 @@ def look(
 def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context) -> Numbers:
     """Spectrum and alignment of the kernel of a network on a batch."""
     options = context.options
+    refuse_one_label(batch)
     wanted = targets(batch, context)
     kernels = precise_layer_kernels(network, batch.inputs)
     K = sum(kernels.values())
     summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    refuse_constant(summary.eigenvalues, K)
     warn_of_rounding(summary.eigenvalues, context)
     numbers = summary.numbers
 
