@@ -400,14 +400,10 @@ class _Recurrent(nn.Module):
 def test_a_module_that_vmap_does_not_take_goes_sample_by_sample_and_says_so():
     data = (torch.randn(12, 6), torch.arange(12) % 3)
     how = {"dataset": data, "architecture": _Recurrent(), "executor": "serial"}
-<<<<<<< HEAD
     found = penchant.measure("curvature-proxies", **how)
     assert any("taken one by one" in text for text in found.warnings)
     for quantity in found.quantities.values():
         assert math.isfinite(quantity.value)
-=======
-    with pytest.raises(penchant.Error, match=r"does not take through 'memory' \(LSTM\)"):
-        penchant.measure("curvature-proxies", **how)
 
 
 def of_zeros(shape, outputs):
@@ -428,4 +424,3 @@ def test_a_network_of_zero_weights_is_refused():
             per_class=4,
             training={"steps": 0},
         )
->>>>>>> table
