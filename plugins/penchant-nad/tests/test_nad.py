@@ -330,6 +330,6 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     left_out = nad.left_out_spectra(with_parts)
     assert left_out.shape == (6, 5)
     np.testing.assert_allclose(left_out.mean(0), values, rtol=0.2)
-    quantities = nad._quantities(with_parts, left_out, None)
+    quantities = nad._quantities(with_parts, left_out, None, torch.Generator())
     assert quantities["effective-rank"].stderr > 0
     assert quantities["effective-rank"].null is None
