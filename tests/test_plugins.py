@@ -180,3 +180,23 @@ def test_the_command_explains_each(install, command):
     assert "unknown hook 'penchant_probs'" in shown
     assert "set aside: broken, future, misspelt, signature" in command("list").stderr
     assert importlib.metadata.version("penchant") in shown
+
+
+def test_a_plugin_whose_commands_fail_takes_no_command_away(install, command):
+    source = """
+        import click
+        import penchant
+
+        @penchant.hookimpl
+        def penchant_commands(cli):
+            {}
+    """
+    install("fails", source.format("raise RuntimeError('no commands today')"))
+    install("steals", source.format("cli.add_command(click.Command('run'))"))
+    shown = command("--help")
+    assert shown.returncode == 0
+    for name in ("run", "probe", "doctor", "report", "compare"):
+        assert f"\n  {name} " in shown.stdout
+    assert "plugin fails 1.0 failed in penchant_commands: RuntimeError" in shown.stderr
+    assert "there is a command 'run' already" in shown.stderr
+    assert command("list", "executors").returncode == 0
