@@ -16,7 +16,7 @@ def cases():
         yield pytest.param(kind, id=f"{kind.name}-{kind.size}", marks=marks)
 
 
-@pytest.mark.parametrize("kind", cases())
+@pytest.mark.parametrize("kind", list(cases()))
 def test_about_one_per_cent_is_significant_without_an_effect(kind):
     assert kind.least <= kind.share() <= kind.most
 

@@ -104,12 +104,13 @@ _counts: list[Counts] = []
 
 
 def _line() -> str:
-    """The innermost line that belongs neither to torch nor to this module."""
+    """The innermost line that belongs neither to torch, its modes, nor this module."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         own = name == __file__ or f"{NAME}_device" in name
         library = "/torch/" in name or "<" in name or "/contextlib" in name
+        library = library or frame.f_code.co_name == "__torch_function__"
         if not own and not library:
             folders = name.split("/")
             place = "/".join(folders[-3:])
