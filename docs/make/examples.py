@@ -33,7 +33,7 @@ def pages() -> dict[str, str]:
         for file in entry["examples"]:
             shown.setdefault(file, []).append(entry)
     written = {}
-    for folder in sorted(path for path in EXAMPLES.iterdir() if path.is_dir()):
+    for folder in sorted({path.parent for path in EXAMPLES.glob("*/*.toml")}):
         rows = []
         for path in sorted(folder.glob("*.toml")):
             file = str(path.relative_to(EXAMPLES))
