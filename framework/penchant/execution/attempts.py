@@ -75,7 +75,7 @@ def run_job(
 
 def _finish(
     job: Job,
-    place_of_job: Path,
+    job_folder: Path,
     result: Result,
 ) -> Result:
     """Tell listeners that a result is safe, and delete its shards.
@@ -84,13 +84,13 @@ def _finish(
     """
     listeners = discovery.load()
     for problem in listeners.notify(
-        "penchant_result_stored", job=job, folder=place_of_job, result=result
+        "penchant_result_stored", job=job, folder=job_folder, result=result
     ):
         with contextlib.suppress(Warning):
             warnings.warn(problem, stacklevel=2)
-    stored = read_result(place_of_job, arrays=False)
+    stored = read_result(job_folder, arrays=False)
     result = attrs.evolve(result, warnings=stored.warnings)
-    shards = place_of_job / "shards"
+    shards = job_folder / "shards"
     shutil.rmtree(shards, ignore_errors=True)
     return result
 
@@ -208,7 +208,7 @@ def keep_result(
     Returns:
         The result as it was written.
     """
-    place_of_job = folder / "jobs" / job.id
+    job_folder = folder / "jobs" / job.id
     record = {
         "status": "failed" if error else "done",
         "id": job.id,
@@ -226,20 +226,20 @@ def keep_result(
     found = attrs.evolve(found, record=record)
     if not error:
         # Figures of an older result would be taken for this one's.
-        shutil.rmtree(place_of_job / "figures", ignore_errors=True)
-        result = write_result(place_of_job, found)
-        (place_of_job / "failure.json").unlink(missing_ok=True)
+        shutil.rmtree(job_folder / "figures", ignore_errors=True)
+        result = write_result(job_folder, found)
+        (job_folder / "failure.json").unlink(missing_ok=True)
         return result
     # A good result of before is kept: this failure stands beside it.
-    stored = (place_of_job / "result.json").is_file()
-    good = stored and not _has_failed(place_of_job)
+    stored = (job_folder / "result.json").is_file()
+    good = stored and not _has_failed(job_folder)
     name = "failure.json" if good else "result.json"
-    return write_result(place_of_job, found, name)
+    return write_result(job_folder, found, name)
 
 
-def _has_failed(place_of_job: Path) -> bool:
+def _has_failed(job_folder: Path) -> bool:
     try:
-        record = read_json(place_of_job / "result.json")
+        record = read_json(job_folder / "result.json")
     except Error:
         return True
     return record.get("status") != "done"

@@ -1,4 +1,4 @@
-"""Pauses of whoever waits for files: short at first, longer while nothing happens."""
+"""Pauses between two looks at files: short at first, longer while nothing happens."""
 
 from __future__ import annotations
 

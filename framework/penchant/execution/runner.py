@@ -219,15 +219,15 @@ class _Course:
         """Leave a record that says what is missing, and why."""
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
-            place_of_job = run.place(job["id"])
+            job_folder = run.place(job["id"])
             status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
             if status == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
-                job["status"] = status_of(place_of_job)
+                job["status"] = status_of(job_folder)
             elif status == "done":
-                result = place_of_job / "result.json"
+                result = job_folder / "result.json"
                 if not result.is_file():
                     job.update(status="pending", error="its result has been deleted")
 
