@@ -156,7 +156,7 @@ def probes():
         small = small_runs(plugin)
         for offer in testing.offers(f"penchant-{plugin}"):
             cls = offer.component
-            if cls.kind != "probe" or not cls.takes("architecture"):
+            if cls.kind != "probe" or not cls.has_axis("architecture"):
                 continue
             runs = small[cls.name] if isinstance(small[cls.name], list) else [small[cls.name]]
             # A probe that can do without a network has one in the first of these.

@@ -28,7 +28,7 @@ from penchant_numerics.moments import SecondMoment
 from penchant_numerics.row_moments import gram, spectrum
 from penchant_numerics.safety import safe
 from penchant_numerics.sample_gradients import sample_gradients
-from penchant_numerics.side_by_side import OneByOne
+from penchant_numerics.stacked import OneByOne
 from penchant_numerics.stacked_training import Stacked, stack_networks
 from penchant_numerics.tangent_kernels import layer_kernels, sample_traces, tangent_kernel
 from penchant_numerics.tape import NotRecordableError

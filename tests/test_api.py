@@ -142,7 +142,7 @@ class Trained(penchant.Probe):
     \"\"\"Looks at networks along training.\"\"\"
     name = "trained"
     needs = ("architecture", "dataset")
-    one_network = True
+    takes = ("fresh", "trained")
     target = "penchant_trained:run"
     quantities = {"last": "last step"}
     arrays = {"steps": "of the networks", "norms": "of their parameters"}

@@ -34,7 +34,7 @@ class Measured(penchant.Probe):
     \"\"\"The norm of one network.\"\"\"
     name = "measured"
     needs = ("architecture", "dataset")
-    one_network = True
+    takes = ("fresh", "trained")
     target = "penchant_measured:run"
     quantities = {"norm": "of its parameters"}
     presets = {"quick": {"training": {"steps": 5, "learning_rate": 0.5}}}

@@ -63,7 +63,7 @@ def abandoned(options, context):
 def narrower(options, context):
     scope = context.scope("key", 3, architecture="perceptron:width=5", shape=[4], outputs=2, first=7)
     shared = {"weights": np.arange(6.0), "flags": np.array([True, False])}
-    return of(scope.map(parameters, networks=range(2, 9), a_shard=2, shared=shared))
+    return of(scope.map(parameters, networks=range(2, 9), shard_size=2, shared=shared))
 
 def local(options, context):
     def here(context, item):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from penchant_numerics import memory, row_moments
-from penchant_numerics.answers import Directions
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import GroupedMoment, directions_of
+from penchant_numerics.peak_memory import LiveBytes
 
 HOST = {"device": "cpu", "dtype": torch.float64}
 

@@ -19,7 +19,7 @@ PROBES = [
         "name": "kernel-spectrum",
         "chosen_classes": [0, 2],
         "trainings": 2,
-        "look_every": 2,
+        "eval_every": 2,
         "samples": 24,
         "kernel_width": 2.0,
         "bins": 4,

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.tangent_kernels import (
     gauss_newton_spectrum,
     layer_kernels,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics import many_trainings, sample_gradients, sample_traces
+from penchant_numerics import batched_training, sample_gradients, sample_traces
 from penchant_numerics.data import Samples
 from penchant_numerics.layer_features import TangentFeatures
 from penchant_numerics.linearisation import Outputs
@@ -99,13 +99,13 @@ class Trains:
 
 @pytest.mark.parametrize("error", [NO_RULE, *NOT_FOR_IT], ids=lambda error: str(error)[:20])
 def test_stacks_are_given_up_only_where_networks_cannot_be_stacked(monkeypatch, error):
-    learner = many_trainings.Learner(normed(), Samples(normal(5, 3), normal(5)), ())
-    monkeypatch.setattr(many_trainings, "stacking_obstacle", lambda *given: None)
-    monkeypatch.setattr(many_trainings, "group_size", lambda device: 32)
-    monkeypatch.setattr(many_trainings, "step_bytes", raising(error))
+    learner = batched_training.Learner(normed(), Samples(normal(5, 3), normal(5)), ())
+    monkeypatch.setattr(batched_training, "stacking_obstacle", lambda *given: None)
+    monkeypatch.setattr(batched_training, "group_size", lambda device: 32)
+    monkeypatch.setattr(batched_training, "step_bytes", raising(error))
     if error is NO_RULE:
         with pytest.warns(NotVectorisedWarning, match="trainings are taken one by one"):
-            assert many_trainings._limit(Trains, learner).networks == 1
+            assert batched_training._limit(Trains, learner).networks == 1
     else:
         with pytest.raises(type(error)):
-            many_trainings._limit(Trains, learner)
+            batched_training._limit(Trains, learner)

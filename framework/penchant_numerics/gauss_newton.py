@@ -24,9 +24,9 @@ from penchant_numerics.linearisation import (
     dual_pass,
     linearise,
 )
-from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.tape import NotRecordableError

@@ -25,9 +25,9 @@ from penchant_numerics.gauss_newton import (
     kept_by_default,
 )
 from penchant_numerics.linearisation import Outputs
-from penchant_numerics.live_bytes import LiveBytes
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.trainer import loss_function

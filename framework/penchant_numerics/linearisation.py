@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.autograd.forward_ad as forward_ad
 from penchant_numerics import memory
-from penchant_numerics.lean_records import SavedTensors
+from penchant_numerics.compact_records import SavedTensors
 from penchant_numerics.parameters import Layout, select
 from penchant_numerics.precision import agreement
 from penchant_numerics.safety import plain_kernels

@@ -6,12 +6,10 @@ Moments are accumulated in double precision, merged across shards, and never nee
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import torch
-from penchant_numerics import answers
+from penchant_numerics.estimates import Directions
 from torch import Tensor
 
 # inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
@@ -201,26 +199,12 @@ class GroupedMoment:
         return torch.stack(spectra)
 
 
-class Directions(answers.Directions):
-    """`penchant_numerics.answers.Directions` under its old name, built with `samples=`."""
-
-    def __init__(self, *values: Any, samples: int | None = None, **named: Any) -> None:
-        warnings.warn(
-            "moments.Directions is answers.Directions, and its samples are called networks",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        if samples is not None:
-            named["networks"] = samples
-        super().__init__(*values, **named)
-
-
 def directions_of(
     groups: GroupedMoment,
     *,
     centred: bool = False,
     conventions: Mapping[str, str] | None = None,
-) -> answers.Directions:
+) -> Directions:
     """Eigenvectors of a streamed moment of one vector a network.
 
     Only as many of them as there are networks mean anything, so no more are given.
@@ -241,7 +225,7 @@ def directions_of(
     stderr = norms.std() / math.sqrt(moment.count)
     # how much the spectrum moves without a part
     spectra = groups.left_out(centred=centred, rank=rank)
-    return answers.Directions(
+    return Directions(
         eigenvalues[:rank],
         vectors[:rank],
         trace=float(matrix.trace()),

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import torch
-from penchant_numerics import answers
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import accumulation_dtype, definite_signs
 from torch import Tensor
 
@@ -156,7 +156,7 @@ def directions_of_rows(
     centred: bool = False,
     parts: int = 8,
     conventions: Mapping[str, str] | None = None,
-) -> answers.Directions:
+) -> Directions:
     """Eigenvectors of the second moment of one vector a network, from the vectors.
 
     Args:
@@ -182,7 +182,7 @@ def directions_of_rows(
         products = _centred(products, equal)
     # eigenvectors of centred products take the mean out of the rows by themselves
     eigenvalues, vectors = eigenpairs(rows, products, rank=rank)
-    return answers.Directions(
+    return Directions(
         eigenvalues,
         vectors,
         trace=float(products.trace() / count),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 from penchant_numerics import memory
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from torch import Tensor
 
 # what one pass may take of the budget; the rest is for what stays between passes

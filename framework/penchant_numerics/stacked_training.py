@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State, state_of
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.precision import training_cast
 from penchant_numerics.rehearsal import Pace
 from penchant_numerics.trainer import (

@@ -17,7 +17,7 @@ import penchant_testing as testing
 import torch
 from penchant_mine.numerics.information import stacked_training
 from penchant_mine.numerics.information.known_information import correlated_gaussians
-from penchant_numerics.answers import Information
+from penchant_numerics.estimates import Information
 from torch import Tensor
 
 TASKS = ((1, 0.5), (1, 0.9), (5, 0.7), (20, 0.5))  # dimensions, correlation

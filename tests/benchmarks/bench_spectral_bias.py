@@ -14,7 +14,7 @@ import torch
 from penchant import Training
 from penchant_numerics import fourier
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import OneByOne, Stacked
+from penchant_numerics.stacked import OneByOne, Stacked
 from penchant_spectral_bias.numerics.nearest_neighbours import neighbour_probability
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from torch import nn
@@ -23,7 +23,7 @@ NETWORKS, POINTS, STEPS = 10, 200, 8
 WAY = (
     "import penchant, sys, time; start = time.time();"
     "penchant.measure('frequency-learning', architecture={'name': 'mlp', 'widths': [256] * 5}, shape=(1,), trainings=4, shuffled_trainings=0,"
-    "look_every=250, training={'steps': 500}, executor=sys.argv[1], workers=int(sys.argv[2]), threads=int(sys.argv[3])); print(time.time() - start)"
+    "eval_every=250, training={'steps': 500}, executor=sys.argv[1], workers=int(sys.argv[2]), threads=int(sys.argv[3])); print(time.time() - start)"
 )
 
 

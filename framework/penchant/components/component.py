@@ -136,8 +136,9 @@ class Probe(Component):
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
         uses: Datasets and architectures that its code asks the context for by name; "{network}"
             is the one that its option `network` names.
-        one_network: It measures one network, the trained one; so a module or `weights` of the
-            user's can stand for it. Other probes draw fresh networks and refuse both.
+        takes: Which networks it measures: "fresh" (drawn, and trained where the job has a
+            training), "trained" (a module or `weights` of the user's can stand for the trained
+            network), "trajectory" (checkpoints of one training of the user's, in their order).
         quantities: Name to one line; braces name an option or role the name is filled from.
         arrays: The same for arrays; the standard error of array `x` is array `x-stderr`.
         figures: Target of the function that draws its figures from a stored result.
@@ -151,14 +152,14 @@ class Probe(Component):
     accepts: ClassVar[tuple[str, ...]] = ()
     roles: ClassVar[Mapping[str, Any]] = {}
     uses: ClassVar[tuple[str, ...]] = ()
-    one_network: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ("fresh",)
     quantities: ClassVar[Mapping[str, str]] = {}
     arrays: ClassVar[Mapping[str, str]] = {}
     figures: ClassVar[Any] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     @classmethod
-    def takes(cls, axis: str) -> bool:
+    def has_axis(cls, axis: str) -> bool:
         """Can a job of this probe have this axis?"""
         return axis in cls.needs or axis in cls.accepts
 
@@ -166,7 +167,7 @@ class Probe(Component):
     def trains(cls) -> bool:
         """Does a job of this probe have a training?"""
         # With networks and data a probe may ask for trained ones.
-        return all(cls.takes(axis) for axis in AXES) or cls.takes("training")
+        return all(cls.has_axis(axis) for axis in AXES) or cls.has_axis("training")
 
 
 class Executor(Component):

@@ -1,7 +1,7 @@
 """Roles: how every estimator of a role is called.
 
 A role is a function without a body. This module names roles, never plugins; the type that an
-estimator of a role returns is in `penchant_numerics.answers`.
+estimator of a role returns is in `penchant_numerics.estimates`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Role:
 def directions(options: Any, context: Any, *, networks: int) -> Any:
     """The directions of its input that an architecture prefers, from `networks` networks.
 
-    Returns a `penchant_numerics.answers.Directions`: a symmetric second moment over the input or
+    Returns a `penchant_numerics.estimates.Directions`: a symmetric second moment over the input or
     its leading pairs, with the number of networks, the standard error of the trace, and squared
     norms where there is one vector a network.
     """
@@ -51,7 +51,7 @@ def directions(options: Any, context: Any, *, networks: int) -> Any:
 def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
-    Returns `{layer name: penchant_numerics.answers.LayerCurvature}`: an operator with matvec,
+    Returns `{layer name: penchant_numerics.estimates.LayerCurvature}`: an operator with matvec,
     trace, Frobenius distance and eigenvalues.
     """
 
@@ -60,7 +60,7 @@ def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
 def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
-    Returns a `penchant_numerics.answers.Information`: a value on held-out samples, its standard
+    Returns a `penchant_numerics.estimates.Information`: a value on held-out samples, its standard
     error, the training value, the null from shuffled pairs, warnings.
     """
 

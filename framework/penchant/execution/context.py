@@ -410,7 +410,7 @@ class Context:
         items: Sequence[Any] | None = None,
         *,
         networks: int | range | None = None,
-        a_shard: int = 32,
+        shard_size: int = 32,
         shared: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield `function(context, item)` in the order of items; each is kept as a shard.
@@ -423,7 +423,7 @@ class Context:
                 true, false or None}.
             items: JSON-like values.
             networks: Instead of items: numbers 0 to n are cut into ranges, which are the items.
-            a_shard: Networks in such a range.
+            shard_size: Networks in such a range.
             shared: Arrays that every shard sees as `context.shared`, sent to a worker once.
 
         Yields:
@@ -432,7 +432,7 @@ class Context:
         if (items is None) == (networks is None):
             raise Error("context.map takes either items or networks")
         if networks is not None:
-            items = ranges(networks, a_shard)
+            items = ranges(networks, shard_size)
         assert items is not None
         # Refused here, before a worker fails to find it.
         if self._pool.workers > 1:

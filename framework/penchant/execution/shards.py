@@ -74,25 +74,25 @@ class Shard:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def ranges(networks: int | range, a_shard: int) -> list[range]:
+def ranges(networks: int | range, shard_size: int) -> list[range]:
     """Numbers of networks cut into blocks, the same for every executor.
 
     >>> ranges(70, 32)
     [range(0, 32), range(32, 64), range(64, 70)]
     """
     numbers = range(networks) if isinstance(networks, int) else networks
-    if a_shard < 1:
-        raise Error(f"a_shard must be at least 1, found {a_shard}")
+    if shard_size < 1:
+        raise Error(f"shard_size must be at least 1, found {shard_size}")
 
     count = len(numbers)
-    shards = count // a_shard
+    shards = count // shard_size
     if shards > LARGEST_MAP:
-        found = f"{count} networks in shards of {a_shard}"
+        found = f"{count} networks in shards of {shard_size}"
         raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
 
     blocks = []
-    for start in range(0, count, a_shard):
-        end = start + a_shard
+    for start in range(0, count, shard_size):
+        end = start + shard_size
         block = numbers[start:end]
         blocks.append(block)
     return blocks

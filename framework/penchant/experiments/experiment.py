@@ -168,7 +168,7 @@ class _Builder:
                 continue
             # The first of them is told, and who could take it.
             label = unused[0]
-            able = [probe.label for probe in probes if type(probe.component).takes(axis)]
+            able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
             cure = f"none of the probes takes a {axis}"
             if able:
                 cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"

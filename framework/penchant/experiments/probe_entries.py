@@ -119,7 +119,7 @@ class ProbeEntries:
         key = f"{kind}s"
         place = f"{where}.{key}"
         labels = entry.get(key)
-        if not cls.takes(kind):
+        if not cls.has_axis(kind):
             if labels:
                 raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({place})")
             return (None,)
@@ -235,7 +235,7 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
 
 def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> None:
     """A probe over fresh networks has no use for one definite network."""
-    if choice is None or not choice.is_one_network or cls.one_network:
+    if choice is None or not choice.is_one_network or "trained" in cls.takes:
         return
     # Silently drawing others instead would answer another question.
     if choice.weights is not None:

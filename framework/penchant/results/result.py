@@ -145,7 +145,7 @@ class Result:
         An axis that is as long as one of `labels` has its name and entries, any other one is named
         after its array. Quantities have their errors and nulls as attributes.
         """
-        return extra("penchant_report.labelled:result_dataset")(self)
+        return extra("penchant_report.dataframes:result_dataset")(self)
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""

@@ -144,7 +144,7 @@ class Run:
 
     def to_pandas(self, *, options: bool = False) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
-        return extra("penchant_report.labelled:data_frame")(self.table(options=options))
+        return extra("penchant_report.dataframes:data_frame")(self.table(options=options))
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -152,7 +152,7 @@ class Run:
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
-        return extra("penchant_report.labelled:run_dataset")(self.table(), probe)
+        return extra("penchant_report.dataframes:run_dataset")(self.table(), probe)
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))

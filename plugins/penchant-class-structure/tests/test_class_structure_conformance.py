@@ -94,11 +94,11 @@ test_conforms = testing.conformance(
     small={
         "cross-class": [
             {**FEW, "fractions": [0.5], "sizes": [2], "permutations": 2},
-            {**PRODUCTS, **FEWER, "part": "test", "permutations": 1, "products": 40},
+            {**PRODUCTS, **FEWER, "split": "test", "permutations": 1, "products": 40},
         ],
         "hessian-spectrum": [
             {**FEW, "undeflated": True},
-            {**PRODUCTS, **FEWER, **VECTORS, "iterations": 1, "leading": 1, "part": "train"},
+            {**PRODUCTS, **FEWER, **VECTORS, "iterations": 1, "leading": 1, "split": "train"},
         ],
         "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,
@@ -106,7 +106,7 @@ test_conforms = testing.conformance(
     claims={
         "cross-class": [
             {**FEW, **ONE, "permutations": 2},
-            {**FEW, **ONE, "permutations": 1, "part": "test"},
+            {**FEW, **ONE, "permutations": 1, "split": "test"},
         ],
         "hessian-spectrum": [
             {**FEW, **ONE},

@@ -7,8 +7,8 @@ import torch
 from penchant_class_structure.numerics import influence
 from penchant_class_structure.numerics.decomposition import Decomposition, WithoutPart
 from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.probes.component_quantities import Components
-from penchant_class_structure.probes.measured_network import loss_on
+from penchant_class_structure.shared.component_quantities import Components
+from penchant_class_structure.shared.measured_network import loss_on
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import exact_pairs
 from penchant_numerics.statistics import jackknife

@@ -75,7 +75,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
             "probes": [
                 {
                     "name": "hessian-spectrum",
-                    "part": "train",
+                    "split": "train",
                     "training": {"epochs": 2, "batch": 30},
                 }
             ],
@@ -179,7 +179,7 @@ def test_a_window_of_few_bins_has_no_line():
 
 
 def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
-    options = {**OPTIONS, "exact_limit": 0, "lanczos_steps": 20, "starts": 1, "part": "train"}
+    options = {**OPTIONS, "exact_limit": 0, "lanczos_steps": 20, "starts": 1, "split": "train"}
     options["matrices"] = ["hessian"]
     plain, deflated = (
         penchant.measure("hessian-spectrum", **options, deflate=deflate)
@@ -195,7 +195,7 @@ def test_deflation_makes_bumps_narrower_and_leaves_the_mass():
 
 
 def test_subspace_iteration_finds_the_same_pairs():
-    options = {**OPTIONS, "exact_limit": 0, "part": "train", "lanczos_steps": 4, "starts": 1}
+    options = {**OPTIONS, "exact_limit": 0, "split": "train", "lanczos_steps": 4, "starts": 1}
     options["matrices"] = ["hessian"]
     lanczos, subspace = (
         penchant.measure("hessian-spectrum", **options, method=method)
@@ -279,9 +279,9 @@ def test_the_tail_is_that_of_all_eigenvalues_where_lanczos_resolves_it(steps):
 
 def test_densities_are_those_of_all_eigenvalues():
     """Smoothed alike, Lanczos and the exact spectrum differ by the error over start vectors."""
-    exact = penchant.measure("hessian-spectrum", **OPTIONS, part="train", lanczos_steps=12)
+    exact = penchant.measure("hessian-spectrum", **OPTIONS, split="train", lanczos_steps=12)
     free = penchant.measure(
-        "hessian-spectrum", **OPTIONS, part="train", exact_limit=0, lanczos_steps=12, starts=8
+        "hessian-spectrum", **OPTIONS, split="train", exact_limit=0, lanczos_steps=12, starts=8
     )
     for name in ("hessian", "gauss-newton", "residual"):
         grid, expected = exact.arrays["density-grid"], exact.arrays[f"density-{name}"]
@@ -294,7 +294,7 @@ def test_densities_are_those_of_all_eigenvalues():
 
 
 def tails_of(**options):
-    quick = {"dataset": "digits:per_class=4", "part": "train"}
+    quick = {"dataset": "digits:per_class=4", "split": "train"}
     quick["architecture"] = "mlp:widths=[8],activation=tanh"
     how = {"training": {"steps": 0}, "matrices": ["residual"], "executor": "serial"}
     return penchant.measure("hessian-spectrum", **quick, **how, **options)

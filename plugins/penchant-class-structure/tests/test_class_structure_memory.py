@@ -6,10 +6,10 @@ import torch
 from penchant_numerics import memory
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_traces import sample_traces
 
-FEW = {"part": "train", "training": {"steps": 0}}
+FEW = {"split": "train", "training": {"steps": 0}}
 LANCZOS = {**FEW, "lanczos_steps": 2, "starts": 1, "grid_points": 16}
 CASES = {
     "cross-class": {**LANCZOS, "permutations": 1},

@@ -8,7 +8,7 @@ import torch
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
 from penchant_class_structure.numerics.decomposition import Decomposition
 from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.probes.component_quantities import Components
+from penchant_class_structure.shared.component_quantities import Components
 from penchant_numerics import significance
 from torch import nn
 
@@ -128,7 +128,7 @@ def test_unbalanced_classes_and_test_samples_are_measured():
     result = measure("cross-class", dataset=dataset, permutations=0)
     check_cross_class(result)
     assert result.quantities["class-share"].null is None
-    check_cross_class(measure("cross-class", dataset=dataset, part="test", permutations=0))
+    check_cross_class(measure("cross-class", dataset=dataset, split="test", permutations=0))
     assert measure("layer-structure", dataset=dataset).arrays["features"].shape[0] == 2
     spectra = measure("hessian-spectrum", dataset=dataset, matrices=["hessian"])
     assert np.isfinite(spectra.arrays["density-hessian"]).all()
@@ -184,7 +184,7 @@ def test_pictures_have_the_panels_of_the_paper():
     few = {"lanczos_steps": 12, "grid_points": 32, "training": {"steps": 2}}
     knockouts = measure("cross-class", **{**few, "permutations": 0}).figure("log-spectra")
     assert "without G_{c=c'}" in [panel.get_title() for panel in knockouts.axes]
-    spectra = measure("hessian-spectrum", part="train", undeflated=True, **few)
+    spectra = measure("hessian-spectrum", split="train", undeflated=True, **few)
     above, below = spectra.figure("deflation").axes
     assert above.get_xlim() == below.get_xlim() and above.get_ylim() == below.get_ylim()
     (tail,) = spectra.figure("tail").axes
@@ -206,7 +206,7 @@ def test_hessian_spectrum_gives_densities_of_mass_one():
 
 def test_only_the_matrices_that_are_asked_for_are_computed():
     result = measure(
-        "hessian-spectrum", matrices=["hessian"], part="train", exact_limit=0, lanczos_steps=8
+        "hessian-spectrum", matrices=["hessian"], split="train", exact_limit=0, lanczos_steps=8
     )
     assert {"density-hessian", "bulk-density-hessian", "top-eigenvalues"} <= set(result.arrays)
     assert not [
@@ -275,7 +275,7 @@ def test_a_layer_whose_first_axis_is_not_the_sample_is_measured_by_its_gradients
         free.quantities["trace-total"].value, rel=1e-4
     )
     assert any("inner are taken sample by sample" in text for text in exact.warnings)
-    hessian = measure("hessian-spectrum", **parts, part="train")
+    hessian = measure("hessian-spectrum", **parts, split="train")
     assert hessian.quantities["trace-gauss-newton"].value == pytest.approx(
         exact.quantities["trace-total"].value, rel=1e-4
     )
@@ -319,7 +319,7 @@ def test_the_hessian_is_that_of_the_loss_trained_with():
             "hessian-spectrum",
             executor="serial",
             training=SQUARED,
-            part="train",
+            split="train",
             matrices=["hessian"],
             loss=loss,
             **TINY,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.probes import hessian_spectrum
-from penchant_class_structure.probes.measured_network import FirstOutputs, chosen
+from penchant_class_structure.shared.measured_network import FirstOutputs, chosen
 from penchant_numerics import gauss_newton, hessian
 from penchant_numerics.data import Samples
 from torch import nn
@@ -86,7 +86,7 @@ def test_a_thousand_classes_are_refused_with_their_bytes():
 
 
 def test_leading_eigenvalues_are_at_most_twenty_by_default():
-    options = {"there": 24, "part": "train", "per_class": 1, "exact_limit": 4096}
+    options = {"there": 24, "split": "train", "per_class": 1, "exact_limit": 4096}
     options["matrices"] = ["hessian"]
     found = measure("hessian-spectrum", **options)
     assert found.arrays["top-eigenvalues"].shape == (20,)
@@ -117,7 +117,7 @@ def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch, p
     for module in (gauss_newton, hessian):
         monkeypatch.setattr(module, "batch_size", lambda device: 2)
     few = {"there": 2, "per_class": 3, "lanczos_steps": 2, "starts": 1}
-    options = {**few, "part": "train", "exact_limit": 0, **options}
+    options = {**few, "split": "train", "exact_limit": 0, **options}
     found = {}
     for devices in (1, 2):
         with testing.emulated_device() as counts:

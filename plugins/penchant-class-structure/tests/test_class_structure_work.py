@@ -5,14 +5,14 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
-from penchant_class_structure.probes import work_ahead as works
-from penchant_class_structure.probes.work_ahead import forward_operations, products_asked_for
+from penchant_class_structure.shared import work_ahead as works
+from penchant_class_structure.shared.work_ahead import forward_operations, products_asked_for
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from torch import nn
 
 SMALL = {
-    "part": "train",
+    "split": "train",
     "exact_limit": 0,
     "lanczos_steps": 6,
     "starts": 2,

@@ -12,9 +12,9 @@ from penchant_curvature.numerics.columns import Columns, store
 from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
 from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.probes import layer_comparison
+from penchant_curvature.shared import layer_comparison
 from penchant_numerics import memory
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from torch import nn
 
 CLASSES = 3

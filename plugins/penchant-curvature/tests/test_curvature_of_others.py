@@ -9,9 +9,9 @@ import torch
 from penchant_curvature.numerics.layer_operators import column_operators
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.probes.curvature_proxies import run
-from penchant_curvature.probes.layer_comparison import chosen_samples
-from penchant_numerics.answers import LayerCurvature
+from penchant_curvature.shared.layer_comparison import chosen_samples
 from penchant_numerics.eigenpairs import Eigenpairs
+from penchant_numerics.estimates import LayerCurvature
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.operators import Operator
 from torch import nn

@@ -7,7 +7,7 @@ from penchant_curvature.numerics.layer_operators import column_operators, kronec
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.numerics.moment_sums import Wanted
 from penchant_numerics import memory
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -83,7 +83,7 @@ def test_trained_networks_are_probed_with_the_statistics_asked_for(policy):
         trainings=3,
         networks=12,
         inputs=4,
-        at_steps=(1,),
+        eval_steps=(1,),
         training={"steps": 1, "batch": 20},
         **FAST,
     )

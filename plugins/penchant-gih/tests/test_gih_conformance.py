@@ -27,19 +27,19 @@ WIDE = {"name": "mlp", "widths": [4]}
 PROBES = {
     "average-geometry": {"shape": [4], "networks": 24, "outputs": 1},
     "geometry-evolution": [
-        {"dataset": CIRCLES, "networks": 12, "at_steps": [0, 1], "training": ONE},
+        {"dataset": CIRCLES, "networks": 12, "eval_steps": [0, 1], "training": ONE},
         {"dataset": CIRCLES, "networks": 24, "architecture": WIDE, "widths": [2]},
     ],
     "geometry-training": [
         {**ALONG, "shape": [4], "train": 20, "test": 10, "data": "flipped", "training": ONE},
-        {**ALONG, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2], "trainings": 3},
+        {**ALONG, "dataset": CIRCLES, "data": "dataset", "eval_steps": [0, 2], "trainings": 3},
     ],
     "input-curvature": {
         "dataset": CIRCLES,
         "trainings": 3,
         "samples": 10,
         "training": ONE,
-        "at_steps": [0, 1],
+        "eval_steps": [0, 1],
     },
     "direction-generalization": {**SMALL, "indices": [0, 1, -1], "trainings": 2},
     "feature-preference": {**SMALL, "indices": [2, 3]},
@@ -85,12 +85,12 @@ FURTHER = {**ALONG, "training": MORE, "networks": 60}
 CLAIMS = {
     "average-geometry": {"shape": [4], "networks": 40, "outputs": 1},
     "geometry-evolution": [
-        {"dataset": CIRCLES, "networks": 24, "at_steps": [0, 1], "training": MORE},
+        {"dataset": CIRCLES, "networks": 24, "eval_steps": [0, 1], "training": MORE},
         {"dataset": CIRCLES, "networks": 36, "architecture": WIDE, "widths": [2, 4]},
     ],
     "geometry-training": [
         {**FURTHER, "shape": [4], "train": 40, "test": 20, "data": "flipped"},
-        {**FURTHER, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 3]},
+        {**FURTHER, "dataset": CIRCLES, "data": "dataset", "eval_steps": [0, 3]},
     ],
     # The norm that three trainings have in common is uncertain; that of a dozen is not.
     "input-curvature": {
@@ -98,7 +98,7 @@ CLAIMS = {
         "trainings": 12,
         "samples": 8,
         "training": MORE,
-        "at_steps": [0, 3],
+        "eval_steps": [0, 3],
     },
     "direction-generalization": {**LARGER, "indices": [0, 1, -1], "trainings": 2},
     "feature-preference": {**LARGER, "indices": [2, 3]},
@@ -163,7 +163,7 @@ NO_EFFECT = {
         "trainings": 8,
         "samples": 10,
         "training": UNTRAINED,
-        "at_steps": [0],
+        "eval_steps": [0],
     },
     "direction-generalization": {**PREFERENCE, "indices": [0, 1, 2, -3, -2, -1]},
     "feature-preference": {**PREFERENCE, "indices": [2, 3, -1]},
@@ -209,9 +209,9 @@ test_conforms = testing.conformance(
         (AverageGeometry, {"batch_norm": "batch"}, "at least two probing inputs"),
         (AverageGeometry, {"probing": "data", "opposite": True}, "opposite inputs are normal"),
         (GeometryEvolution, {"networks": 1}, "networks must be at least 12"),
-        (GeometryEvolution, {"widths": (2,), "at_steps": (0,)}, "takes widths or at_steps"),
-        (GeometryEvolution, {"at_steps": (3, 1)}, "at_steps must ascend"),
-        (GeometryTraining, {"at_steps": (3,), "look_every": 2}, "takes at_steps or look_every"),
+        (GeometryEvolution, {"widths": (2,), "eval_steps": (0,)}, "takes widths or eval_steps"),
+        (GeometryEvolution, {"eval_steps": (3, 1)}, "eval_steps must ascend"),
+        (GeometryTraining, {"eval_steps": (3,), "eval_every": 2}, "takes eval_steps or eval_every"),
         (DirectionGeneralization, {"labels": "cubic"}, "labels must be one of linear"),
         (DirectionGeneralization, {"basis": "gsg"}, "needs the second moment of a dataset"),
         (SamplePruning, {"fractions": (1.0,)}, "fractions must be below 1"),

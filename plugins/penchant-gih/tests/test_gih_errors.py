@@ -11,10 +11,10 @@ from penchant_gih.numerics.containment import inner_products
 from penchant_gih.numerics.geometry import Geometry
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.velocities import velocities
-from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
 from penchant_gih.probes.decision_plane import one_axis_accuracy
 from penchant_gih.probes.input_curvature import second_share
+from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
 from penchant_numerics import statistics
 from penchant_numerics.significance import p_value
 

@@ -62,12 +62,12 @@ def reduced(raw):
         entry.update(SMALL_IMAGES)
     for entry in raw["probes"]:
         entry.update(SMALL[entry["name"]])
-        entry.pop("look_every", None)
+        entry.pop("eval_every", None)
         if "architectures" in entry:
             entry["architectures"] = entry["architectures"][:1]
         if entry["name"] == "geometry-training":
-            entry["at_steps"] = [0, 1]
-            entry["look_every"] = None
+            entry["eval_steps"] = [0, 1]
+            entry["eval_every"] = None
         if entry["name"] not in ("average-geometry", "geometry-evolution"):
             training = {**entry.get("training", {}), "steps": 1, "batch": 16}
             training.pop("epochs", None)

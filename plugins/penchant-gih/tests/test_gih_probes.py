@@ -276,7 +276,7 @@ def test_evolution_stays_in_the_visible_subspace():
 def test_evolution_along_training_and_widths_has_one_row_each():
     common = {"dataset": visible_samples, "networks": 36, "samples": 12, **SERIAL}
     steps = penchant.measure(
-        "geometry-evolution", architecture=blind, at_steps=(0, 1), training=TRAINING, **common
+        "geometry-evolution", architecture=blind, eval_steps=(0, 1), training=TRAINING, **common
     )
     assert steps.arrays["corr-s"].shape == (2,) and steps.arrays["steps"].tolist() == [0, 1]
     start = penchant.measure("geometry-evolution", architecture=blind, **common)
@@ -319,7 +319,7 @@ def test_second_part_of_the_hessian_vanishes_for_piecewise_linear_networks(activ
         "dataset": circles,
         "trainings": 4,
         "training": TRAINING,
-        "at_steps": (24,),
+        "eval_steps": (24,),
         **SERIAL,
     }
     architecture = {"name": "mlp", "widths": [8], "activation": activation}

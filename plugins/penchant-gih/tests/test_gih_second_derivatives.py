@@ -6,7 +6,7 @@ import pytest
 import torch
 from penchant_gih.numerics.evolution import mixed_products
 from penchant_gih.numerics.input_hessian import curvature_parts
-from penchant_gih.probes.probing import stacked, tensors_of
+from penchant_gih.shared.probing import stacked, tensors_of
 from penchant_numerics.safety import safe
 from torch import nn
 

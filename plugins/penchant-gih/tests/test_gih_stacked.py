@@ -21,7 +21,7 @@ CASES = {
     "direction-generalization": ({**SMALL, "indices": [0, -1], "trainings": 2}, [4]),
     "decision-plane": ({**SMALL, "grid_points": 3, "trainings": 2}, [4]),
     "input-curvature": (
-        {"dataset": CIRCLES, "trainings": 3, "samples": 3, "at_steps": [0, 2]},
+        {"dataset": CIRCLES, "trainings": 3, "samples": 3, "eval_steps": [0, 2]},
         [3],
     ),
     "feature-elimination": (
@@ -33,10 +33,10 @@ CASES = {
         [2, 2, 2, 2],
     ),
     "geometry-training": (
-        {**ALONG, "trainings": 3, "dataset": CIRCLES, "data": "dataset", "at_steps": [0, 2]},
+        {**ALONG, "trainings": 3, "dataset": CIRCLES, "data": "dataset", "eval_steps": [0, 2]},
         [3],
     ),
-    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "at_steps": [2]}, [12]),
+    "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "eval_steps": [2]}, [12]),
 }
 
 # Autograd counts devices at its first backward pass: the emulated one must be there before.
@@ -88,7 +88,7 @@ def test_stacks_give_the_numbers_of_single_trainings(name, made, tmp_path):
 
 def test_a_training_that_stops_early_stays_where_it_is(made, tmp_path):
     early = {"steps": 16, "batch": 10, "learning_rate": 1.0, "until_loss": 0.65}
-    options = {"training": early, "at_steps": [0, 12, 16]}
+    options = {"training": early, "eval_steps": [0, 12, 16]}
     alone = run("input-curvature", tmp_path / "cpu", **options)
     together, _ = on_device("input-curvature", tmp_path / "device", **options)
     assert made == [3]

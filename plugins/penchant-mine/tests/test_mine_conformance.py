@@ -69,7 +69,7 @@ def probes(
                 },
                 "first": "layer:1",
                 "second": "label",
-                "at_steps": [0, steps],
+                "eval_steps": [0, steps],
                 "calibrate": True,
                 "training": {"steps": steps, "batch": 30},
             },

@@ -41,7 +41,7 @@ SMALL = {
         "estimators": {"mutual-information": {"name": "mine", "scaling": "whole", **TINY}},
     },
     "mutual-information": {
-        "at_steps": [0, 2],
+        "eval_steps": [0, 2],
         "training": {"steps": 2},
         "samples": 80,
         "estimators": {"mutual-information": [{"name": "mine", **TINY}]},

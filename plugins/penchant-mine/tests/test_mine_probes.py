@@ -12,7 +12,7 @@ import torch
 from penchant_mine.numerics.recipes import recipe_from
 from penchant_mine.probes import gan_modes
 from penchant_mine.probes.gan_modes import _warn_if_collapsed
-from penchant_mine.probes.layers import activations
+from penchant_mine.shared.layers import activations
 
 measure = functools.partial(penchant.measure, executor="serial")  # no processes to be started
 GAUSSIAN = {"mutual-information": "gaussian"}
@@ -93,7 +93,7 @@ def test_mutual_information_of_a_layer_along_training():
         estimators={"mutual-information": ["gaussian", {"name": "gaussian", "shuffles": 0}]},
         first="layer:1",
         second="label",
-        at_steps=[0, 6, 12],
+        eval_steps=[0, 6, 12],
         training={"steps": 12, "batch": 30, "loss": "squared-error"},
     )
     assert found.arrays["steps"].tolist() == [0, 6, 12]
@@ -438,7 +438,7 @@ def test_calibration_says_by_how_much_an_estimate_in_twenty_dimensions_is_low():
     found = measure(
         "mutual-information",
         dataset=dataset,
-        part="train",
+        split="train",
         calibrate=True,
         estimators={"mutual-information": ["mine", "ksg"]},
     )

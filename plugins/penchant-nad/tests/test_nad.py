@@ -56,7 +56,7 @@ test_conforms = testing.conformance(
     "penchant-nad",
     small={
         "nad": [
-            {**DRAWN, "keep_matrix": True},
+            {**DRAWN, "store_matrix": True},
             {"shape": (6,), "outputs": 1, "networks": 5, "estimators": LEADING},
         ],
         "nad-agreement": {
@@ -96,7 +96,7 @@ test_conforms = testing.conformance(
     },
     claims={
         "nad": [
-            {**NADS, "keep_matrix": True},
+            {**NADS, "store_matrix": True},
             {"shape": (12,), "outputs": 1, "networks": 9, "estimators": LEADING},
         ],
         "nad-agreement": {
@@ -276,14 +276,14 @@ def test_agreement_and_the_stored_matrix_form_it_from_gradients(monkeypatch):
     from penchant_numerics import row_moments
 
     monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
-    result = measure("nad", shape=(1, 6, 6), networks=12, keep_matrix=True)
+    result = measure("nad", shape=(1, 6, 6), networks=12, store_matrix=True)
     values = np.linalg.eigvalsh(result.arrays["second-moment"])[::-1][:12]
     np.testing.assert_allclose(values, result.arrays["eigenvalues"], rtol=1e-6, atol=1e-10)
 
 
 def test_more_networks_extend_fewer():
     few, many = (
-        measure("nad", shape=(4,), networks=networks, keep_matrix=True).arrays["second-moment"]
+        measure("nad", shape=(4,), networks=networks, store_matrix=True).arrays["second-moment"]
         for networks in (32, 64)
     )
     rest = 2 * many - few
@@ -317,7 +317,7 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     """Answers of other estimators may have parts instead, or nothing: then there is no error."""
     import torch
     from penchant_nad.probes import nad
-    from penchant_numerics.answers import Directions
+    from penchant_numerics.estimates import Directions
     from penchant_numerics.moments import descending_eigh
 
     rows = torch.randn(6, 20, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

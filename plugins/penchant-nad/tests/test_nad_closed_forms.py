@@ -32,7 +32,7 @@ def test_linear_pooling_has_the_covariance_of_its_closed_form():
         architecture={"name": "linear-pooling", "stride": stride},
         shape=(size,),
         networks=networks,
-        keep_matrix=True,
+        store_matrix=True,
         dtype="float64",
         executor="serial",
     )
@@ -65,7 +65,7 @@ def test_one_hidden_relu_layer_is_isotropic_with_the_known_trace():
         architecture=architecture,
         shape=(8,),
         networks=4000,
-        keep_matrix=True,
+        store_matrix=True,
         estimators=estimators,
     )
     expected = 20 / 2 * 0.3**4
@@ -81,7 +81,7 @@ def test_methods_answer_different_questions_but_impulse_is_the_limit():
         options = {
             "shape": (1, 16, 16),
             "networks": networks,
-            "keep_matrix": True,
+            "store_matrix": True,
             "executor": "serial",
             "estimators": {"directions": estimator},
         }
@@ -113,7 +113,7 @@ def test_lenet_is_not_isotropic():
 
 def test_centring_subtracts_the_mean_gradient():
     def moment(centred):
-        options = {"shape": (4,), "networks": 50, "keep_matrix": True, "executor": "serial"}
+        options = {"shape": (4,), "networks": 50, "store_matrix": True, "executor": "serial"}
         return penchant.measure(
             "nad",
             architecture="logistic",

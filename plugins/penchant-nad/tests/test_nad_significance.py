@@ -12,7 +12,7 @@ import torch
 from penchant_nad.numerics import preferred
 from penchant_nad.numerics.deviations import largest_deviation
 from penchant_nad.numerics.resampled_ranks import rank_correlation_stderr
-from penchant_nad.probes import accuracies
+from penchant_nad.shared import accuracies
 from penchant_numerics.moments import isotropic_spectra
 from penchant_numerics.statistics import binomial_stderr
 from scipy.stats import spearmanr
@@ -95,8 +95,8 @@ def test_what_both_conditions_share_cancels_in_their_difference():
     hard = random.random(400) < 0.5  # samples that no training gets right
     right = ~hard & (random.random((3, 400)) < 0.98)
     worse = right & (random.random((3, 400)) < 0.95)
-    fall = accuracies.answer_quantity(right, part="test", null=0.0, instead=worse)
-    both = [accuracies.answer_quantity(each, part="test", null=0.1) for each in (right, worse)]
+    fall = accuracies.answer_quantity(right, split="test", null=0.0, instead=worse)
+    both = [accuracies.answer_quantity(each, split="test", null=0.1) for each in (right, worse)]
     assert fall.value == pytest.approx(both[0].value - both[1].value)
     assert fall.stderr < 0.4 * math.hypot(both[0].stderr, both[1].stderr)
     assert fall.df >= 2 and fall.count == 3

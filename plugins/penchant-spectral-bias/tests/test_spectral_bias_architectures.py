@@ -15,9 +15,9 @@ ARCHITECTURES = {
 }
 STEPS = {"steps": 2}
 CURVE = {"frequencies": (1, 2, 3), "samples": 12, "trainings": 1, "shape": SHAPE}
-IMAGES = {"chosen_classes": (0, 1), "samples": 16, "trainings": 1, "look_every": 1}
+IMAGES = {"chosen_classes": (0, 1), "samples": 16, "trainings": 1, "eval_every": 1}
 SMALL = {
-    "frequency-learning": {**CURVE, "look_every": 1, "petals": 3, "shuffled_trainings": 0},
+    "frequency-learning": {**CURVE, "eval_every": 1, "petals": 3, "shuffled_trainings": 0},
     "frequency-robustness": {**CURVE, "deltas": (0.0, 1.0), "perturbations": 2},
     "manifold-accuracy": {
         "frequencies": (2,),
@@ -27,7 +27,7 @@ SMALL = {
         "grid_points": 16,
         "shape": SHAPE,
     },
-    "peak-ablation": {"samples": 12, "trainings": 1, "look_every": 1, "shape": SHAPE},
+    "peak-ablation": {"samples": 12, "trainings": 1, "eval_every": 1, "shape": SHAPE},
     "exact-spectrum": {"networks": 1, "cycles": 20, "box_networks": 1, "shape": SHAPE},
     "target-noise": {**IMAGES, "test_samples": 8},
     "kernel-spectrum": {**IMAGES, "bins": 4},
@@ -36,7 +36,7 @@ SMALL = {
         "features": 4,
         "trainings": 1,
         "encoder_steps": 2,
-        "look_every": 1,
+        "eval_every": 1,
     },
     "class-paths": {
         "images": 2,

@@ -10,7 +10,7 @@ from torch import nn
 
 ADAM = {"optimizer": "adam", "learning_rate": 0.01, "batch": 0, "steps": 4, "loss": "squared-error"}
 CURVE = {"frequencies": [1, 2, 3], "samples": 16, "trainings": 2, "training": ADAM}
-PAIR = {"chosen_classes": [0, 2], "trainings": 2, "look_every": 2, "training": ADAM}
+PAIR = {"chosen_classes": [0, 2], "trainings": 2, "eval_every": 2, "training": ADAM}
 PATHS = {
     "images": 3,
     "adversarials": 2,
@@ -25,7 +25,7 @@ PATHS = {
 RUNS = {
     "frequency-learning": {
         **CURVE,
-        "look_every": 2,
+        "eval_every": 2,
         "petals": 0,
         "compared_petals": [2],
         "shape": [2],
@@ -52,7 +52,7 @@ RUNS = {
         "samples": 16,
         "weight_clips": [0.1, 0.0],
         "trainings": 2,
-        "look_every": 2,
+        "eval_every": 2,
         "shape": [1],
         "training": ADAM,
         "architecture": {"name": "mlp", "widths": [4]},
@@ -61,7 +61,7 @@ RUNS = {
         "samples": 20,
         "features": 2,
         "trainings": 2,
-        "look_every": 2,
+        "eval_every": 2,
         "encoder_width": 8,
         "encoder_steps": 5,
         "training": ADAM,
@@ -79,7 +79,7 @@ RUNS = {
 }
 
 # All other properties show in less.
-TWO_STEPS = {"look_every": 1, "training": {**ADAM, "steps": 2}}
+TWO_STEPS = {"eval_every": 1, "training": {**ADAM, "steps": 2}}
 SMALL = {
     "frequency-learning": {**RUNS["frequency-learning"], **TWO_STEPS, "shuffled_trainings": 2},
     "frequency-robustness": {**RUNS["frequency-robustness"], "training": TWO_STEPS["training"]},
@@ -148,7 +148,7 @@ CLAIMS = {
     "kernel-spectrum": {
         **RUNS["kernel-spectrum"],
         "trainings": 3,
-        "look_every": 5,
+        "eval_every": 5,
         "training": {**ADAM, "steps": 60},
     },
     "manifold-accuracy": {
@@ -245,12 +245,12 @@ SGD = {"optimizer": "sgd", "learning_rate": 0.02, "momentum": 0.0, "batch": 0, "
 SLOW = {**SGD, "loss": "squared-error"}
 UNTRAINED = {**ADAM, "steps": 0}
 SIX = {"frequencies": [1, 2, 3, 4, 5, 6], "samples": 32, "trainings": 4, "shape": [2]}
-FOUR = {"chosen_classes": [0, 2], "trainings": 4, "look_every": 5, "samples": 40}
+FOUR = {"chosen_classes": [0, 2], "trainings": 4, "eval_every": 5, "samples": 40}
 NO_EFFECT = {
     # all frequencies, eigenvectors and inputs are alike to this network
     "frequency-learning": {
         **SIX,
-        "look_every": 5,
+        "eval_every": 5,
         "petals": 0,
         "compared_petals": [2],
         "shuffled_trainings": 4,
@@ -268,7 +268,7 @@ NO_EFFECT = {
         "samples": 40,
         "features": 2,
         "trainings": 4,
-        "look_every": 5,
+        "eval_every": 5,
         "encoder_width": 8,
         "encoder_steps": 30,
         "architecture": imported(white),
@@ -285,7 +285,7 @@ NO_EFFECT = {
         "samples": 16,
         "weight_clips": [0.1, 0.0],
         "trainings": 4,
-        "look_every": 2,
+        "eval_every": 2,
         "shape": [1],
         "architecture": {"name": "mlp", "widths": [8]},
         "training": UNTRAINED,

@@ -20,14 +20,14 @@ TWINS = {
     "fig-a-11": "fig-a-12",
 }
 SMALL = {
-    "frequency-learning": {"frequencies": [2, 4], "amplitudes": [1.0, 1.0], "samples": 16, "trainings": 1, "look_every": 1, "shuffled_trainings": 0},
+    "frequency-learning": {"frequencies": [2, 4], "amplitudes": [1.0, 1.0], "samples": 16, "trainings": 1, "eval_every": 1, "shuffled_trainings": 0},
     "frequency-robustness": {"frequencies": [2, 4], "samples": 16, "trainings": 1, "perturbations": 2, "deltas": [1.0]},
     "manifold-accuracy": {"frequencies": [2], "petal_counts": [0], "samples": 16, "trainings": 1, "grid_points": 16, "neighbour_counts": [1], "plane_frequency": 2, "plane_petals": 0},
-    "peak-ablation": {"samples": 16, "look_every": 1},
+    "peak-ablation": {"samples": 16, "eval_every": 1},
     "exact-spectrum": {"networks": 1, "cycles": 20, "gradients": 2, "box_networks": 0},
-    "target-noise": {"samples": 8, "test_samples": 8, "trainings": 1, "look_every": 1, "noise_amplitudes": [1.0]},
+    "target-noise": {"samples": 8, "test_samples": 8, "trainings": 1, "eval_every": 1, "noise_amplitudes": [1.0]},
     "kernel-spectrum": {"samples": 12, "bins": 4},
-    "noise-on-manifold": {"samples": 8, "features": 2, "trainings": 1, "look_every": 1, "encoder_steps": 1, "encoder_width": 4},
+    "noise-on-manifold": {"samples": 8, "features": 2, "trainings": 1, "eval_every": 1, "encoder_steps": 1, "encoder_width": 4},
     "class-paths": {"images": 2, "adversarials": 1, "pairs": 2, "pivots": 1, "refinements": 1, "bends": 1, "attack_steps": 1},
 }  # fmt: skip
 FOLDERS = {"cifar10": "cifar-10-batches-bin"}

@@ -14,7 +14,7 @@ from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, g
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
 from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
 from penchant_spectral_bias.probes import kernel_spectrum
-from penchant_spectral_bias.probes.controls import against_control, in_steps
+from penchant_spectral_bias.shared.controls import against_control, in_steps
 from scipy import stats
 from torch import nn
 
@@ -218,7 +218,7 @@ def test_a_peak_elsewhere_is_no_reach():
         samples=16,
         weight_clips=(0.0,),
         trainings=2,
-        look_every=1,
+        eval_every=1,
         shape=(1,),
         embedding="coordinates",
         executor="serial",
@@ -273,7 +273,7 @@ class WideWaves(nn.Module):
         return torch.cos(x.flatten(1) @ self.waves) @ self.weight
 
 
-WAVES = {"frequencies": (1, 2, 3, 4, 5, 6), "samples": 32, "look_every": 5, "shape": (1,)}
+WAVES = {"frequencies": (1, 2, 3, 4, 5, 6), "samples": 32, "eval_every": 5, "shape": (1,)}
 
 
 def test_order_is_compared_with_the_control():
@@ -321,7 +321,7 @@ def zero_network(shape, outputs):
 def test_a_function_without_amplitude_is_refused():
     """Relative amplitudes of a function that is rounding were reported, 18 % off float64."""
     options = {**WAVES, "trainings": 2, "deltas": (0.0, 1.0), "perturbations": 2}
-    del options["look_every"]
+    del options["eval_every"]
     with pytest.raises(penchant.Error, match="10 times the rounding of its values"):
         penchant.measure(
             "frequency-robustness",

@@ -7,7 +7,7 @@ import penchant
 import pytest
 import torch
 from penchant_spectral_bias.probes import frequency_learning
-from penchant_spectral_bias.probes.waves import wave
+from penchant_spectral_bias.shared.waves import wave
 from torch import nn
 
 POINTS, RATE = 32, 0.1
@@ -23,7 +23,7 @@ WAVES = {
     "frequencies": (1, 2, 3, 4, 5, 6),
     "samples": POINTS,
     "trainings": 3,
-    "look_every": 5,
+    "eval_every": 5,
     "shuffled_trainings": 0,
     "shape": (1,),
 }
@@ -123,7 +123,7 @@ def test_control_reads_no_order(amplitudes):
     """
     scales = [float(k) ** -0.5 for k in range(1, 7)]
     options = {"amplitudes": amplitudes, "trainings": 1, "shuffled_trainings": 40}
-    result = learn(scales, steps=8, look_every=4, **options)
+    result = learn(scales, steps=8, eval_every=4, **options)
     found = result.quantities["shuffled-rank-correlation"]
     # correlations of six in no order vary by 1 / sqrt(5)
     assert found.stderr == pytest.approx(1 / math.sqrt(5 * 40), rel=0.3)
@@ -241,7 +241,7 @@ def test_peak_under_a_clip_is_bounded_by_it():
         "samples": 16,
         "weight_clips": (0.05, 0.0),
         "trainings": 2,
-        "look_every": 10,
+        "eval_every": 10,
         "shape": (1,),
         "executor": "serial",
     }
@@ -295,7 +295,7 @@ def test_plane_is_that_of_the_curve_in_any_input(shape):
 
 
 def test_planes_are_compared_at_the_length_of_the_images():
-    options = {"samples": 40, "features": 2, "trainings": 2, "encoder_steps": 5, "look_every": 5}
+    options = {"samples": 40, "features": 2, "trainings": 2, "encoder_steps": 5, "eval_every": 5}
     result = penchant.measure(
         "noise-on-manifold",
         architecture=_relu_image_network,

@@ -39,7 +39,7 @@ def test_the_path_of_a_linear_model_is_its_length_times_the_root_of_the_trace():
     network = drawn_network(lambda: nn.Linear(3, 2))
     samples = some_samples()
     trace = float(tangent_kernel(network, samples.inputs).trace())
-    way = PathLength(network, samples.inputs, look_every=2)
+    way = PathLength(network, samples.inputs, eval_every=2)
     recipe = penchant.Training(steps=5, batch=4, learning_rate=0.3)
     places = [torch.cat([p.detach().flatten() for p in network.parameters()])]
     trainer = Trainer(network, samples, recipe, seed=0)
@@ -56,9 +56,9 @@ def test_the_path_of_a_linear_model_is_its_length_times_the_root_of_the_trace():
 def test_the_trace_is_taken_anew_where_the_kernel_changes():
     samples = some_samples()
     totals = []
-    for look_every in (1, 100):
+    for eval_every in (1, 100):
         again = drawn_network(lambda: nn.Linear(3, 4), nn.ReLU, lambda: nn.Linear(4, 2))
-        way = PathLength(again, samples.inputs, look_every=look_every)
+        way = PathLength(again, samples.inputs, eval_every=eval_every)
         recipe = penchant.Training(steps=8, batch=0, learning_rate=0.5)
         Trainer(again, samples, recipe, seed=0).run(observe=way.observe)
         totals.append(way.total)
@@ -119,7 +119,7 @@ SMALL = {
     "widths": [2, 4, 8],
     "trainings": 2,
     "samples": 4,
-    "look_every": 3,
+    "eval_every": 3,
     "training": {"steps": 3, "batch": 16, "learning_rate": 0.3},
 }
 

@@ -47,7 +47,7 @@ DISK = "disk:train=20,test=10"
 MIXED = {"noise_shares": [0.0, 1.0], "easy_samples": 40, "difficult_samples": 20}
 ON_DISK = {
     "dataset": DISK,
-    "at_steps": [0, 3],
+    "eval_steps": [0, 3],
     "trainings": 2,
     "training": {"steps": 3, "batch": 0},
 }
@@ -55,7 +55,7 @@ ON_A_LINE = {
     "dataset": "sinusoids",
     "grid_points": 8,
     "leading": 3,
-    "at_steps": [0],
+    "eval_steps": [0],
     "trainings": 2,
     "training": {"steps": 0, "loss": "squared-error"},
 }
@@ -75,7 +75,7 @@ NO_EFFECT = {
         "training": DRAWN,
         "samples": 40,
         "trainings": 6,
-        "at_steps": [0],
+        "eval_steps": [0],
         "easy_samples": 50,
         "difficult_samples": 40,
     },
@@ -85,7 +85,7 @@ NO_EFFECT = {
         "grid_points": 6,
         "leading": 4,
         "trainings": 3,
-        "at_steps": [0],
+        "eval_steps": [0],
     },
     "complexity": {
         "architecture": "mlp:widths=[4]",
@@ -123,13 +123,13 @@ CLAIMS = {
     "tangent-kernel": {**KERNEL, "ratios": [2, 4, 40]},
     "tangent-training": [
         {"samples": 8, "looks": 2, "trainings": 2, "ratios": [2], "training": FEW},
-        {**MIXED, "samples": 8, "at_steps": [0, 6], "trainings": 2, "training": FEW},
+        {**MIXED, "samples": 8, "eval_steps": [0, 6], "trainings": 2, "training": FEW},
     ],
     "tangent-eigenfunctions": [
         {**ON_DISK, "grid_points": 5, "leading": 4},
         ON_A_LINE,
     ],
-    "complexity": {**SETTINGS, "samples": 10, "look_every": 3, "training": FEW},
+    "complexity": {**SETTINGS, "samples": 10, "eval_every": 3, "training": FEW},
     "capacity": {
         "features": 40,
         "grid_points": 40,
@@ -144,8 +144,8 @@ test_conforms = testing.conformance(
     "penchant-tangent",
     small={
         "tangent-kernel": [
-            {**KERNEL, "samples": 20, "permutations": 3, "ratios": [2, 4], "keep_kernel": True},
-            {"samples": 16, "part": "test", "centring": "all", "groups": 4, "training": FEW},
+            {**KERNEL, "samples": 20, "permutations": 3, "ratios": [2, 4], "store_kernel": True},
+            {"samples": 16, "split": "test", "centring": "all", "groups": 4, "training": FEW},
         ],
         "tangent-training": [
             {"samples": 4, "looks": 2, "trainings": 2, "ratios": [2], "training": ONE},
@@ -153,7 +153,7 @@ test_conforms = testing.conformance(
                 **MIXED,
                 "dataset": "disk:train=60,test=10",
                 "samples": 8,
-                "at_steps": [0, 1],
+                "eval_steps": [0, 1],
                 "trainings": 2,
                 "training": ONE,
             },
@@ -183,7 +183,7 @@ test_conforms = testing.conformance(
             **SETTINGS,
             "dataset": DISK,
             "samples": 4,
-            "look_every": 2,
+            "eval_every": 2,
             "training": TWO,
         },
         "capacity": {

@@ -86,7 +86,7 @@ def test_labels_in_random_order_have_the_share_of_chance():
 
 def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):
     parts = {"architecture": "logistic", "dataset": "disk:train=30,test=10", "dtype": "float64"}
-    options = {"grid_points": 6, "leading": 2, "at_steps": [0, 20], "trainings": 2}
+    options = {"grid_points": 6, "leading": 2, "eval_steps": [0, 20], "trainings": 2}
     _, result = measured(tmp_path, **parts, **options)
     functions = result.arrays["eigenfunctions"]
     # coordinates of a centred grid: two equal eigenvalues, the same at every step
@@ -98,7 +98,7 @@ def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):
 
 def test_eigenvectors_on_a_line_vary_faster_the_later_they_come(tmp_path):
     parts = {"architecture": "mlp:widths=[64,64]", "dataset": "sinusoids", "dtype": "float64"}
-    options = {"grid_points": 30, "leading": 10, "at_steps": [0], "trainings": 2}
+    options = {"grid_points": 30, "leading": 10, "eval_steps": [0], "trainings": 2}
     training = {"steps": 0, "loss": "squared-error"}
     _, result = measured(tmp_path, **parts, **options, training=training)
     order = result.quantities["frequency-correlation"]
@@ -134,7 +134,7 @@ def test_rank_correlations_are_those_of_scipy_in_every_repetition():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dataset": "two-blobs", "at_steps": [21]}, "at_steps must be at most 20, found 21"),
+        ({"dataset": "two-blobs", "eval_steps": [21]}, "eval_steps must be at most 20, found 21"),
         ({"dataset": "gaussian:input_shape=[3]"}, "one or two components, found 3"),
     ],
 )
@@ -167,7 +167,7 @@ def of_zeros(shape, outputs):
 def test_what_has_no_eigenfunctions_is_refused(parts, message, tmp_path):
     small = {"dataset": "disk:train=12,test=4", "grid_points": 4, "leading": 2, "trainings": 2}
     with pytest.raises(penchant.Error, match=message):
-        measured(tmp_path, **{**small, "at_steps": [0], "training": {"steps": 0}, **parts})
+        measured(tmp_path, **{**small, "eval_steps": [0], "training": {"steps": 0}, **parts})
 
 
 def test_deep_networks_have_the_same_numbers_in_single_and_double_precision(tmp_path):
@@ -176,7 +176,7 @@ def test_deep_networks_have_the_same_numbers_in_single_and_double_precision(tmp_
     small = {"dataset": "disk:train=20,test=4", "grid_points": 4, "leading": 3, "trainings": 2}
     found = []
     for dtype in ("float32", "float64"):
-        drawn = {"at_steps": [0], "training": {"steps": 0}, "dtype": dtype}
+        drawn = {"eval_steps": [0], "training": {"steps": 0}, "dtype": dtype}
         found.append(measured(tmp_path, **mlp, **small, **drawn)[1].quantities)
     single, double = found
     for name, quantity in double.items():

@@ -23,7 +23,7 @@ SMALL = {
         "grid_points": 5,
         "leading": 3,
         "trainings": 2,
-        "at_steps": [0],
+        "eval_steps": [0],
         "training": {"steps": 1},
     },
     "complexity": {

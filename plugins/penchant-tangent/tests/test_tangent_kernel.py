@@ -23,8 +23,8 @@ from penchant_tangent.numerics.label_alignment import (
     targets_of,
 )
 from penchant_tangent.probes import tangent_kernel
-from penchant_tangent.probes.kernel_samples import drawn
 from penchant_tangent.probes.tangent_kernel import run
+from penchant_tangent.shared.kernel_samples import drawn
 
 
 def features(samples, outputs, width, seed=0):
@@ -104,7 +104,7 @@ def test_parts_of_layers_have_traces_that_add_up():
 
 
 def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
-    parts = {"dtype": "float64", "samples": 10, "groups": 5, "keep_kernel": True}
+    parts = {"dtype": "float64", "samples": 10, "groups": 5, "store_kernel": True}
     context = testing.context("tangent-kernel", tmp_path, training={"steps": 0}, **parts)
     result = run(context.options, context)
     network = context.network().double()

@@ -10,9 +10,9 @@ from penchant_tangent.numerics.kernel_summary import summarise
 from penchant_tangent.numerics.label_alignment import alignment, expected_alignment, permuted
 from penchant_tangent.numerics.log_steps import log_steps
 from penchant_tangent.probes import tangent_training
-from penchant_tangent.probes.kernel_samples import drawn, targets
 from penchant_tangent.probes.tangent_training import run
-from penchant_tangent.probes.training_samples import mixture, with_random_labels
+from penchant_tangent.shared.kernel_samples import drawn, targets
+from penchant_tangent.shared.training_samples import mixture, with_random_labels
 
 FEW = {"steps": 9, "batch": 16, "learning_rate": 0.1}
 
@@ -39,7 +39,7 @@ def test_the_kernel_of_a_linear_model_does_not_change(tmp_path):
 
 
 def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
-    parts = {"dtype": "float64", "samples": 6, "at_steps": [9], "trainings": 2, "ratios": [3]}
+    parts = {"dtype": "float64", "samples": 6, "eval_steps": [9], "trainings": 2, "ratios": [3]}
     context, result = measured(tmp_path, **parts)
     found = []
     for number in range(2):
@@ -63,7 +63,7 @@ def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
 
 
 def test_random_labels_align_as_the_null_says_before_training(tmp_path):
-    parts = {"noise_shares": [1.0], "trainings": 12, "at_steps": [0], "samples": 40}
+    parts = {"noise_shares": [1.0], "trainings": 12, "eval_steps": [0], "samples": 40}
     _, result = measured(tmp_path, **parts)
     away = result.arrays["train-cka"] - result.arrays["train-cka-null"]
     assert abs(away[0, 0]) < 3 * result.arrays["train-cka-stderr"][0, 0]
@@ -89,7 +89,7 @@ def test_an_untrained_network_has_no_lead_of_easy_samples(tmp_path):
 
 def test_the_lead_is_what_training_adds_above_labels_in_random_order(tmp_path):
     parts = {"noise_shares": [0.0], "easy_samples": 40, "difficult_samples": 20, "samples": 16}
-    _, result = measured(tmp_path, **parts, at_steps=[0, 4, 9], trainings=2)
+    _, result = measured(tmp_path, **parts, eval_steps=[0, 4, 9], trainings=2)
     arrays = result.arrays
     above = {}
     for part in ("train", "difficult"):
@@ -101,7 +101,7 @@ def test_the_lead_is_what_training_adds_above_labels_in_random_order(tmp_path):
 
 def of_depth(folder, depth, **parts):
     widths = [60] * depth
-    looked = {"samples": 40, "at_steps": [0], "trainings": 2, "training": {"steps": 0}}
+    looked = {"samples": 40, "eval_steps": [0], "trainings": 2, "training": {"steps": 0}}
     mlp = {"architecture": f"mlp:widths={widths}", "dataset": DIGITS}
     return measured(folder, **mlp, **looked, **parts)
 
@@ -126,7 +126,7 @@ def test_every_look_at_rounding_is_warned_of(tmp_path, monkeypatch):
 
 
 def test_errors_of_few_trainings_have_their_degrees_of_freedom(tmp_path):
-    parts = {"samples": 8, "at_steps": [0, 9], "trainings": 3, "noise_shares": [0.0, 0.5, 1.0]}
+    parts = {"samples": 8, "eval_steps": [0, 9], "trainings": 3, "noise_shares": [0.0, 0.5, 1.0]}
     context, result = measured(tmp_path, **parts)
     quantities = result.quantities
     for name in ("cka-change-0", "effective-rank-final-0", "train-accuracy-0.5"):
@@ -142,7 +142,7 @@ def test_errors_of_few_trainings_have_their_degrees_of_freedom(tmp_path):
 
 
 def test_the_uncentred_alignment_has_the_null_of_labels_in_random_order(tmp_path):
-    parts = {"samples": 12, "at_steps": [9], "trainings": 2}
+    parts = {"samples": 12, "eval_steps": [9], "trainings": 2}
     context, result = measured(tmp_path, **parts)
     found = result.quantities["cka-uncentred-final-0"]
     assert found.value == pytest.approx(result.arrays["train-cka-uncentred"][0, -1])
@@ -182,7 +182,7 @@ def test_a_training_that_stops_early_stays_as_it_is(tmp_path):
 
 def test_difficult_samples_may_come_from_another_dataset(tmp_path):
     near = {"name": "digits", "per_class": 8, "test_per_class": 4}
-    parts = {"dataset": near, "samples": 8, "at_steps": [0, 2], "trainings": 2}
+    parts = {"dataset": near, "samples": 8, "eval_steps": [0, 2], "trainings": 2}
     other = {"difficult_data": "digits", "difficult_samples": 20, "training": {"steps": 2}}
     context, result = measured(tmp_path, **parts, **other)
     made = mixture(context.options, context, 0.0, 0)
@@ -197,7 +197,7 @@ def test_difficult_samples_may_come_from_another_dataset(tmp_path):
         ({"difficult_data": "digits"}, "needs difficult_samples"),
         ({"noise_shares": []}, "at least one share"),
         ({"easy_samples": 80, "difficult_samples": 20}, "at most 90 training samples"),
-        ({"at_steps": [10]}, "at_steps must be at most 9, found 10"),
+        ({"eval_steps": [10]}, "eval_steps must be at most 9, found 10"),
         ({"difficult_data": "digits", "difficult_samples": 5}, r"must have inputs \(4,\)"),
     ],
 )

@@ -140,7 +140,7 @@ class CurvatureProxies(penchant.Probe):
     target = "penchant_curvature.probes.curvature_proxies:run"
     figures = "penchant_curvature.figures.curvature_proxies:draw"
     needs = ("architecture", "dataset", "classes")
-    one_network = True
+    takes = ("fresh", "trained")
     roles = {"curvature": ("ggn", "kfac", "cfac", "empirical-fisher")}
     quantities = {
         "last-error-{curvature}": "relative error of the proxy in the last layer, on these "
@@ -211,7 +211,7 @@ class CurvatureProxies(penchant.Probe):
         },
     }
 
-    part: str = penchant.option("train", "which samples", choices=("train", "test"))
+    split: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(
         25, "samples of each class at most, the first ones; None: all", at_least=1
     )

@@ -16,7 +16,7 @@ from penchant_mine.declarations.generative import GENERATIVE_PROBES
 from penchant_mine.declarations.information import INFORMATION_PROBES
 
 if TYPE_CHECKING:
-    from penchant_mine.alone import mutual_information
+    from penchant_mine.standalone import mutual_information
 
 __all__ = ["mutual_information"]
 
@@ -48,7 +48,7 @@ def penchant_probes() -> list[type[penchant.Probe]]:
 def __getattr__(name: str) -> Any:
     # Loaded when it is asked for: a declaration needs no torch.
     if name == "mutual_information":
-        from penchant_mine.alone import mutual_information
+        from penchant_mine.standalone import mutual_information
 
         return mutual_information
     raise AttributeError(f"module 'penchant_mine' has no attribute {name!r}")

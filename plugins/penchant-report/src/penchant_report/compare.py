@@ -22,8 +22,8 @@ from penchant.results.runs import Run, read
 from penchant_numerics import significance
 
 from penchant_report.answers import Answer, Entry, answers, clashes
+from penchant_report.dataframes import data_frame
 from penchant_report.dots import panels
-from penchant_report.labelled import data_frame
 from penchant_report.matching import Cell, cells_of, matched
 from penchant_report.pages import write_page
 from penchant_report.pooling import difference, paired_difference, pooled

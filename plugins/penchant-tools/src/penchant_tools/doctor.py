@@ -303,10 +303,15 @@ class _Patient:
             reason = accepted and reason
         narrow = trained = "-"
         # One output is asked for where a probe draws networks without data.
-        if reason and self._narrowed and "dataset" not in cls.needs and cls.takes("architecture"):
+        if (
+            reason
+            and self._narrowed
+            and "dataset" not in cls.needs
+            and cls.has_axis("architecture")
+        ):
             refused = self._refusal(name, cls, folder, self._narrowed, outputs=1)
             narrow = "no" if refused else "yes"
-        if cls.one_network and self.network is not None:
+        if "trained" in cls.takes and self.network is not None:
             module = {"name": "import", "factory": self.network}
             refused = self._refusal(name, cls, folder, module)
             trained = "no" if refused else "yes"
@@ -352,7 +357,7 @@ class _Patient:
         raw |= {"shape": list(self.shape), "outputs": outputs or self.requested}
         raw["device"] = self.device
         if architecture is not None:
-            if not cls.takes("architecture"):
+            if not cls.has_axis("architecture"):
                 return "it takes no architecture"
             raw["architectures"] = [architecture]
             entry["architectures"] = [_label(architecture)]

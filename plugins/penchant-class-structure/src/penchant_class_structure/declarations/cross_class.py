@@ -48,7 +48,7 @@ class CrossClass(penchant.Probe):
     target = "penchant_class_structure.probes.cross_class:run"
     figures = "penchant_class_structure.figures.cross_class:draw"
     needs = ("architecture", "dataset", "classes")
-    one_network = True
+    takes = ("fresh", "trained")
     quantities = {
         "trace-total": "trace of G",
         "trace-class": "trace of G_class, of these samples; null: permuted classes",
@@ -74,7 +74,7 @@ class CrossClass(penchant.Probe):
         "largest-without-class": "largest eigenvalue without G_class; null: without the means of "
         "permuted classes",
         "loss": "mean loss on these samples; null: the best constant outputs",
-        "{part}-accuracy": "accuracy of the network on the samples that are looked at",
+        "{split}-accuracy": "accuracy of the network on the samples that are looked at",
     }
     arrays = {
         "eigenvalues-class": "of G_class (C), descending",
@@ -113,7 +113,7 @@ class CrossClass(penchant.Probe):
         },
     }
 
-    part: str = penchant.option("train", "which samples", choices=("train", "test"))
+    split: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
     classes: int | None = penchant.option(None, CLASSES, at_least=2)
     loss: str = penchant.option(

@@ -98,7 +98,7 @@ class HessianSpectrum(penchant.Probe):
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
-    one_network = True
+    takes = ("fresh", "trained")
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
     presets = {
@@ -111,7 +111,7 @@ class HessianSpectrum(penchant.Probe):
             "training": RECIPE,
         },
         "fig-4": {
-            "part": "train",
+            "split": "train",
             "per_class": 5000,
             "lanczos_steps": 256,
             "starts": 1,
@@ -126,14 +126,14 @@ class HessianSpectrum(penchant.Probe):
             "training": RECIPE,
         },
         "fig-16": {
-            "part": "test",
+            "split": "test",
             "matrices": ("residual",),
             "lanczos_steps": 2048,
             "starts": 1,
             "training": RECIPE,
         },
         "fig-17": {
-            "part": "train",
+            "split": "train",
             "matrices": ("hessian",),
             "undeflated": True,
             "lanczos_steps": 128,
@@ -143,7 +143,7 @@ class HessianSpectrum(penchant.Probe):
         },
     }
 
-    part: str = penchant.option(
+    split: str = penchant.option(
         "both", "which samples; both: those of the test besides", choices=("train", "test", "both")
     )
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)

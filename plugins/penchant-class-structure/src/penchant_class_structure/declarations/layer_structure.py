@@ -37,7 +37,7 @@ class LayerStructure(penchant.Probe):
     target = "penchant_class_structure.probes.layer_structure:run"
     figures = "penchant_class_structure.figures.layer_structure:draw"
     needs = ("architecture", "dataset", "classes")
-    one_network = True
+    takes = ("fresh", "trained")
     quantities = {
         "separation-features": "last layer where defined: smallest eigenvalue of the class part "
         "of these samples over the largest left by its knockout; null: permuted classes",
@@ -88,7 +88,7 @@ class LayerStructure(penchant.Probe):
         "fig-13": {"singular_values": 150, "training": PERCEPTRON},
     }
 
-    part: str = penchant.option("train", "which samples", choices=("train", "test"))
+    split: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
     loss: str = penchant.option(
         "training",

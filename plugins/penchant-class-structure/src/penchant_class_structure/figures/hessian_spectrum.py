@@ -44,7 +44,7 @@ def _prefixes(result: penchant.Result, name: str) -> list[str]:
 
 
 def _samples(result: penchant.Result, prefix: str) -> str:
-    part = result.options.get("part")
+    part = result.options.get("split")
     if prefix or part == "test":
         return "test samples"
     return "training samples"

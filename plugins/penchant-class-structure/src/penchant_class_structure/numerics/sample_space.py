@@ -17,8 +17,8 @@ from penchant_numerics import memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.multi_device import multi_device
 from penchant_numerics.operators import Dense, Factor, Operator
-from penchant_numerics.over_devices import over_devices
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.trainer import outputs
@@ -114,7 +114,7 @@ def sample_space(
         return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
 
     # too many rows for a matrix: products with V and V^T
-    G = over_devices(
+    G = multi_device(
         GaussNewton, network, (inputs, None), devices=devices or [inputs.device], batch=batch
     )
     factor = G.factor()

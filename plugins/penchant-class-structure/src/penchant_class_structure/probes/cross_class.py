@@ -10,7 +10,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
-from penchant_numerics.over_devices import neighbours
+from penchant_numerics.multi_device import neighbours
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.cross_class import CrossClass
@@ -20,14 +20,14 @@ from penchant_class_structure.numerics.decomposition import (
 )
 from penchant_class_structure.numerics.log_spectra import Smoothing, log_spectra, measure_of
 from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.probes.component_quantities import (
+from penchant_class_structure.shared.component_quantities import (
     Components,
     attribution,
     component_quantities,
     gap_quantities,
     largest_eigenvalue,
 )
-from penchant_class_structure.probes.measured_network import (
+from penchant_class_structure.shared.measured_network import (
     accuracy_on,
     check_cross_entropy,
     chosen,
@@ -58,7 +58,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
     classes = classes_looked_at(options, context)
-    given = getattr(context.data, options.part)
+    given = getattr(context.data, options.split)
     samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
     network, panels = _along_training(samples, options, context)
@@ -68,7 +68,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
 
     # how far the training went
     quantities["loss"] = loss_on(network, samples, "cross-entropy")
-    quantities[f"{options.part}-accuracy"] = accuracy_on(network, samples)
+    quantities[f"{options.split}-accuracy"] = accuracy_on(network, samples)
 
     # other sample sizes are other trainings, spread over workers
     for rows in context.map(size_panels, list(options.sizes)):
@@ -363,7 +363,7 @@ def _conventions(
     ratio = "largest ratio of neighbours after"
     return {
         **decomposition.space.notes,
-        "samples": f"{options.part}, {options.per_class or 'all'} of each class",
+        "samples": f"{options.split}, {options.per_class or 'all'} of each class",
         "density": f"of log(eigenvalue + {options.epsilon:g}), natural logarithm",
         "knockouts": f"class, cross and diagonal by {options.knockout}, global mean by projection, "
         "within by subtraction",

@@ -20,8 +20,8 @@ from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.moments import accumulation_dtype
+from penchant_numerics.multi_device import multi_device, neighbours
 from penchant_numerics.operators import Dense, Operator
-from penchant_numerics.over_devices import neighbours, over_devices
 from penchant_numerics.spectra import spanning_grid
 from penchant_numerics.spectral_density import (
     Quadrature,
@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.numerics.negative_mass import negative_mass
-from penchant_class_structure.probes.measured_network import (
+from penchant_class_structure.shared.measured_network import (
     chosen,
     classes_looked_at,
     loss_on,
@@ -46,8 +46,8 @@ from penchant_class_structure.probes.measured_network import (
     refuse_what_does_not_fit,
     saying,
 )
-from penchant_class_structure.probes.residual_tail import residual_tail
-from penchant_class_structure.probes.work_ahead import (
+from penchant_class_structure.shared.residual_tail import residual_tail
+from penchant_class_structure.shared.work_ahead import (
     forward_operations,
     say_if_long,
     work_ahead,
@@ -87,8 +87,8 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
     _refuse_many_vectors(options, context)
     # names of test samples have a prefix where there are both
-    parts = {"": options.part}
-    if options.part == "both":
+    parts = {"": options.split}
+    if options.split == "both":
         parts = {"": "train", "test-": "test"}
     chosen_of = {part: _samples(part, options, context) for part in parts.values()}
     _say_what_it_takes(list(chosen_of.values()), options, context)
@@ -169,9 +169,9 @@ def _measure(
     """Everything about one set of samples."""
     spectra = {}
     for name, operator in _operators(given, options, context.device).items():
-        spectra[name] = _spectrum(name, operator, given.part, options, context)
+        spectra[name] = _spectrum(name, operator, given.split, options, context)
     variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
-    context.conventions[f"Lanczos ({given.part})"] = ", ".join(variants)
+    context.conventions[f"Lanczos ({given.split})"] = ", ".join(variants)
 
     # what there is depends on which matrices were asked for
     arrays = _densities(spectra, options) | _leading_arrays(spectra)
@@ -182,10 +182,10 @@ def _measure(
         quantities |= _negative(spectra["hessian"].measure, options)
         if options.undeflated:
             grid = arrays["density-grid"]
-            arrays |= _undeflated(spectra["hessian"], grid, given.part, options, context)
+            arrays |= _undeflated(spectra["hessian"], grid, given.split, options, context)
     if "residual" in spectra:
         measure = spectra["residual"].measure
-        numbers, pictures = residual_tail(measure, given.part, options, context)
+        numbers, pictures = residual_tail(measure, given.split, options, context)
         quantities |= numbers
         arrays |= pictures
     return quantities, arrays
@@ -223,9 +223,9 @@ def _operators(
         "loss": given.loss,
     }
     if "hessian" in asked or "residual" in asked:
-        made["hessian"] = over_devices(Hessian, network, data, **shared)
+        made["hessian"] = multi_device(Hessian, network, data, **shared)
     if "gauss-newton" in asked or "residual" in asked:
-        made["gauss-newton"] = over_devices(GaussNewton, network, data, **shared)
+        made["gauss-newton"] = multi_device(GaussNewton, network, data, **shared)
     if small:
         # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
@@ -422,7 +422,7 @@ def _traces(
         return found
 
     # Hutchinson's error is in proportion to the matrix: E is much smaller than the Hessian
-    generator = context.generator("trace", given.part)
+    generator = context.generator("trace", given.split)
     H = spectra["hessian"].operator
     exact = H.exact_trace()
     if exact is not None:

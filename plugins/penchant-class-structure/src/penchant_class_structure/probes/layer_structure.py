@@ -18,7 +18,7 @@ from penchant_class_structure.numerics.layer_spectra import (
     null_draws,
     weight_spectra,
 )
-from penchant_class_structure.probes.measured_network import (
+from penchant_class_structure.shared.measured_network import (
     check_cross_entropy,
     chosen,
     loss_on,
@@ -37,7 +37,7 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     data = context.data
     *_, (_, network) = context.trained()
     network = measured(network, options, context)
-    given = getattr(data, options.part)
+    given = getattr(data, options.split)
     samples = chosen(given, options.per_class, data.classes)
     layers = _layers(network, samples, context)
 
@@ -179,7 +179,7 @@ def _conventions(options: LayerStructure, decay: float) -> dict[str, str]:
         "the constant of a bias",
         "errors": "derivatives of the loss in what a layer gives, weighted by probabilities, "
         "summed over positions",
-        "samples": f"{options.part}, {options.per_class or 'all'} of each class",
+        "samples": f"{options.split}, {options.per_class or 'all'} of each class",
         "separation": "smallest non-zero eigenvalue of the class part / largest after its "
         "projection knockout; last layer where defined",
         "weights": weights,

@@ -2,7 +2,7 @@
 
 Frobenius distances follow from inner products, |A - B|^2 = <A, A> - 2 <A, B> + <B, B>, never from
 matrices. In double precision a relative distance below about 1e-8 is rounding. All of it is what
-`penchant_numerics.answers.LayerCurvature` asks for, so an operator of anybody's can be compared.
+`penchant_numerics.estimates.LayerCurvature` asks for, so an operator of anybody's can be compared.
 """
 
 from __future__ import annotations

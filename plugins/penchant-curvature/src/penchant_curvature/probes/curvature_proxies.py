@@ -18,7 +18,7 @@ from penchant_curvature.declarations import CurvatureProxies
 from penchant_curvature.estimators.measured_curvature import loss_of
 from penchant_curvature.numerics import class_means
 from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.probes.layer_comparison import (
+from penchant_curvature.shared.layer_comparison import (
     ABSENT,
     EXACT,
     MEANS,
@@ -425,7 +425,7 @@ def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict
     fewest, most = min(counts), max(counts)
     every = len(data.labels)
     return {
-        "samples": f"{every} of the {options.part} part, {fewest} to {most} of each class",
+        "samples": f"{every} of the {options.split} part, {fewest} to {most} of each class",
         "relative error": "Frobenius norm of the difference over that of the exact matrix",
         "batch-norm": "running statistics (evaluation mode)",
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",

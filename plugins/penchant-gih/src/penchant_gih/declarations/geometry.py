@@ -29,7 +29,7 @@ SMALL_SCALE = {"directions": {"name": "average-geometry", "scale": 1e-3}}
 OPPOSITE = {"directions": {"name": "average-geometry", "opposite": True}}
 
 # Help texts and meanings that several probes share.
-AT_STEPS = "steps of training looked at; None: 0, 1, 2, 4, ... and the last"
+EVAL_STEPS = "steps of training looked at; None: 0, 1, 2, 4, ... and the last"
 PROBING_SCALE = "standard deviation of normal probing inputs; None: that of the estimator of G"
 NULL_MEAN = "mean after a random rotation"
 NULL_SPREAD = "standard deviation over random rotations"
@@ -146,7 +146,7 @@ class GeometryEvolution(penchant.Probe):
     widths: tuple[int, ...] | None = penchant.option(
         None, "widths to sweep: each hidden layer of an MLP, channels of a convolution", at_least=1
     )
-    at_steps: tuple[int, ...] | None = penchant.option(
+    eval_steps: tuple[int, ...] | None = penchant.option(
         None, "steps of training at which Delta is taken; None: initialisation", at_least=0
     )
     samples: int | None = penchant.option(
@@ -164,15 +164,15 @@ class GeometryEvolution(penchant.Probe):
     )
 
     def __attrs_post_init__(self) -> None:
-        if self.widths is not None and self.at_steps is not None:
+        if self.widths is not None and self.eval_steps is not None:
             widths = list(self.widths)
-            found = f"{widths} and {list(self.at_steps)}"
+            found = f"{widths} and {list(self.eval_steps)}"
             raise penchant.Error(
-                f"geometry-evolution takes widths or at_steps, found both ({found})"
+                f"geometry-evolution takes widths or eval_steps, found both ({found})"
             )
-        steps = list(self.at_steps or ())
+        steps = list(self.eval_steps or ())
         if steps != sorted(set(steps)):
-            raise penchant.Error(f"at_steps must ascend, found {steps}")
+            raise penchant.Error(f"eval_steps must ascend, found {steps}")
 
 
 @attrs.frozen
@@ -225,14 +225,14 @@ class GeometryTraining(penchant.Probe):
             "data": "dataset",
             "trainings": 25,
             "networks": 10000,
-            "at_steps": HUNDRED,
+            "eval_steps": HUNDRED,
             "training": FULL_BATCH,
         },
         "fig-3": {
             "data": "geometry",
             "trainings": 25,
             "networks": 10000,
-            "look_every": AN_EPOCH,
+            "eval_every": AN_EPOCH,
             "estimators": SMALL_SCALE,
             "training": {**CLIPPED, "epochs": 100},
         },
@@ -240,7 +240,7 @@ class GeometryTraining(penchant.Probe):
             "data": "flipped",
             "trainings": 25,
             "networks": 10000,
-            "look_every": AN_EPOCH,
+            "eval_every": AN_EPOCH,
             "estimators": SMALL_SCALE,
             "training": {**CLIPPED, "epochs": 100},
         },
@@ -248,7 +248,7 @@ class GeometryTraining(penchant.Probe):
             "data": "dataset",
             "trainings": 25,
             "networks": 10000,
-            "at_steps": HUNDRED,
+            "eval_steps": HUNDRED,
             "training": ADAM,
         },
         "fig-12": {
@@ -256,7 +256,7 @@ class GeometryTraining(penchant.Probe):
             "trainings": 25,
             "networks": 10000,
             "train": 100000,
-            "look_every": 10 * AN_EPOCH,
+            "eval_every": 10 * AN_EPOCH,
             "estimators": SMALL_SCALE,
             "training": {**CLIPPED, "epochs": 50},
         },
@@ -265,7 +265,7 @@ class GeometryTraining(penchant.Probe):
             "trainings": 25,
             "networks": 10000,
             "train": 100000,
-            "look_every": AN_EPOCH,
+            "eval_every": AN_EPOCH,
             "estimators": SMALL_SCALE,
             "training": {**CLIPPED, "batch": 1280, "epochs": 50},
         },
@@ -273,9 +273,9 @@ class GeometryTraining(penchant.Probe):
 
     trainings: int = penchant.option(6, "networks trained", at_least=3)
     networks: int = penchant.option(1000, "other networks, drawn for G", at_least=12)
-    at_steps: tuple[int, ...] | None = penchant.option(None, AT_STEPS, at_least=0)
-    look_every: int | None = penchant.option(
-        None, "steps between looks, as in figure 3; None: at_steps", at_least=1
+    eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
+    eval_every: int | None = penchant.option(
+        None, "steps between looks, as in figure 3; None: eval_steps", at_least=1
     )
     inputs: int = penchant.option(16, "probing inputs a trained network", at_least=1)
     probing_scale: float | None = penchant.option(None, PROBING_SCALE, above=0)
@@ -289,10 +289,10 @@ class GeometryTraining(penchant.Probe):
     test: int = penchant.option(2000, "test samples where data is not a dataset", at_least=2)
 
     def __attrs_post_init__(self) -> None:
-        if self.at_steps is not None and self.look_every is not None:
+        if self.eval_steps is not None and self.eval_every is not None:
             raise penchant.Error(
-                f"geometry-training takes at_steps or look_every, found {list(self.at_steps)} "
-                f"and {self.look_every}"
+                f"geometry-training takes eval_steps or eval_every, found {list(self.eval_steps)} "
+                f"and {self.eval_every}"
             )
 
 
@@ -333,7 +333,7 @@ class InputCurvature(penchant.Probe):
     }
 
     trainings: int = penchant.option(16, "networks trained", at_least=3)
-    at_steps: tuple[int, ...] | None = penchant.option(None, AT_STEPS, at_least=0)
+    eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
     samples: int = penchant.option(
         32, "training samples a network at which Hessians are taken", at_least=1
     )

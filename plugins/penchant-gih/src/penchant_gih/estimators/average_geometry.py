@@ -7,7 +7,7 @@ import math
 import penchant
 import torch
 from penchant_numerics import memory
-from penchant_numerics.answers import Directions
+from penchant_numerics.estimates import Directions
 from penchant_numerics.row_moments import by_rows
 from torch import Tensor
 
@@ -15,7 +15,7 @@ from penchant_gih.declarations.estimators import AverageGeometry
 from penchant_gih.numerics import row_geometry
 from penchant_gih.numerics.geometry import HALVES, PARTS, Geometry
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
-from penchant_gih.probes.probing import (
+from penchant_gih.shared.probing import (
     BATCH_NORM,
     OUTPUTS,
     calibration_points,
@@ -36,7 +36,7 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
     shards = context.map(
         shard_gradients,
         networks=networks,
-        a_shard=shard_size(size, options.vectors),
+        shard_size=shard_size(size, options.vectors),
     )
     found = (torch.as_tensor(shard["gradients"], device=context.device) for shard in shards)
     conventions = _conventions(options, outputs)

@@ -6,7 +6,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned, rows_as_images, spectrum
 
-from penchant_gih.figures.matrix import draw_matrix
+from penchant_gih.shared.matrix import draw_matrix
 
 SHOWN = 10  # directions at either end
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
 
-from penchant_gih.figures.verdicts import with_verdict
+from penchant_gih.shared.verdicts import with_verdict
 
 CLASSES = {0: ORANGE, 1: BLUE}
 

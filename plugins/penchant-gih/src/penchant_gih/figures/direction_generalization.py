@@ -6,7 +6,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, by_index, captioned
 
-from penchant_gih.figures.verdicts import with_verdict
+from penchant_gih.shared.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

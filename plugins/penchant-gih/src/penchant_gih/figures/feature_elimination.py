@@ -6,8 +6,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
 
-from penchant_gih.figures.against_random import accuracy_against_random
-from penchant_gih.figures.verdicts import with_verdict
+from penchant_gih.shared.against_random import accuracy_against_random
+from penchant_gih.shared.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

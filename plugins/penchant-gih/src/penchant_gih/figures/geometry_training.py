@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, SIZE, Curve, by_index, captioned
 
-from penchant_gih.figures.by_step import step_axis
+from penchant_gih.shared.by_step import step_axis
 
 CORRELATIONS = {"corr-s": "Corr(G_t, S)", "corr-gsg": "Corr(G_t, G S G)"}
 ACCURACIES = {"train-accuracy": ("s--", GREEN), "test-accuracy": ("^:", GREY)}

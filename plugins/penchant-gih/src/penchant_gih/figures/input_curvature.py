@@ -7,7 +7,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Curve, by_index, captioned
 
-from penchant_gih.figures.by_step import step_axis
+from penchant_gih.shared.by_step import step_axis
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from penchant_numerics.pictures import BLUE, captioned
 
-from penchant_gih.figures.against_random import accuracy_against_random
-from penchant_gih.figures.verdicts import with_verdict
+from penchant_gih.shared.against_random import accuracy_against_random
+from penchant_gih.shared.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

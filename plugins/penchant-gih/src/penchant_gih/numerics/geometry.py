@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 import torch
-from penchant_numerics.answers import Directions
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import SecondMoment, descending_eigh
 from torch import Tensor
 

@@ -9,16 +9,16 @@ import attrs
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.answers import Directions
 from penchant_numerics.correlation import corr_with_fixed
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import effective_rank, isotropic_spectra
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
-from penchant_gih.probes.preferred_directions import independent_parts, refuse_zero
-from penchant_gih.probes.probing import scalar_outputs
+from penchant_gih.shared.preferred_directions import independent_parts, refuse_zero
+from penchant_gih.shared.probing import scalar_outputs
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
 

@@ -10,16 +10,16 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.batched_training import Learner, map_trainings, measured
 from penchant_numerics.data import Data
 from penchant_numerics.derivatives import first_output
-from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
 from penchant_gih.declarations.preference import DecisionPlane
-from penchant_gih.probes.advantages import answer_quantity
-from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
-from penchant_gih.probes.right_answers import right_answers
+from penchant_gih.shared.advantages import answer_quantity
+from penchant_gih.shared.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
 SHOWN = 400  # test samples kept for the picture

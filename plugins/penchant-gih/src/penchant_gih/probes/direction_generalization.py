@@ -9,8 +9,8 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import significance, statistics
+from penchant_numerics.batched_training import Learner, map_trainings, measured
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import Learner, map_trainings, measured
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.trainer import evaluate
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch import Tensor
 from penchant_gih.declarations.preference import DirectionGeneralization
 from penchant_gih.numerics.geometry import uncentred
 from penchant_gih.numerics.labels import Labeller, isotropic_inputs
-from penchant_gih.probes.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.shared.preferred_directions import chosen_indices, preferred_directions
 
 OUTPUTS = 2
 CHANCE = 0.5  # labels are split at their median

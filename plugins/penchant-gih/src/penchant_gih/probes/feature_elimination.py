@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.many_trainings import Learner, looks
+from penchant_numerics.batched_training import Learner, looks
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeatureElimination
@@ -21,10 +21,10 @@ from penchant_gih.numerics.elimination import (
     without,
 )
 from penchant_gih.numerics.geometry import uncentred
-from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
-from penchant_gih.probes.preferred_directions import preferred_directions
-from penchant_gih.probes.probing import scalar_outputs
-from penchant_gih.probes.right_answers import right_answers
+from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
+from penchant_gih.shared.preferred_directions import preferred_directions
+from penchant_gih.shared.probing import scalar_outputs
+from penchant_gih.shared.right_answers import right_answers
 
 
 def run(options: FeatureElimination, context: penchant.Context) -> penchant.Result:

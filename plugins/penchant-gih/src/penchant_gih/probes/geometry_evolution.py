@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import penchant
 import torch
+from penchant_numerics.batched_training import Learner, looks
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State
-from penchant_numerics.many_trainings import Learner, looks
 from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
@@ -27,10 +27,10 @@ from penchant_gih.numerics.evolution import (
 from penchant_gih.numerics.geometry import PARTS, uncentred
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.numerics.projected import Projected
-from penchant_gih.probes.evolution_rows import Row, arrays_of, quantities_of, row_of
-from penchant_gih.probes.missing import missing_names
-from penchant_gih.probes.preferred_directions import independent_parts
-from penchant_gih.probes.probing import (
+from penchant_gih.shared.evolution_rows import Row, arrays_of, quantities_of, row_of
+from penchant_gih.shared.missing import missing_names
+from penchant_gih.shared.preferred_directions import independent_parts
+from penchant_gih.shared.probing import (
     BATCH_NORM,
     calibration_points,
     drawn_networks,
@@ -63,8 +63,8 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
     arrays = arrays_of(rows)
     if options.widths is not None:
         arrays["widths"] = torch.tensor(options.widths, device="cpu")
-    if options.at_steps is not None:
-        arrays["steps"] = torch.tensor(options.at_steps, device="cpu")
+    if options.eval_steps is not None:
+        arrays["steps"] = torch.tensor(options.eval_steps, device="cpu")
     quantities = quantities_of(rows[-1], options)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
@@ -142,17 +142,16 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
     # One pair of sums a look: Delta, and what permuting labels changes in it.
     size = math.prod(context.architecture.shape)
     settings = {"device": context.device, "parts": PARTS}
-    looks = 1 if options.at_steps is None else len(options.at_steps)
+    looks = 1 if options.eval_steps is None else len(options.eval_steps)
     found = []
     for _ in range(looks):
         evolution = Evolution(size, **settings)
         difference = Evolution(size, **settings)
         found.append((evolution, difference))
-    a_shard = shard_size(size, 1)
     for shard in context.map(
         shard_evolution,
         networks=options.networks,
-        a_shard=a_shard,
+        shard_size=shard_size(size, 1),
     ):
         # What a shard found, where it is summed.
         parts = {}
@@ -252,7 +251,7 @@ def _networks(
     """Networks at the initialisation, or at each step of their trainings, and their numbers."""
     # At initialisation networks are drawn as a stack, which is much faster.
     options = context.options
-    if options.at_steps is None:
+    if options.eval_steps is None:
         calibration = None
         if options.batch_norm == "calibrated":
             calibration = _calibration(context)
@@ -277,7 +276,7 @@ def _calibration(context: penchant.Context) -> Any:
 def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     """The networks of these numbers at each step of their trainings."""
     train = _train(context)
-    steps = context.options.at_steps
+    steps = context.options.eval_steps
 
     def begin(index: int) -> Learner:
         network = context.network(index)

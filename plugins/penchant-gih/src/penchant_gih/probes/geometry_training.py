@@ -9,13 +9,13 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.batched_training import Learner, looks, trainings_a_shard
 from penchant_numerics.correlation import (
     corr_with_fixed,
     distinct_mean,
     rotated,
 )
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.many_trainings import Learner, looks, trainings_a_shard
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -24,10 +24,10 @@ from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
 from penchant_gih.numerics.velocities import velocities
-from penchant_gih.probes.advantages import answer_quantity
-from penchant_gih.probes.missing import missing_names
-from penchant_gih.probes.preferred_directions import independent_parts, with_matrix
-from penchant_gih.probes.probing import (
+from penchant_gih.shared.advantages import answer_quantity
+from penchant_gih.shared.missing import missing_names
+from penchant_gih.shared.preferred_directions import independent_parts, with_matrix
+from penchant_gih.shared.probing import (
     BATCH_NORM,
     probing_law,
     probing_points,
@@ -37,8 +37,8 @@ from penchant_gih.probes.probing import (
     tensors_of,
     with_statistics,
 )
-from penchant_gih.probes.right_answers import right_answers
-from penchant_gih.probes.training_steps import chosen_steps
+from penchant_gih.shared.right_answers import right_answers
+from penchant_gih.shared.training_steps import chosen_steps
 
 DATA = {
     "dataset": "the dataset",
@@ -109,7 +109,7 @@ def _steps(context: penchant.Context, data: Data) -> list[int]:
     samples = len(data.train.labels)
     total = context.training.total_steps(samples)
     options = context.options
-    return chosen_steps(options.at_steps, total, look_every=options.look_every)
+    return chosen_steps(options.eval_steps, total, eval_every=options.eval_every)
 
 
 def _covariance(geometry: Tensor, data: str) -> Tensor:
@@ -139,11 +139,11 @@ def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
 def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> list[dict[str, Any]]:
     """What the shards of all trainings found."""
     options = context.options
-    a_shard = max(TRAININGS_A_SHARD[options.data], trainings_a_shard(context))
+    shard_size = max(TRAININGS_A_SHARD[options.data], trainings_a_shard(context))
     shards = context.map(
         train_and_probe,
         networks=options.trainings,
-        a_shard=a_shard,
+        shard_size=shard_size,
         shared=shared,
     )
     return list(shards)

@@ -10,6 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
+from penchant_numerics.batched_training import Learner, looks, map_trainings, shard_of
 from penchant_numerics.correlation import (
     Corr,
     RotatedCorr,
@@ -19,14 +20,13 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import Learner, looks, map_trainings, shard_of
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import InputCurvature
 from penchant_gih.numerics.input_hessian import curvature_parts
-from penchant_gih.probes.missing import missing_names
-from penchant_gih.probes.probing import BATCH_NORM, with_statistics
-from penchant_gih.probes.training_steps import chosen_steps
+from penchant_gih.shared.missing import missing_names
+from penchant_gih.shared.probing import BATCH_NORM, with_statistics
+from penchant_gih.shared.training_steps import chosen_steps
 
 LARGEST = 2**30  # numbers kept of all Hessians together
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -62,7 +62,7 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
 def _steps(context: penchant.Context) -> list[int]:
     samples = len(context.data.train.labels)
     total = context.training.total_steps(samples)
-    return chosen_steps(context.options.at_steps, total)
+    return chosen_steps(context.options.eval_steps, total)
 
 
 def _check_size(

@@ -9,15 +9,15 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.many_trainings import Learner, map_trainings, measured
+from penchant_numerics.batched_training import Learner, map_trainings, measured
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.numerics.geometry import scores
-from penchant_gih.probes.advantages import advantage_arrays, advantage_quantity
-from penchant_gih.probes.preferred_directions import independent_parts, preferred_directions
-from penchant_gih.probes.probing import scalar_outputs
-from penchant_gih.probes.right_answers import right_answers
+from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
+from penchant_gih.shared.preferred_directions import independent_parts, preferred_directions
+from penchant_gih.shared.probing import scalar_outputs
+from penchant_gih.shared.right_answers import right_answers
 
 
 def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:

@@ -21,8 +21,8 @@ class MutualInformation(penchant.Probe):
 
     `first` and `second` are `input`, `label` or `layer:NAME`. A layer of a network is a function of
     the input, so their information is infinite unless noise is added: `noise_std` says how much.
-    With an architecture, `at_steps` follows the information along its training. Several estimators
-    may be given side by side. The null is the estimate for shuffled pairs. All samples are used
+    With an architecture, `eval_steps` follows the information along its training. Several
+    estimators may be given. The null is the estimate for shuffled pairs. All samples are used
     unless `samples` says otherwise.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
@@ -37,7 +37,7 @@ class MutualInformation(penchant.Probe):
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
     accepts = ("architecture",)
-    one_network = True
+    takes = ("fresh", "trained")
     roles = {"mutual-information": ("mine", "ksg")}
     quantities = {
         "{mutual-information}": (
@@ -66,13 +66,13 @@ class MutualInformation(penchant.Probe):
         at_least=0,
     )
     samples: int | None = penchant.option(None, "pairs used, the first ones; none: all", at_least=2)
-    part: str | None = penchant.option(
+    split: str | None = penchant.option(
         None,
         "which samples of the dataset; none: train where a layer is asked for, else both",
         choices=("train", "test", "both"),
     )
     # When along the training of the network.
-    at_steps: tuple[int, ...] | None = penchant.option(
+    eval_steps: tuple[int, ...] | None = penchant.option(
         None, "training steps at which to measure; none: the end", at_least=0
     )
     calibrate: bool = penchant.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import penchant
-from penchant_numerics.answers import Information
+from penchant_numerics.estimates import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import Binned

@@ -6,7 +6,7 @@ import math
 
 import penchant
 import torch
-from penchant_numerics.answers import Information
+from penchant_numerics.estimates import Information
 from penchant_numerics.significance import combined_error
 from torch import Generator, Tensor
 

@@ -9,7 +9,7 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics import ensembles
-from penchant_numerics.answers import Information
+from penchant_numerics.estimates import Information
 from penchant_numerics.significance import ErrorTerm, combined_error
 from penchant_numerics.statistics import null_of
 from torch import Generator, Tensor

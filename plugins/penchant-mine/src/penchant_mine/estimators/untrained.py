@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from penchant_numerics.answers import Information
+from penchant_numerics.estimates import Information
 from penchant_numerics.statistics import null_of
 from torch import Generator, Tensor
 

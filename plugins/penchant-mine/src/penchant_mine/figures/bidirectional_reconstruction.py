@@ -7,8 +7,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
 
-from penchant_mine.figures.samples import samples
-from penchant_mine.figures.tables import table, text
+from penchant_mine.shared.samples import samples
+from penchant_mine.shared.tables import table, text
 
 TITLES = {
     "ali": "ALI",

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, ORANGE, RED, captioned
 
-from penchant_mine.figures.samples import samples
-from penchant_mine.figures.tables import table, text
+from penchant_mine.shared.samples import samples
+from penchant_mine.shared.tables import table, text
 
 TITLES = {"data": "data", "gan": "GAN", "mine": "GAN + MINE"}
 VARIANTS = ("gan", "mine")

@@ -11,8 +11,8 @@ from penchant_numerics.data import Samples
 from torch import Tensor, nn
 
 from penchant_mine.declarations.information import MutualInformation
-from penchant_mine.probes.calibration import calibrated_bias
-from penchant_mine.probes.layers import activations
+from penchant_mine.shared.calibration import calibrated_bias
+from penchant_mine.shared.layers import activations
 
 LAYER = "layer:"
 NULL = ("null", "null_spread", "null_stderr")
@@ -49,7 +49,7 @@ def _steps(options: MutualInformation, context: penchant.Context) -> list[int | 
     """The steps that training really reaches; one nameless step where no layer is asked for."""
     if not _asks_for_layer(options):
         return [None]
-    trained = context.trained(options.at_steps)
+    trained = context.trained(options.eval_steps)
     return [step for step, _ in trained]
 
 
@@ -136,8 +136,8 @@ def variable(
 
 
 def _part(options: MutualInformation) -> str:
-    if options.part:
-        return options.part
+    if options.split:
+        return options.split
     # What a layer knows of samples it was trained on.
     return "train" if _asks_for_layer(options) else "both"
 

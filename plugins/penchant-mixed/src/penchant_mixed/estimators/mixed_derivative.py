@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import penchant
 import torch
-from penchant_numerics.answers import Directions
 from penchant_numerics.eigenpairs import Eigenpairs, block_krylov_pairs
 from penchant_numerics.ensembles import draw
+from penchant_numerics.estimates import Directions
 from penchant_numerics.mixed import MixedDerivative, State
 from penchant_numerics.moments import GroupedMoment, descending_eigh
 from penchant_numerics.noise import normal
@@ -98,7 +98,7 @@ def _whole(
     shards = context.map(
         gram_sum,
         networks=networks,
-        a_shard=_a_shard(networks),
+        shard_size=_a_shard(networks),
         shared={"point": _point(options, context)},
     )
     # Shards go to the groups in turn.
@@ -135,7 +135,7 @@ def _leading(
 ) -> Directions:
     """A few pairs, by products that pass over all networks."""
     point = _point(options, context)
-    cut = {"networks": networks, "a_shard": _a_shard(networks)}
+    cut = {"networks": networks, "shard_size": _a_shard(networks)}
     shards = context.map(
         trace_estimates,
         shared={"point": point},

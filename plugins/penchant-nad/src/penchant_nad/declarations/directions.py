@@ -85,7 +85,7 @@ class Nad(penchant.Probe):
         "gradient norms",
         "null-eigenvalues": "eigenvalues of that architecture, index by index",
         "null-eigenvalues-spread": "their standard deviation over draws",
-        "second-moment": "the matrix itself, with keep_matrix",
+        "second-moment": "the matrix itself, with store_matrix",
     }
     presets = {
         "quick": {"networks": 200},
@@ -95,7 +95,7 @@ class Nad(penchant.Probe):
 
     networks: int = penchant.option(200, "networks drawn", at_least=2)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
-    keep_matrix: bool = penchant.option(False, "store the second moment itself")
+    store_matrix: bool = penchant.option(False, "store the second moment itself")
 
 
 @attrs.frozen

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import penchant
 import torch
 from penchant_numerics import memory
-from penchant_numerics.answers import Directions
 from penchant_numerics.derivatives import (
     chunk_size,
     finite_differences,
@@ -17,6 +16,7 @@ from penchant_numerics.derivatives import (
     input_gradients,
 )
 from penchant_numerics.ensembles import Ensemble, draw_ahead, parameter_count
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import GroupedMoment, directions_of
 from penchant_numerics.noise import normal
 from penchant_numerics.row_moments import by_rows, directions_of_rows
@@ -73,7 +73,7 @@ def _gradients_of_shards(
     shards = context.map(
         gradients,
         networks=networks,
-        a_shard=SHARD,
+        shard_size=SHARD,
         shared={"point": shared_point(options, context)},
     )
     for shard in shards:

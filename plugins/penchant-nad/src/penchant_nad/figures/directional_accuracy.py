@@ -18,9 +18,9 @@ from penchant_numerics.pictures import (
     palette,
 )
 
-from penchant_nad.figures.errors import known_error
-from penchant_nad.figures.frequency_map import frequency_map
-from penchant_nad.figures.verdicts import with_verdict
+from penchant_nad.shared.errors import known_error
+from penchant_nad.shared.frequency_map import frequency_map
+from penchant_nad.shared.verdicts import with_verdict
 
 SHOWN = 12  # curves of directions in one panel
 WINDOW = 10  # steps of a running mean

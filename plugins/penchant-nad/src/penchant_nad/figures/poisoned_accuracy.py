@@ -7,8 +7,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Curve, by_index, captioned
 
-from penchant_nad.figures.errors import known_error
-from penchant_nad.figures.verdicts import with_verdict
+from penchant_nad.shared.errors import known_error
+from penchant_nad.shared.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -17,7 +17,7 @@ from penchant_numerics.pictures import (
     palette,
 )
 
-from penchant_nad.figures.verdicts import with_verdict
+from penchant_nad.shared.verdicts import with_verdict
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -16,8 +16,8 @@ from torch import Tensor
 from penchant_nad.declarations.theory import Dipole
 from penchant_nad.numerics import lemma_2
 from penchant_nad.numerics.deviations import largest_deviation
-from penchant_nad.probes.bases import check_indices, chosen_indices, named_basis
-from penchant_nad.probes.rank_correlations import rank_correlation_of
+from penchant_nad.shared.bases import check_indices, chosen_indices, named_basis
+from penchant_nad.shared.rank_correlations import rank_correlation_of
 
 SHARD = 8  # networks
 
@@ -40,7 +40,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
         context.map(
             slopes_and_sizes,
             networks=options.networks,
-            a_shard=SHARD,
+            shard_size=SHARD,
             shared=shared,
         )
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.many_trainings import (
+from penchant_numerics.batched_training import (
     Learner,
     map_trainings,
     shard_of,
@@ -23,9 +23,9 @@ from torch import Tensor
 
 from penchant_nad.declarations.learning import DirectionalAccuracy
 from penchant_nad.numerics.first_passage import WINDOW, steps_to_loss
-from penchant_nad.probes import accuracies
-from penchant_nad.probes.bases import Basis, check_indices, chosen_indices, named_basis
-from penchant_nad.probes.rank_correlations import rank_correlation_of
+from penchant_nad.shared import accuracies
+from penchant_nad.shared.bases import Basis, check_indices, chosen_indices, named_basis
+from penchant_nad.shared.rank_correlations import rank_correlation_of
 
 OUTPUTS = 2
 _FURTHER = 1_000_000  # network number of the next training of a direction

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.batched_training import map_trainings
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import map_trainings
 
 from penchant_nad.declarations.learning import FlippedAccuracy
 from penchant_nad.numerics.carriers import flip_matrix, flipped, orthonormal
-from penchant_nad.probes import accuracies
-from penchant_nad.probes.bases import most_directions, nad_basis
-from penchant_nad.probes.image_trainings import one_channel, train_and_test
+from penchant_nad.shared import accuracies
+from penchant_nad.shared.bases import most_directions, nad_basis
+from penchant_nad.shared.image_trainings import one_channel, train_and_test
 
 VARIANTS = ("original", "flipped")
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.answers import Directions
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import effective_rank, isotropic_spectra
 from penchant_numerics.statistics import jackknife, null_of
 from torch import Generator, Tensor
 
 from penchant_nad.declarations.directions import Nad
 from penchant_nad.numerics import participation, preferred
-from penchant_nad.probes.bases import refuse_zero
+from penchant_nad.shared.bases import refuse_zero
 
 NULL_DRAWS = 20  # isotropic architectures that are simulated
 
@@ -41,7 +41,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         arrays["null-edges"] = mean[[-1, 0]]
         arrays["null-eigenvalues"] = mean
         arrays["null-eigenvalues-spread"] = null.std(0)
-    if options.keep_matrix:
+    if options.store_matrix:
         arrays["second-moment"] = _matrix(found)
     quantities = _quantities(found, left_out, null, context.generator("above null"))
     _warn_of_few_networks(found, quantities, context)
@@ -89,7 +89,7 @@ def _matrix(found: Directions) -> Tensor:
         raise penchant.Error(str(error)) from None
     if matrix is None:
         raise penchant.Error(
-            "keep_matrix needs an estimator that has the whole matrix, found leading pairs only"
+            "store_matrix needs an estimator that has the whole matrix, found leading pairs only"
         )
     return matrix
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.answers import Directions
 from penchant_numerics.correlation import (
     corr_of_means,
     rotated,
     rotated_corr_of_means,
     unbiased_square,
 )
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.spectra import nested_overlaps
 from penchant_numerics.statistics import jackknife
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
-from penchant_nad.probes.bases import refuse_zero
+from penchant_nad.shared.bases import refuse_zero
 
 
 class Pair(NamedTuple):

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import penchant
+from penchant_numerics.batched_training import map_trainings
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import map_trainings
 
 from penchant_nad.declarations.learning import PoisonedAccuracy
 from penchant_nad.numerics.carriers import carriers_needed, poisoned
-from penchant_nad.probes import accuracies
-from penchant_nad.probes.bases import Basis, most_directions, nad_basis
-from penchant_nad.probes.image_trainings import one_channel, train_and_test
+from penchant_nad.shared import accuracies
+from penchant_nad.shared.bases import Basis, most_directions, nad_basis
+from penchant_nad.shared.image_trainings import one_channel, train_and_test
 
 
 def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result:
@@ -108,7 +108,7 @@ def _rise(carriers: tuple[int, ...], right: np.ndarray) -> dict[str, penchant.Qu
         return {}
     last = right[int(np.argmax(carriers))]
     first = right[int(np.argmin(carriers))]
-    return {"rise": accuracies.answer_quantity(last, part="test", null=0.0, instead=first)}
+    return {"rise": accuracies.answer_quantity(last, split="test", null=0.0, instead=first)}
 
 
 def _result(

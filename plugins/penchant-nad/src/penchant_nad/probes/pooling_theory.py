@@ -16,7 +16,7 @@ from penchant_nad.declarations.theory import PoolingTheory
 from penchant_nad.numerics import pooling
 from penchant_nad.numerics.deviations import largest_deviation
 from penchant_nad.numerics.resampled_ranks import rank_correlation_stderr
-from penchant_nad.probes.rank_correlations import rank_correlation_of
+from penchant_nad.shared.rank_correlations import rank_correlation_of
 
 SHARD = 8  # frequencies
 

@@ -92,7 +92,7 @@ class FrequencyLearning(_OnCurve):
         "frequencies": FIRST,
         "samples": 200,
         "trainings": 10,
-        "look_every": 100,
+        "eval_every": 100,
         "training": {**RECIPE, "steps": 80000},
     }
     # experiment 5: the same on flowers; the number of petals is the example's
@@ -101,13 +101,13 @@ class FrequencyLearning(_OnCurve):
         "petals": 0,
         "samples": 1000,
         "trainings": 10,
-        "look_every": 100,
+        "eval_every": 100,
         "training": {**RECIPE, "steps": 50000},
     }
     presets = {
-        "quick": {"look_every": 25, "training": {**FAST, "steps": 1000}},
+        "quick": {"eval_every": 25, "training": {**FAST, "steps": 1000}},
         "rising": {
-            "look_every": 25,
+            "eval_every": 25,
             "amplitudes": (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.9, 1.0),
             "training": {**FAST, "steps": 1000},
         },
@@ -120,7 +120,7 @@ class FrequencyLearning(_OnCurve):
         "fig-a-1": _LINE,
     }
 
-    look_every: int = penchant.option(25, LOOKS, at_least=1)
+    eval_every: int = penchant.option(25, LOOKS, at_least=1)
     learnt_at: float = penchant.option(
         0.8, "share of a frequency's wave at which it counts as learnt", above=0
     )

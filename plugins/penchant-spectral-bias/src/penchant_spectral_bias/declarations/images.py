@@ -58,7 +58,7 @@ class TargetNoise(penchant.Probe):
         "samples": None,
         "test_samples": None,
         "trainings": 5,
-        "look_every": 50,
+        "eval_every": 50,
         "training": {**FULL, "learning_rate": 1e-4, "steps": 10000},
     }
     presets = {
@@ -79,7 +79,7 @@ class TargetNoise(penchant.Probe):
         500, "test samples, both classes together; nothing: all", at_least=2
     )
     trainings: int = penchant.option(5, "trainings, each on samples of its own", at_least=1)
-    look_every: int = penchant.option(10, LOOKS, at_least=1)
+    eval_every: int = penchant.option(10, LOOKS, at_least=1)
 
     def __attrs_post_init__(self) -> None:
         if not self.noise_frequencies or not self.noise_amplitudes:
@@ -140,7 +140,7 @@ class KernelSpectrum(penchant.Probe):
         "kernel_width": 1.8,
         "bins": 50,
         "trainings": 1,
-        "look_every": 50,
+        "eval_every": 50,
         "training": {**FULL, "learning_rate": 1e-4, "steps": 5000},
     }
     # eigenvectors on a line need no training: one step
@@ -148,7 +148,7 @@ class KernelSpectrum(penchant.Probe):
         "samples": 50,
         "trainings": 1,
         "bins": 10,
-        "look_every": 1,
+        "eval_every": 1,
         "training": {**FULL, "learning_rate": 1e-4, "steps": 1},
     }
     presets = {
@@ -173,7 +173,7 @@ class KernelSpectrum(penchant.Probe):
     random_bases: int = penchant.option(
         4, "trainings of the null, each in a random orthonormal basis of its own", at_least=2
     )
-    look_every: int = penchant.option(10, LOOKS, at_least=1)
+    eval_every: int = penchant.option(10, LOOKS, at_least=1)
     grid_kernel_width: float = penchant.option(
         0.04, "sigma of the kernel on 50 equidistant points of [0, 1]", above=0
     )
@@ -228,7 +228,7 @@ class NoiseOnManifold(penchant.Probe):
             "trainings": 10,
             "encoder_width": 512,
             "encoder_steps": 20000,
-            "look_every": 100,
+            "eval_every": 100,
             "training": {**FULL, "learning_rate": 3e-4, "steps": 50000},
         },
     }
@@ -240,7 +240,7 @@ class NoiseOnManifold(penchant.Probe):
     trainings: int = penchant.option(
         3, "trainings, each with samples, targets and an autoencoder of its own", at_least=1
     )
-    look_every: int = penchant.option(10, LOOKS, at_least=1)
+    eval_every: int = penchant.option(10, LOOKS, at_least=1)
     # The autoencoder, which is trained by a loop of its own.
     encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
     encoder_noise: float = penchant.option(

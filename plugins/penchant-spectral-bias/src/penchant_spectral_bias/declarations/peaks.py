@@ -57,7 +57,7 @@ class PeakAblation(penchant.Probe):
     _PEAK = {
         "samples": 200,
         "trainings": 1,
-        "look_every": 500,
+        "eval_every": 500,
         "training": {**RECIPE, "steps": 60000},
     }
     presets = {
@@ -75,7 +75,7 @@ class PeakAblation(penchant.Probe):
         (0.2, 2.0), "bounds on every parameter, each on its own; 0: no bound", at_least=0
     )
     trainings: int = penchant.option(3, "trainings for every clip", at_least=1)
-    look_every: int = penchant.option(50, LOOKS, at_least=1)
+    eval_every: int = penchant.option(50, LOOKS, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
 
     def __attrs_post_init__(self) -> None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned, log_ticks
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.shared.bands import curve, stderr_of
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -9,8 +9,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import column, curve, row, stderr_of
-from penchant_spectral_bias.figures.sentences import by_significance
+from penchant_spectral_bias.shared.bands import column, curve, row, stderr_of
+from penchant_spectral_bias.shared.sentences import by_significance
 
 MANY = 10  # layers or frequencies that a legend can list
 

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import column, stderr_of
-from penchant_spectral_bias.figures.sentences import by_significance
+from penchant_spectral_bias.shared.bands import column, stderr_of
+from penchant_spectral_bias.shared.sentences import by_significance
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -7,8 +7,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import curve, row, stderr_of
-from penchant_spectral_bias.figures.sentences import by_significance
+from penchant_spectral_bias.shared.bands import curve, row, stderr_of
+from penchant_spectral_bias.shared.sentences import by_significance
 
 BLACK = "#222222"
 

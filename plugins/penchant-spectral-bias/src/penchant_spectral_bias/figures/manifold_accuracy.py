@@ -7,7 +7,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, captioned, heat_map, log_ticks, palette
 
-from penchant_spectral_bias.figures.bands import curve, row, stderr_of
+from penchant_spectral_bias.shared.bands import curve, row, stderr_of
 
 SHOWN = 5  # numbers of neighbours beside the network
 NETWORKS = 4

@@ -6,8 +6,8 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, ORANGE, captioned
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
-from penchant_spectral_bias.figures.sentences import by_significance
+from penchant_spectral_bias.shared.bands import curve, stderr_of
+from penchant_spectral_bias.shared.sentences import by_significance
 
 LINES = {
     "manifold-loss": ("reconstructed images", BLUE, "-"),

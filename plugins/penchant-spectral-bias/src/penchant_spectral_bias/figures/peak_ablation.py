@@ -9,7 +9,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, palette
 
-from penchant_spectral_bias.figures.bands import curve, stderr_of
+from penchant_spectral_bias.shared.bands import curve, stderr_of
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

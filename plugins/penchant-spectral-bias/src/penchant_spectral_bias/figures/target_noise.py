@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, Curve, by_index, captioned, palette
 
-from penchant_spectral_bias.figures.bands import curve, row, stderr_of
-from penchant_spectral_bias.figures.sentences import by_significance
+from penchant_spectral_bias.shared.bands import curve, row, stderr_of
+from penchant_spectral_bias.shared.sentences import by_significance
 
 CAPTIONS = {
     "validation-loss": "Loss on clean targets of test samples; bands: one standard error.",

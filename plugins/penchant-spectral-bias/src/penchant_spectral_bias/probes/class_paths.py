@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.declarations.paths import ClassPaths
 from penchant_spectral_bias.numerics import elastic_band, shared_ends
-from penchant_spectral_bias.probes.averages import joined
+from penchant_spectral_bias.shared.averages import joined
 
 BLOCK = 16  # pairs a shard
 FINER = 3  # connected paths are looked at again so many times as finely

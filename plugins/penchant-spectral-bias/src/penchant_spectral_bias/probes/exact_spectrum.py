@@ -17,7 +17,7 @@ from penchant_spectral_bias.numerics import piecewise_linear, polygons
 from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
 from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.probes.averages import averages, joined, missing
+from penchant_spectral_bias.shared.averages import averages, joined, missing
 
 BLOCK = 8  # networks a shard
 SAMPLED = 4096  # pieces of networks whose own are not known
@@ -30,7 +30,7 @@ WINDOWS = 24
 
 def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure networks in blocks; then parameters drawn from a box."""
-    shards = list(context.map(measured, networks=options.networks, a_shard=BLOCK))
+    shards = list(context.map(measured, networks=options.networks, shard_size=BLOCK))
     rows = joined(shards, shards[0])
     # curves become arrays, numbers quantities
     curves: dict[str, Tensor] = {}
@@ -234,7 +234,7 @@ def _number(context: penchant.Context, value: float) -> Tensor:
 
 def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
     """For every cut-off: the share of parameters with an amplitude above epsilon beyond it."""
-    shards = list(context.map(in_the_box, networks=options.box_networks, a_shard=BLOCK))
+    shards = list(context.map(in_the_box, networks=options.box_networks, shard_size=BLOCK))
     amplitude = joined(shards, ["amplitude"])["amplitude"]  # (parameters, frequencies)
     # parameters of a box have no scale of their own
     median = amplitude.amax(1).median()

@@ -8,8 +8,8 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import groups, recorded_steps
 from penchant_numerics.significance import combined_error
+from penchant_numerics.stacked import groups, recorded_steps
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
@@ -21,10 +21,10 @@ from penchant_spectral_bias.numerics.learnt_share import (
 )
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
-from penchant_spectral_bias.probes.averages import averages, joined, missing, order
-from penchant_spectral_bias.probes.controls import against_control, in_steps
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.waves import (
+from penchant_spectral_bias.shared.averages import averages, joined, missing, order
+from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.waves import (
     learners,
     spectra,
     target_amplitudes,
@@ -117,7 +117,7 @@ def _steps(context: penchant.Context) -> list[int]:
     """Steps at which networks are looked at."""
     options = context.options
     total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.look_every)
+    return recorded_steps(total, options.eval_every)
 
 
 def _weight_names(context: penchant.Context) -> tuple[str, ...]:

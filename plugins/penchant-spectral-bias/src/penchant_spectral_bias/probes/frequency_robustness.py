@@ -6,16 +6,16 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.side_by_side import OneByOne, Stacked, group_size
+from penchant_numerics.stacked import OneByOne, Stacked, group_size
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
-from penchant_spectral_bias.probes.averages import averages, joined, missing
-from penchant_spectral_bias.probes.controls import against_control, in_steps
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.waves import (
+from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.waves import (
     learners,
     spectra,
     target_amplitudes,
@@ -33,7 +33,7 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     check_loss(context, "squared-error")
     size = group_size(context.device)
     # networks that share a device share a shard
-    shards = list(context.map(perturbed, networks=options.trainings, a_shard=size))
+    shards = list(context.map(perturbed, networks=options.trainings, shard_size=size))
     rows = joined(shards, [*RELATIVE, "amplitude", "loss", "untrained", "rounding"])
     _check_amplitudes(options, rows["amplitude"], rows.pop("rounding"))
     rows["amplitude"] /= target_amplitudes(options)

@@ -22,10 +22,10 @@ from penchant_spectral_bias.numerics.gaussian_kernel import (
     root_mean_squares,
 )
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
-from penchant_spectral_bias.probes.averages import averages, missing, stacked
-from penchant_spectral_bias.probes.controls import against_control, in_steps
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.two_classes import (
+from penchant_spectral_bias.shared.averages import averages, missing, stacked
+from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
     first_outputs,
@@ -197,7 +197,7 @@ def _quantities(
     # the step where the loss on the clean target is smallest
     steps = torch.tensor(looked_at(context), device="cpu")
     best = rows["validation-loss"].argmin(1)
-    found["dip-step"] = in_steps(steps[best], options.look_every)
+    found["dip-step"] = in_steps(steps[best], options.eval_every)
 
     # where all samples are equally far apart
     identity = rows["eigenvalues"].shape[1]

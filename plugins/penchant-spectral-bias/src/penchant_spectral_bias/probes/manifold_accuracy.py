@@ -12,7 +12,7 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.side_by_side import OneByOne, Stacked, groups
+from penchant_numerics.stacked import OneByOne, Stacked, groups
 from penchant_numerics.trainer import predictions
 from torch import Tensor
 
@@ -23,10 +23,10 @@ from penchant_spectral_bias.numerics.nearest_neighbours import (
     neighbour_probability,
 )
 from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
-from penchant_spectral_bias.probes.averages import averages, joined, missing
-from penchant_spectral_bias.probes.controls import against_control, in_steps
-from penchant_spectral_bias.probes.regression import check_loss
-from penchant_spectral_bias.probes.waves import learners, on_curve
+from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.regression import check_loss
+from penchant_spectral_bias.shared.waves import learners, on_curve
 
 BOX = 1.6  # the flower reaches 1.5
 ROUNDING = 100  # times the spectrum of rounding: what a function has at every frequency

@@ -8,15 +8,15 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import recorded_steps
+from penchant_numerics.stacked import recorded_steps
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
-from penchant_spectral_bias.probes.averages import averages, stacked
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.two_classes import first_outputs, followed, squared_error
+from penchant_spectral_bias.shared.averages import averages, stacked
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.two_classes import first_outputs, followed, squared_error
 
 MANIFOLDS = ("manifold", "plane", "normal", "unscaled-plane")
 
@@ -78,7 +78,7 @@ def _steps(context: penchant.Context) -> list[int]:
     """Steps at which networks are looked at."""
     options = context.options
     total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.look_every)
+    return recorded_steps(total, options.eval_every)
 
 
 def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:

@@ -7,17 +7,17 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.side_by_side import OneByOne, Stacked, groups, recorded_steps
+from penchant_numerics.stacked import OneByOne, Stacked, groups, recorded_steps
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.peaks import PeakAblation
 from penchant_spectral_bias.numerics.learnt_share import learnt_share
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.probes.averages import averages, joined, stacked
-from penchant_spectral_bias.probes.controls import against_control, in_steps
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.waves import learners, on_curve
+from penchant_spectral_bias.shared.averages import averages, joined, stacked
+from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.waves import learners, on_curve
 
 SLOPES = ("lipschitz", "lipschitz-bound", "pieces")
 FITTED = 0.5  # of the peak's wave: what a frequency within reach has
@@ -71,7 +71,7 @@ def _steps(context: penchant.Context) -> list[int]:
     """Steps at which networks are looked at."""
     options = context.options
     total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.look_every)
+    return recorded_steps(total, options.eval_every)
 
 
 def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from penchant_numerics.data import Samples
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import TargetNoise
-from penchant_spectral_bias.probes.averages import averages, stacked
-from penchant_spectral_bias.probes.controls import against_control
-from penchant_spectral_bias.probes.regression import check_loss, warn_above_constant
-from penchant_spectral_bias.probes.two_classes import (
+from penchant_spectral_bias.shared.averages import averages, stacked
+from penchant_spectral_bias.shared.controls import against_control
+from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
     first_outputs,

@@ -23,7 +23,7 @@ class Complexity(penchant.Probe):
     Networks of each width are trained with each share of random labels. The measure of the thesis
     is sum_t |delta w_t| sqrt(tr K_t): the length of the path that parameters go, in units of what a
     step does to the outputs; K_t is the tangent kernel on some training samples, taken anew every
-    `look_every` steps. Beside it stand measures of the final parameters w: the product of spectral
+    `eval_every` steps. Beside it stand measures of the final parameters w: the product of spectral
     norms, the same times the root of the sum of stable ranks (Neyshabur et al. 2018, without its
     margin, which stands by itself), the path norm, the Fisher-Rao norm, the distance from the
     initialisation, and the margin. The gap is training minus test accuracy, on the labels that were
@@ -104,7 +104,7 @@ class Complexity(penchant.Probe):
     )
     trainings: int = penchant.option(3, "trainings of each setting", at_least=2)
     samples: int = penchant.option(100, "training samples of the kernel's trace", at_least=2)
-    look_every: int = penchant.option(20, "steps between traces of the kernel", at_least=1)
+    eval_every: int = penchant.option(20, "steps between traces of the kernel", at_least=1)
 
     def __attrs_post_init__(self) -> None:
         settings = len(set(self.widths)) * len(set(self.noise_shares))

@@ -50,9 +50,10 @@ class TangentEigenfunctions(penchant.Probe):
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
     needs = ("architecture", "dataset", "training", "scalar-output")
     quantities = {
-        "decay-{at_steps}": "eigenvalue number `leading` over the first, at step {at_steps}; null: "
-        "all equal",
-        "label-share-{at_steps}": "share of the labels in the leading functions, step {at_steps}",
+        "decay-{eval_steps}": "eigenvalue number `leading` over the first, at step {eval_steps}; "
+        "null: all equal",
+        "label-share-{eval_steps}": "share of the labels in the leading functions, at step "
+        "{eval_steps}",
         "speed-error": "relative error of the first-order change of outputs in a small step",
         "frequency-correlation": "rank correlation of index and frequency, first look, on a line; "
         "null: functions in random order",
@@ -70,19 +71,19 @@ class TangentEigenfunctions(penchant.Probe):
         "quick": {
             "grid_points": 16,
             "trainings": 2,
-            "at_steps": (0, 200),
+            "eval_steps": (0, 200),
             "training": {"steps": 200, "batch": 0, "learning_rate": 0.5},
         },
         "fig-4-1": {
             "grid_points": 50,
-            "at_steps": (0, 100, 500, 1000, 2000),
+            "eval_steps": (0, 100, 500, 1000, 2000),
             "training": {"steps": 2000, "batch": 0, "learning_rate": 0.1},
         },
         "fig-b-2": {
             "grid_points": 50,
             "leading": 40,
             "trainings": 5,
-            "at_steps": (0,),
+            "eval_steps": (0,),
             "training": {"steps": 0, "loss": "squared-error"},
         },
     }
@@ -90,7 +91,7 @@ class TangentEigenfunctions(penchant.Probe):
     grid_points: int = penchant.option(50, "points along each component", at_least=4)
     leading: int = penchant.option(20, "leading eigenfunctions", at_least=2)
     trainings: int = penchant.option(3, "independent trainings", at_least=2)
-    at_steps: tuple[int, ...] = penchant.option((0,), "steps looked at", at_least=0)
+    eval_steps: tuple[int, ...] = penchant.option((0,), "steps looked at", at_least=0)
     centring: str = penchant.option(
         "outputs", "around the mean over the grid, or not", choices=("outputs", "none")
     )

@@ -36,7 +36,7 @@ class TangentKernel(penchant.Probe):
     target = "penchant_tangent.probes.tangent_kernel:run"
     figures = "penchant_tangent.figures.tangent_kernel:draw"
     needs = ("architecture", "dataset", "training")
-    one_network = True
+    takes = ("fresh", "trained")
     quantities = {
         "effective-rank": "exponential of the entropy of the kernel's normalised eigenvalues; "
         "null: all equal",
@@ -54,9 +54,9 @@ class TangentKernel(penchant.Probe):
         "layer-trace": "trace of every layer's part; they add up to the trace",
         "time-constants": "steps -1 / log(1 - lambda_j / lambda_1) in which gradient descent with "
         "rate 1 / lambda_1 learns along each eigenvector; missing where an eigenvalue is zero",
-        "kernel": "the kernel, not centred, with row i C + y; only with keep_kernel",
-        "kernel-samples": "numbers of its samples in `part`, from 0; only with keep_kernel",
-        "kernel-labels": "their labels; only with keep_kernel",
+        "kernel": "the kernel, not centred, with row i C + y; only with store_kernel",
+        "kernel-samples": "numbers of its samples in `part`, from 0; only with store_kernel",
+        "kernel-labels": "their labels; only with store_kernel",
     }
     presets = {
         "quick": {
@@ -66,7 +66,7 @@ class TangentKernel(penchant.Probe):
     }
 
     samples: int = penchant.option(100, "samples of the kernel, drawn from `part`", at_least=8)
-    part: str = penchant.option("train", "where samples are from", choices=("train", "test"))
+    split: str = penchant.option("train", "where samples are from", choices=("train", "test"))
     centring: str = penchant.option(
         "outputs", "around each output's mean, one mean of all, or not", choices=CENTRINGS
     )
@@ -75,7 +75,7 @@ class TangentKernel(penchant.Probe):
     )
     permutations: int = penchant.option(200, "random orders of labels for the null", at_least=2)
     groups: int = penchant.option(10, "groups of samples that the jackknife leaves out", at_least=2)
-    keep_kernel: bool = penchant.option(False, "keep the kernel as an array")
+    store_kernel: bool = penchant.option(False, "keep the kernel as an array")
 
     def __attrs_post_init__(self) -> None:
         if self.groups * 2 > self.samples:
@@ -106,7 +106,7 @@ class ParameterDirections(penchant.Probe):
     target = "penchant_tangent.probes.parameter_directions:run"
     figures = "penchant_tangent.figures.parameter_directions:draw"
     needs = ("architecture", "dataset", "training")
-    one_network = True
+    takes = ("fresh", "trained")
     quantities = {
         "leading-change": "change of test outputs along the first singular vector; null: along "
         "random directions",

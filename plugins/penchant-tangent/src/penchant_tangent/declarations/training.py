@@ -127,7 +127,7 @@ class TangentTraining(penchant.Probe):
     trainings: int = penchant.option(3, "trainings for each share of random labels", at_least=2)
     samples: int = penchant.option(100, "samples of each batch", at_least=4)
     looks: int = penchant.option(12, "log-spaced steps looked at, the first included", at_least=2)
-    at_steps: tuple[int, ...] | None = penchant.option(
+    eval_steps: tuple[int, ...] | None = penchant.option(
         None, "steps looked at instead of log-spaced ones", at_least=0
     )
     noise_shares: tuple[float, ...] = penchant.option(

@@ -14,7 +14,7 @@ from penchant_numerics.pictures import (
     palette,
 )
 
-from penchant_tangent.figures.legends import legend_beside
+from penchant_tangent.shared.legends import legend_beside
 
 NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 

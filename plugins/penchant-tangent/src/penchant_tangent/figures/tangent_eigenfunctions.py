@@ -7,7 +7,7 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, log_ticks, palette
 
-from penchant_tangent.figures.legends import legend_beside
+from penchant_tangent.shared.legends import legend_beside
 
 SHOWN = (0, 1, 2, 3, 5, 10, 15, 19)  # eigenfunctions in the plane
 ON_A_LINE = (0, 5, 20)

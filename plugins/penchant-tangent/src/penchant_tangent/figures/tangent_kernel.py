@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, spectrum
 
-from penchant_tangent.figures.legends import legend_beside
+from penchant_tangent.shared.legends import legend_beside
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

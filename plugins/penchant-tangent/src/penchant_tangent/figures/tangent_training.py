@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, VIOLET, captioned, palette
 
-from penchant_tangent.figures.legends import legend_beside
+from penchant_tangent.shared.legends import legend_beside
 
 STYLES = {"train": "-", "test": "--"}
 EIGENVALUES = {"largest": RED, "mean": BLUE, "median": GREEN}

@@ -27,13 +27,13 @@ class PathLength:
     Args:
         network: The network that is trained, as it is before the first step.
         inputs: Samples of the kernel.
-        look_every: Steps between traces of the kernel.
+        eval_every: Steps between traces of the kernel.
     """
 
-    def __init__(self, network: nn.Module, inputs: Tensor, *, look_every: int) -> None:
+    def __init__(self, network: nn.Module, inputs: Tensor, *, eval_every: int) -> None:
         self.network = network
         self.inputs = inputs
-        self.look_every = look_every
+        self.eval_every = eval_every
         self.total = 0.0
         self._before = self._parameters()
         self._root = self._root_trace()
@@ -65,7 +65,7 @@ class PathLength:
         self._before = now
 
         # the kernel changes more slowly than parameters do
-        if step % self.look_every == 0:
+        if step % self.eval_every == 0:
             self._root = self._root_trace()
 
 

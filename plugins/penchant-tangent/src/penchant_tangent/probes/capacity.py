@@ -39,7 +39,7 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     shards = context.map(
         of_draws,
         networks=options.training_sets,
-        a_shard=A_SHARD,
+        shard_size=A_SHARD,
         shared=features._asdict(),
     )
 

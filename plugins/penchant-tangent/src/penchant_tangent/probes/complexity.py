@@ -22,8 +22,8 @@ from penchant_tangent.numerics.complexity_measures import (
     spectral_product,
     spectral_stable_rank,
 )
-from penchant_tangent.probes.kernel_samples import drawn
-from penchant_tangent.probes.training_samples import with_random_labels
+from penchant_tangent.shared.kernel_samples import drawn
+from penchant_tangent.shared.training_samples import with_random_labels
 
 
 def run(options: Complexity, context: penchant.Context) -> penchant.Result:
@@ -51,7 +51,7 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
         conventions={
             "gap": "training accuracy on the labels trained on, minus test accuracy",
             "complexity": f"tr K on {options.samples} training samples, not centred, every "
-            f"{options.look_every} steps",
+            f"{options.eval_every} steps",
             "path norm": "biases included, as paths that begin at one",
             "margin": "negative, so that larger is more complex",
         },
@@ -100,7 +100,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
 
     # the whole way
     batch = drawn(train, options.samples, context.generator("samples", number))
-    way = PathLength(network, batch.inputs, look_every=options.look_every)
+    way = PathLength(network, batch.inputs, eval_every=options.eval_every)
     seed = context.generator("training", number).initial_seed()
     trainer = Trainer(network, train, context.training, seed=seed)
     trainer.run(observe=way.observe)

@@ -20,8 +20,8 @@ from penchant_tangent.numerics.parameter_steps import (
     singular_directions,
 )
 from penchant_tangent.numerics.supernat import positive_part
-from penchant_tangent.probes.kernel_precision import precise_network, precise_values
-from penchant_tangent.probes.kernel_samples import drawn
+from penchant_tangent.shared.kernel_precision import precise_network, precise_values
+from penchant_tangent.shared.kernel_samples import drawn
 
 Arrays = dict[str, np.ndarray]
 

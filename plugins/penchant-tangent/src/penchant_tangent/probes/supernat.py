@@ -19,7 +19,7 @@ from penchant_tangent.numerics.supernat import (
     population_errors,
     positive_part,
 )
-from penchant_tangent.probes.kernel_samples import drawn, targets
+from penchant_tangent.shared.kernel_samples import drawn, targets
 
 METHODS = ("gradient-descent", "supernat")
 

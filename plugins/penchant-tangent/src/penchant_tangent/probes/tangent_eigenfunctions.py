@@ -20,8 +20,8 @@ from penchant_tangent.declarations.eigenfunctions import TangentEigenfunctions
 from penchant_tangent.numerics.label_alignment import targets_of
 from penchant_tangent.numerics.learning_speeds import learning_speeds
 from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
-from penchant_tangent.probes.kernel_precision import refuse_constant
-from penchant_tangent.probes.kernel_samples import refuse_one_label
+from penchant_tangent.shared.kernel_precision import refuse_constant
+from penchant_tangent.shared.kernel_samples import refuse_one_label
 
 ROUNDING = 10  # times double precision, of the largest eigenvalue
 
@@ -43,15 +43,15 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
         )
     refuse_one_label(context.data.train)
     total = context.training.total_steps(len(context.data.train.labels))
-    if max(options.at_steps) > total:
-        raise penchant.Error(f"at_steps must be at most {total}, found {max(options.at_steps)}")
+    if max(options.eval_steps) > total:
+        raise penchant.Error(f"eval_steps must be at most {total}, found {max(options.eval_steps)}")
     shards = list(context.map(follow, list(range(options.trainings))))
 
     # pictures are of one training, numbers of all
     first = shards[0]
     pictures = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
     arrays: dict[str, Any] = {name: first[name] for name in pictures}
-    arrays["steps"] = np.array(sorted(set(options.at_steps)))
+    arrays["steps"] = np.array(sorted(set(options.eval_steps)))
     arrays["grid"] = grid(context).cpu().reshape(-1, components)
     quantities = _quantities(shards, options, context)
     if components == 1:
@@ -99,13 +99,13 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
         network,
         context.data.train,
         number,
-        steps=sorted(set(options.at_steps)),
+        steps=sorted(set(options.eval_steps)),
         test=context.data.test,
     )
     for _, network in trained:
         looks.append(_look(network, points, context))
     # a training that has stopped stays as it is
-    while len(looks) < len(set(options.at_steps)):
+    while len(looks) < len(set(options.eval_steps)):
         looks.append(looks[-1])
 
     # lemma 4.1 on the training samples
@@ -201,7 +201,7 @@ def _quantities(
     samples = len(context.data.train.labels)
     null = random_label_share(values.shape[2], samples)
     found = {}
-    steps = sorted(set(options.at_steps))
+    steps = sorted(set(options.eval_steps))
     for place, step in enumerate(steps):
         own = values[:, place]
         ratios = own[:, -1] / own[:, 0]

@@ -26,12 +26,12 @@ from penchant_tangent.numerics.label_alignment import (
     expected_alignment,
     permuted,
 )
-from penchant_tangent.probes.kernel_precision import (
+from penchant_tangent.shared.kernel_precision import (
     precise_layer_kernels,
     refuse_constant,
     warn_of_rounding,
 )
-from penchant_tangent.probes.kernel_samples import (
+from penchant_tangent.shared.kernel_samples import (
     drawn,
     kernel_conventions,
     refuse_one_label,
@@ -43,7 +43,7 @@ from penchant_tangent.probes.kernel_samples import (
 def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     """Take the kernel of every layer at the end of the training; they add up to the kernel."""
     *_, (_, network) = context.trained()
-    part = getattr(context.data, options.part)
+    part = getattr(context.data, options.split)
     samples = drawn(part, options.samples, context.generator("samples"))
     refuse_one_label(samples)
     wanted = targets(samples, context)
@@ -64,7 +64,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
 
     # its parts
     arrays |= _layers(kernels, wanted, options)
-    if options.keep_kernel:
+    if options.store_kernel:
         available = len(part.labels)
         generator = context.generator("samples")
         arrays["kernel"] = K

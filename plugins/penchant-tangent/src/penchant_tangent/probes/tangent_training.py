@@ -19,18 +19,18 @@ from penchant_tangent.declarations.training import TangentTraining
 from penchant_tangent.numerics.kernel_summary import aligned, even_spectrum, summarise
 from penchant_tangent.numerics.label_alignment import centred_targets, expected_alignment
 from penchant_tangent.numerics.log_steps import log_steps
-from penchant_tangent.probes.kernel_precision import (
+from penchant_tangent.shared.kernel_precision import (
     precise_layer_kernels,
     refuse_constant,
     warn_of_rounding,
 )
-from penchant_tangent.probes.kernel_samples import (
+from penchant_tangent.shared.kernel_samples import (
     drawn,
     kernel_conventions,
     refuse_one_label,
     targets,
 )
-from penchant_tangent.probes.training_samples import Mixture, mixture
+from penchant_tangent.shared.training_samples import Mixture, mixture
 
 Numbers = dict[str, Any]
 
@@ -72,13 +72,13 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     """Steps looked at."""
     samples = mixture(options, context, 0.0, 0).together()
     total = context.training.total_steps(len(samples.labels))
-    if options.at_steps is None:
+    if options.eval_steps is None:
         return log_steps(total, options.looks)
 
     # those that were asked for
-    steps = sorted(set(options.at_steps))
+    steps = sorted(set(options.eval_steps))
     if steps[-1] > total:
-        raise penchant.Error(f"at_steps must be at most {total}, found {steps[-1]}")
+        raise penchant.Error(f"eval_steps must be at most {total}, found {steps[-1]}")
     return steps
 
 

@@ -4,7 +4,7 @@ import torch
 from penchant_numerics import memory
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.live_bytes import LiveBytes
+from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch, pass_bytes
 from penchant_testing import emulated_device
 from torch import nn

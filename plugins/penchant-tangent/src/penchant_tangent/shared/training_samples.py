@@ -10,7 +10,7 @@ from penchant_numerics.data import Samples
 from torch import Generator, Tensor
 
 from penchant_tangent.declarations.training import TangentTraining
-from penchant_tangent.probes.kernel_samples import drawn
+from penchant_tangent.shared.kernel_samples import drawn
 
 
 class Mixture(NamedTuple):

@@ -1,6 +1,6 @@
 """One layer: the exact curvature beside every proxy of it.
 
-Proxies are anybody's: what is asked of them is `penchant_numerics.answers.LayerCurvature`. An
+Proxies are anybody's: what is asked of them is `penchant_numerics.estimates.LayerCurvature`. An
 operator that knows products only takes part, too, where it is small enough for its matrix. One that
 does not fit in memory is left out, be it the exact one: what is said of others stays.
 """
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.answers import LayerCurvature
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
+from penchant_numerics.estimates import LayerCurvature
 from penchant_numerics.safety import safe
 from penchant_numerics.spectra import common_log_grid, largest_gap, subspace_overlap
 from penchant_numerics.spectral_density import Quadrature, exact_quadrature, quadrature
@@ -43,7 +43,7 @@ def measured_network(context: penchant.Context) -> nn.Module:
 def chosen_samples(context: penchant.Context) -> Samples:
     """The first samples of each class, in their order."""
     options: CurvatureProxies = context.options
-    samples = getattr(context.data, options.part)
+    samples = getattr(context.data, options.split)
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
     return samples

@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from penchant_numerics import answers, moments
-from penchant_numerics.answers import Directions, Information, LayerCurvature
+from penchant_numerics.estimates import Directions, Information, LayerCurvature
 from penchant_numerics.operators import Dense
 
 
@@ -14,21 +13,10 @@ def directions(**more):
     return Directions(eye[0], eye, trace=1.0, trace_stderr=None, networks=3, **more)
 
 
-def test_directions_have_a_number_of_networks_and_an_old_name_for_it():
+def test_directions_cannot_be_changed():
     found = directions()
-    assert found.networks == 3
-    with pytest.warns(DeprecationWarning, match="networks"):
-        assert found.samples == 3
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.networks = 4
-
-
-def test_directions_can_still_be_built_under_their_old_name():
-    eye = torch.eye(2, device="cpu")
-    with pytest.deprecated_call(match="answers.Directions"):
-        found = moments.Directions(eye[0], eye, trace=1.0, trace_stderr=0.1, samples=5)
-    assert isinstance(found, answers.Directions)
-    assert found.networks == 5 and found.matrix is None
 
 
 def test_parts_are_kept_beside_the_whole_moment():

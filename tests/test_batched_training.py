@@ -9,9 +9,9 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import many_trainings, memory
+from penchant_numerics import batched_training, memory
+from penchant_numerics.batched_training import Learner, looks, map_trainings, shard_of, stacks
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import Learner, looks, map_trainings, shard_of, stacks
 from torch import nn
 
 # Autograd counts devices at its first backward pass: the emulated one must be there before.
@@ -123,7 +123,7 @@ def test_what_cannot_be_stacked_is_trained_alone(recipe, make):
     with testing.emulated_device():
         context = Trains("emulated", make=lambda outputs: make(), **recipe)
         assert sizes(context, lambda item: learner("emulated", item, make=make)) == [1] * 5
-        assert many_trainings.trainings_a_shard(context) == 1
+        assert batched_training.trainings_a_shard(context) == 1
 
 
 def test_neighbours_of_equally_many_samples_share_a_stack():
@@ -182,13 +182,13 @@ def test_a_network_that_keeps_a_device_busy_is_trained_alone(monkeypatch):
     with testing.emulated_device():
         one = learner("emulated")
         context = Trains("emulated")
-        taken = many_trainings.step_bytes(one.network, one.samples, context.training)
-        monkeypatch.setattr(many_trainings, "SMALL", taken)
+        taken = batched_training.step_bytes(one.network, one.samples, context.training)
+        monkeypatch.setattr(batched_training, "SMALL", taken)
         assert sizes(context, lambda item: learner("emulated", item)) == [5]
-        assert many_trainings.trainings_a_shard(context) == 32
-        monkeypatch.setattr(many_trainings, "SMALL", taken - 1)
+        assert batched_training.trainings_a_shard(context) == 32
+        monkeypatch.setattr(batched_training, "SMALL", taken - 1)
         assert sizes(context, lambda item: learner("emulated", item)) == [1] * 5
-        assert many_trainings.trainings_a_shard(context) == 1
+        assert batched_training.trainings_a_shard(context) == 1
 
 
 def test_rows_of_tensors_are_stacked():
@@ -211,6 +211,6 @@ def test_the_context_judges_every_network_of_a_stack():
 
 
 def test_a_context_has_what_trainings_ask_of_it():
-    for name, method in inspect.getmembers(many_trainings.Trains, inspect.isfunction):
+    for name, method in inspect.getmembers(batched_training.Trains, inspect.isfunction):
         if not name.startswith("_"):
             assert callable(getattr(penchant.Context, name)), (name, method)

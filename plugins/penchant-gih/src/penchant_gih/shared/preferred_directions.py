@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import penchant
 import torch
-from penchant_numerics.answers import Directions
+from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import descending_eigh
 from torch import Tensor
 

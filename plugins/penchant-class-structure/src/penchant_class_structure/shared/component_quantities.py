@@ -20,7 +20,7 @@ from penchant_class_structure.declarations.cross_class import CrossClass
 from penchant_class_structure.numerics import influence
 from penchant_class_structure.numerics.decomposition import Decomposition, knockout
 from penchant_class_structure.numerics.sample_space import SampleSpace
-from penchant_class_structure.probes.measured_network import permuted_labels
+from penchant_class_structure.shared.measured_network import permuted_labels
 
 PARTS = ("class", "cross", "within", "diagonal")
 GROUPS = 10  # of samples, left out one after another

@@ -44,7 +44,7 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
     return found
 
 
-def over_devices(
+def multi_device(
     kind: Curvature,
     network: nn.Module,
     data: Sequence[Tensor],

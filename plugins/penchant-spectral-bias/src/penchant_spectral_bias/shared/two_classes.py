@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import recorded_steps
+from penchant_numerics.stacked import recorded_steps
 from penchant_numerics.trainer import Trainer, outputs
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.probes.waves import note_batch_norm
+from penchant_spectral_bias.shared.waves import note_batch_norm
 
 
 def check_classes(context: penchant.Context, classes: Sequence[int]) -> None:
@@ -67,7 +67,7 @@ def looked_at(context: penchant.Context) -> list[int]:
     samples = clean_samples(context, 0)
     count = len(samples.labels)
     total = context.training.total_steps(count)
-    return recorded_steps(total, context.options.look_every)
+    return recorded_steps(total, context.options.eval_every)
 
 
 def followed(

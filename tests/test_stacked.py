@@ -6,7 +6,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics import precision, rehearsal
-from penchant_numerics import side_by_side as side
+from penchant_numerics import stacked as side
 from penchant_numerics.data import Samples
 from penchant_numerics.stacked_training import step_bytes
 from penchant_numerics.streamed import stream

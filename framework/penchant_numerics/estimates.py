@@ -11,7 +11,6 @@ Warnings and conventions of an answer reach the result by themselves.
 
 from __future__ import annotations
 
-import warnings as python_warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -85,14 +84,6 @@ class Directions:
         # (1/T) sum g g^T
         rows = self.rows.to(self.eigenvalues.dtype)
         return rows.T @ rows / len(rows)
-
-    @property
-    def samples(self) -> int:
-        """The old name of `networks`."""
-        python_warnings.warn(
-            "Directions.samples is called networks", DeprecationWarning, stacklevel=2
-        )
-        return self.networks
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import penchant
+from penchant_numerics.batched_training import Learner, measured
 from penchant_numerics.data import Samples
-from penchant_numerics.many_trainings import Learner, measured
 from penchant_numerics.trainer import outputs, predictions
 from torch import Tensor, nn
 

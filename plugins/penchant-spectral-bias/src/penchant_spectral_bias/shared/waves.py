@@ -9,7 +9,7 @@ import penchant
 import torch
 from penchant_numerics import fourier
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.side_by_side import OneByOne, Stacked, side_by_side
+from penchant_numerics.stacked import OneByOne, Stacked, side_by_side
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from penchant_numerics import linearisation, tape
+from penchant_numerics.compact_records import Places, Shape, Signs
 from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.lean_records import Places, Shape, Signs
 from torch import nn
 
 HOST = {"device": "cpu"}

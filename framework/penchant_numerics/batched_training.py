@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from penchant_numerics import memory
 from penchant_numerics.data import Samples
-from penchant_numerics.side_by_side import OneByOne, Stacked, group_size, side_by_side
+from penchant_numerics.stacked import OneByOne, Stacked, group_size, side_by_side
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn

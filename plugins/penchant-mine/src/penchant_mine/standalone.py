@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import penchant
 import torch
-from penchant_numerics.answers import Information
 from penchant_numerics.ensembles import constructed
+from penchant_numerics.estimates import Information
 from torch import Generator, nn
 
 from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS

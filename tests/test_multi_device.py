@@ -4,7 +4,7 @@ import pytest
 import torch
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.over_devices import OverDevices, neighbours, over_devices
+from penchant_numerics.multi_device import OverDevices, multi_device, neighbours
 from penchant_testing import emulated_device
 from torch import nn
 
@@ -44,7 +44,7 @@ def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
             given = rows.to(devices[0])
             moved = network().to(devices[0])
             options = {"batch": BATCH, "keep": keep}
-            operator = over_devices(kind, moved, there, devices=devices, **options)
+            operator = multi_device(kind, moved, there, devices=devices, **options)
             assert isinstance(operator, OverDevices) == (count == 2)
             found = [operator.multiply_rows(given), operator.multiply_rows(given[:1])]
             for ours, one in zip(found, expected):
@@ -65,7 +65,7 @@ def test_sample_space_is_the_same_on_two_devices(keep):
     with emulated_device():
         devices = [torch.device("emulated", place) for place in range(2)]
         there = tuple(each.to(devices[0]) for each in data())
-        operator = over_devices(
+        operator = multi_device(
             GaussNewton,
             network().to(devices[0]),
             there,
@@ -84,7 +84,7 @@ def test_a_batch_follows_from_the_budget_and_devices_do_not_change_it():
     with emulated_device():
         devices = [torch.device("emulated", place) for place in range(2)]
         there = tuple(each.to(devices[0]) for each in data())
-        operator = over_devices(Hessian, network().to(devices[0]), there, devices=devices)
+        operator = multi_device(Hessian, network().to(devices[0]), there, devices=devices)
         assert operator.batch == 1024
         assert len(operator.operators) == 1  # one batch needs one device
 

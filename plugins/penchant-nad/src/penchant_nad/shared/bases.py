@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import penchant
 import torch
-from penchant_numerics.answers import Directions
+from penchant_numerics.estimates import Directions
 from penchant_numerics.fourier import cosine_family, sine_family
 from torch import Tensor
 
