@@ -15,6 +15,7 @@ from penchant.errors import Error
 
 STYLE = Path(__file__).with_name("penchant.mplstyle")
 LARGEST_SVG = 400_000  # bytes: thousands of points are a picture, not a drawing
+PNG_DPI = 200
 
 
 @contextlib.contextmanager
@@ -74,21 +75,30 @@ def _locked(array: Any) -> Any:
     return view
 
 
-def picture(figure: Any) -> tuple[str, bytes]:
-    """A figure as a file: its ending and its content, the same bytes for the same figure."""
+def picture(figure: Any, *, largest: int = LARGEST_SVG, dpi: float = PNG_DPI) -> tuple[str, bytes]:
+    """A figure as a file, the same bytes for the same figure.
+
+    Args:
+        figure: The figure.
+        largest: Bytes of a drawing above which it is saved as a PNG picture.
+        dpi: Resolution of that picture.
+
+    Returns:
+        The ending of the file, and its content.
+    """
     # The style again: some of it is looked up when a figure is saved.
     with figure_style():
         content = _saved(figure, "svg")
-        if len(content) <= LARGEST_SVG:
+        if len(content) <= largest:
             return "svg", content
-        return "png", _saved(figure, "png")
+        return "png", _saved(figure, "png", dpi=dpi)
 
 
-def _saved(figure: Any, ending: str) -> bytes:
+def _saved(figure: Any, ending: str, **more: Any) -> bytes:
     file = io.BytesIO()
     # A date would make every file another one.
     metadata = {"Date": None} if ending == "svg" else {}
-    figure.savefig(file, format=ending, metadata=metadata)
+    figure.savefig(file, format=ending, metadata=metadata, **more)
     return file.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -54,7 +55,7 @@ def answer_values(answer: Answer, run: Run | None = None) -> dict[str, Any]:
         "failed": len(failed),
         "headlines": own,
         "leads": lead_figures(run, answer) if run else [],
-        "found": _contrast_sentences(answer)[:MOST_SENTENCES] if own else _sentences(answer),
+        "found": _largest_contrasts(answer) if own else _sentences(answer),
         "nothing": "" if own else _nothing_found(answer),
         "flags": [*_flags(answer), *problems],
         "panels": panels(answer),
@@ -136,7 +137,7 @@ def _size_text(contrast: Contrast) -> str:
 def _sentences(answer: Answer) -> list[str]:
     """What stands out, in words: from a null first, then between groups."""
     nulls = _null_sentences(answer)
-    between = _contrast_sentences(answer)
+    between = _contrast_sentences(answer, list(answer.meanings))
     rest = len(nulls) + len(between) - MOST_SENTENCES
     if rest <= 0:
         return nulls + between
@@ -160,9 +161,9 @@ def _null_sentences(answer: Answer) -> list[str]:
     return found
 
 
-def _contrast_sentences(answer: Answer) -> list[str]:
+def _contrast_sentences(answer: Answer, names: Sequence[str]) -> list[str]:
     found = []
-    for name in answer.meanings:
+    for name in names:
         contrasts = answer.contrasts(name)
         if not contrasts:
             continue
@@ -171,6 +172,13 @@ def _contrast_sentences(answer: Answer) -> list[str]:
         if answer.is_significant(largest.difference):
             found.append(_contrast_sentence(largest))
     return found
+
+
+def _largest_contrasts(answer: Answer) -> list[str]:
+    """Differences between groups that stand beside headlines: of quantities that have a null."""
+    with_null = {name for group in answer.groups for name in group.from_null}
+    sentences = _contrast_sentences(answer, [name for name in answer.meanings if name in with_null])
+    return sentences[: MOST_SENTENCES // 2]
 
 
 def _null_sentence(

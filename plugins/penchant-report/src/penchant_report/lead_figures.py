@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_GROUPS = 6  # that have a lead figure
+LARGEST_SVG = 120_000  # bytes, so that the page of a large run stays small
+PNG_DPI = 100
 
 
 @attrs.frozen
@@ -59,7 +61,7 @@ def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
     align([figure for _, _, figure in drawn])
     found = []
     for label, job, figure in drawn:
-        ending, content = picture(figure)
+        ending, content = picture(figure, largest=LARGEST_SVG, dpi=PNG_DPI)
         caption = str(figure.get_label() or "")
         alt = title_of(figure) or caption
         found.append(LeadFigure(label, job, caption, alt, ending, embedded(content, ending)))
