@@ -70,7 +70,7 @@ def test_a_failed_job_is_exit_code_1_with_its_reason_and_the_others_go_on(comman
         'executor = "serial"\nfigures = false\n[[architectures]]\nname = "perceptron"\n[[architectures]]\nname = "lenet"\n'
         '[[datasets]]\nname = "two-blobs"\n[[probes]]\nname = "output-spread"\nnetworks = 8\n'
     )
-    done = command("run", "two.toml")
+    done = command("run", "two.toml", "--verbose")
     assert done.returncode == 1
     assert "lenet needs" in done.stderr
     assert "spread" in done.stdout

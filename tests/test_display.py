@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+import re
 import sys
 import types
 
@@ -51,10 +52,21 @@ def test_every_event_is_a_line_of_json(invoke, tmp_path):
     assert events[-1]["report"] == str(tmp_path / "run" / "report.html")
 
 
-def test_a_job_is_told_as_soon_as_it_ends_and_the_report_last(invoke):
+def test_a_grid_has_one_line_for_each_job_and_the_report_last(invoke):
     done = invoke("--seed", "0", "--seed", "1")
+    (report,) = done.stdout.splitlines()
+    assert report.endswith("report.html")
+    first, *jobs = done.stderr.splitlines()
+    assert "2 jobs, 0 already done" in first and len(jobs) == 2
+    clock = r"  \d\d:\d\d:\d\d done   \[{}/2\] output-spread-perceptron-two-blobs-s\d-[0-9a-f]{{8}}  [\d.]+ s"
+    for number, line in enumerate(jobs, 1):
+        assert re.fullmatch(clock.format(number), line), line
+
+
+def test_a_verbose_grid_tells_each_job_as_soon_as_it_ends(invoke):
+    done = invoke("--seed", "0", "--seed", "1", "--verbose")
     lines = done.output.splitlines()
-    ends = [number for number, line in enumerate(lines) if line.startswith("  done ")]
+    ends = [number for number, line in enumerate(lines) if " done   [" in line]
     found = [number for number, line in enumerate(lines) if line.startswith("  spread ")]
     assert ends[0] < found[0] < ends[1] < found[1]
     assert lines[-1].endswith("report.html")
@@ -90,7 +102,7 @@ def two_jobs():
     for name in ("a", "b"):
         labels = {"probe": f"nad-{name}", "architecture": "x" * 60, "seed": 0}
         jobs.append({"id": name, "status": "pending", "labels": labels})
-    return types.SimpleNamespace(title="t", folder="runs/t", others=[], jobs=jobs)
+    return types.SimpleNamespace(title="t", folder="runs/t", others=[], jobs=jobs, selected=jobs)
 
 
 def test_a_notebook_has_one_output_that_is_replaced_and_empty_at_the_end(monkeypatch):

@@ -112,6 +112,7 @@ _RUN_OPTIONS = [
     click.option("--time-limit", type=float, help="Seconds after which a job fails."),
     click.option("--fresh", is_flag=True, help="Move an old run in this folder aside."),
     click.option("--quiet", is_flag=True, help="Print nothing but where the report is."),
+    click.option("-v", "--verbose", is_flag=True, help="Print the quantities of every job."),
     click.option("--json-lines", is_flag=True, help="Print every event as a line of JSON."),
     click.option(
         "--only",
@@ -281,6 +282,7 @@ def _execute(
     sets: tuple[str, ...],
     fresh: bool,
     quiet: bool,
+    verbose: bool,
     json_lines: bool,
     dry_run: bool,
     only: tuple[str, ...],
@@ -305,7 +307,7 @@ def _execute(
         out=out or folder,
         fresh=fresh,
         progress=False,
-        plugins=_with_display(plugins, quiet, json_lines),
+        plugins=_with_display(plugins, quiet=quiet, verbose=verbose, json_lines=json_lines),
         only=only,
         where=where,
     )
@@ -325,7 +327,9 @@ def _say_where(folder: Path) -> None:
         complain("pip install penchant-report writes report.html with figures")
 
 
-def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> discovery.Plugins:
+def _with_display(
+    plugins: discovery.Plugins, *, quiet: bool, verbose: bool, json_lines: bool
+) -> discovery.Plugins:
     """The plugins, and a listener that shows what happens."""
     if json_lines:
         listener = extra("penchant_tools.json_lines:JsonLines")
@@ -333,7 +337,8 @@ def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> 
     if quiet:
         return plugins
     if is_installed("penchant_tools"):
-        return plugins.with_listener("display", extra("penchant_tools.display:Display")())
+        display = extra("penchant_tools.display:Display")
+        return plugins.with_listener("display", display(verbose=verbose))
     from penchant.execution.lines import PlainLines
 
     return plugins.with_listener("display", PlainLines())

@@ -1,4 +1,4 @@
-"""Results as lines of text: numbers under each other, names that fit."""
+"""Results as lines of text: numbers under each other, names in full."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from penchant.results.quantities import Quantity, rounded, short_error
 
 NARROWEST = 40  # columns: what is narrower than that is not laid out for
 _INDENT = "  "
-_ELLIPSIS = "…"
 
 
 def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
@@ -88,48 +87,18 @@ def z_text(apart: Difference | None) -> str:
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Rows in columns; where they do not fit, names are shortened and the last columns dropped."""
+    """Rows in columns; where they do not fit, each row is broken after its name."""
     if not rows:
         return []
-    columns = list(zip(*rows))
-    # What is said last is least needed: z-score, then null.
-    while len(columns) > 3 and _needed(columns, shortest=12) > width:
-        columns.pop()
-    # Names take what the numbers leave.
-    first, *others = _widths(columns)
-    first = min(first, max(12, width - _needed(columns, shortest=0)))
+    first, *others = [max(map(len, column)) for column in zip(*rows)]
+    # Two spaces between columns, one between value and error.
+    broken = len(_INDENT) + first + sum(others) + 2 * len(others) > width
     lines = []
-    for name, *rest in zip(*columns):
-        cells = [f"{shortened(name, first):{first}} "]
-        cells += [f"{cell:<{size}}" for cell, size in zip(rest, others)]
-        # One space between value and error, two elsewhere.
-        line = "  ".join([" ".join(cells[:3]), *cells[3:]])
-        lines.append(_INDENT + line.rstrip())
+    for name, *rest in rows:
+        value, *more = [f"{cell:<{size}}" for cell, size in zip(rest, others)]
+        numbers = "  ".join([" ".join([value, *more[:1]]), *more[1:]]).rstrip()
+        if broken:
+            lines += [f"{_INDENT}{name}", f"{_INDENT * 2}{numbers}"]
+        else:
+            lines.append(f"{_INDENT}{name:{first}}  {numbers}".rstrip())
     return lines
-
-
-def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
-    """Letters of the longest cell of each column."""
-    return [max(map(len, column)) for column in columns]
-
-
-def _needed(columns: Sequence[Sequence[str]], *, shortest: int) -> int:
-    """Columns of a terminal that these take, with names of at most `shortest` letters."""
-    first, *others = _widths(columns)
-    # Two spaces before each column but the first.
-    return len(_INDENT) + min(first, shortest) + sum(others) + 2 * len(others)
-
-
-def shortened(text: str, width: int) -> str:
-    """A text that fits, its middle left out where it does not.
-
-    >>> shortened("output-spread-perceptron-s0", 14)
-    'output-…ron-s0'
-    """
-    if len(text) <= width:
-        return text
-    kept = max(width - 1, 1)
-    back = kept // 2
-    front = kept - back
-    end = text[-back:] if back else ""
-    return text[:front] + _ELLIPSIS + end

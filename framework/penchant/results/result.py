@@ -128,12 +128,20 @@ class Result:
         """Its figures by name, in the order in which they are to be seen; drawn now."""
         return dict(extra("penchant_report.figures:figures_of_result")(self))
 
-    def figure(self, name: str) -> Any:
+    def figure(self, name: str, *, width: float | str | None = None, style: bool = True) -> Any:
         """One figure, as a `matplotlib.figure.Figure`; notebooks show it.
 
-        >>> result.figure("spectrum").savefig("spectrum.pdf")             # doctest: +SKIP
+        >>> result.figure("spectrum", width="column").savefig("spectrum.pdf")  # doctest: +SKIP
+
+        Args:
+            name: Which figure.
+            width: Inches, or "column" and "text" for one and two columns of a page.
+            style: Draw in Penchant's style; False leaves your own `rcParams` as they are.
+
+        Returns:
+            The figure; change it as any other.
         """
-        return extra("penchant_report.notebook:figure_of")(self, name)
+        return extra("penchant_report.notebook:figure_of")(self, name, width=width, style=style)
 
     def show(self) -> None:
         """Show quantities and figures in a notebook; elsewhere print the quantities."""

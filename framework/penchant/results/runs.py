@@ -62,10 +62,14 @@ class Run:
         return list(self._entries.values())
 
     @property
+    def selected(self) -> list[dict[str, Any]]:
+        """The jobs that were to be run: all, or those that `only` selects."""
+        return [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
+
+    @property
     def done(self) -> bool:
-        """Did every job that was asked for end well?"""
-        asked = [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
-        return all(job["status"] == "done" for job in asked)
+        """Did every selected job end well?"""
+        return all(job["status"] == "done" for job in self.selected)
 
     def mark(self, job: str, status: str, error: str = "") -> None:
         """Note a job's status; `run.json` is written at most every few seconds.
@@ -153,6 +157,14 @@ class Run:
         left out where there is only one.
         """
         return extra("penchant_report.dataframes:run_dataset")(self.table(), probe)
+
+    def to_markdown(self) -> str:
+        """A table for each probe, values rounded to their errors and pooled over seeds."""
+        return str(extra("penchant_report.text_tables:to_markdown")(self))
+
+    def to_latex(self) -> str:
+        """The same tables as LaTeX; they need the package booktabs."""
+        return str(extra("penchant_report.text_tables:to_latex")(self))
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))

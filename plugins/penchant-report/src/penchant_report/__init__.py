@@ -16,11 +16,12 @@ __all__ = ["penchant_commands", "penchant_result_stored", "penchant_run_finished
 
 @penchant.hookimpl
 def penchant_commands(cli: click.Group) -> None:
-    """`penchant report` and `penchant compare`."""
+    """`penchant report`, `penchant compare` and `penchant cite`."""
     from penchant_report import commands
 
     cli.add_command(commands.report)
     cli.add_command(commands.compare)
+    cli.add_command(commands.cite)
 
 
 @penchant.hookimpl

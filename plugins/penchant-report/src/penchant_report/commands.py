@@ -1,4 +1,4 @@
-"""The commands `penchant report` and `penchant compare`."""
+"""The commands `penchant report`, `penchant compare` and `penchant cite`."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ def compare(folders: tuple[str, ...], out: str) -> None:
     for line in comparison.lines():
         say(line)
     say(str(comparison.write(out)))
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+def cite(folder: Path) -> None:
+    """BibTeX of the papers behind the probes of a run, and of Penchant."""
+    from penchant_report.citations import bibtex
+
+    say(bibtex(penchant.read(folder)))

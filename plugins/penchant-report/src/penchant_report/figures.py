@@ -18,25 +18,40 @@ LARGEST_SVG = 400_000  # bytes: thousands of points are a picture, not a drawing
 PNG_DPI = 200
 
 
+WIDTHS = {"column": 3.25, "text": 6.75}  # inches: one and two columns of a page
+
+
 @contextlib.contextmanager
-def figure_style() -> Iterator[None]:
-    """The style that every figure is drawn in."""
+def figure_style(*, ours: bool = True) -> Iterator[None]:
+    """The style that figures are drawn in: ours, or the user's own `rcParams`."""
     import matplotlib
     import matplotlib.style
 
+    if not ours:
+        yield
+        return
     # Axes without an explicit style otherwise take the user's own settings.
     with matplotlib.rc_context(), matplotlib.style.context(["default", str(STYLE)]):
         matplotlib.rcParams["backend"] = "agg"
         yield
 
 
-def figures_of(target: Any, result: Any) -> dict[str, Any]:
-    """The figures of a result, by name, in the order in which they are to be seen."""
+def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any]:
+    """The figures of a result, by name, in the order in which they are to be seen.
+
+    Args:
+        target: The function that draws, or its name.
+        result: What is drawn.
+        style: Draw in our style; else in the user's own `rcParams`.
+
+    Returns:
+        Figures by name.
+    """
     draw = resolve(target, "the figures")
     # Drawing must not change what was measured.
     arrays = {name: _locked(array) for name, array in result.arrays.items()}
     shown = attrs.evolve(result, arrays=arrays)
-    with figure_style():
+    with figure_style(ours=style):
         found = draw(shown)
 
     if not isinstance(found, dict):
@@ -45,14 +60,32 @@ def figures_of(target: Any, result: Any) -> dict[str, Any]:
     return found
 
 
-def figures_of_result(result: Any) -> dict[str, Any]:
+def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
     """The figures of a result, drawn now; refused where there is nothing to draw from."""
     target = result.record.get("figures")
     if not target:
         raise Error("this result has no figures: its probe draws none")
     if not result.arrays:
         raise Error("this result was read without its arrays, which figures are drawn from")
-    return figures_of(target, result)
+    return figures_of(target, result, style=style)
+
+
+def resized(figure: Any, width: float | str) -> Any:
+    """A figure of another width, its height in proportion.
+
+    Args:
+        figure: The figure.
+        width: Inches, or "column" and "text" for one and two columns of a page.
+
+    Returns:
+        The same figure.
+    """
+    inches = WIDTHS.get(width, width) if isinstance(width, str) else width
+    if isinstance(inches, str):
+        raise Error(f"width must be inches, 'column' or 'text', found {width!r}")
+    before, height = figure.get_size_inches()
+    figure.set_size_inches(inches, height * inches / before)
+    return figure
 
 
 def headline_of(result: Any) -> str:

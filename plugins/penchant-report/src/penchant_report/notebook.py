@@ -14,7 +14,7 @@ from penchant.results.evidence import Pooled
 from penchant.results.lines import distance
 from penchant.results.quantities import Quantity
 
-from penchant_report.figures import picture
+from penchant_report.figures import figures_of_result, picture, resized
 from penchant_report.pooling import pooled
 from penchant_report.wording import grouped
 
@@ -175,12 +175,26 @@ def _framed(parts: Iterable[str]) -> str:
     return f'{_STYLE}<div class="penchant">{content}</div>'
 
 
-def figure_of(result: Any, name: str) -> Any:
-    """One figure of a result, which shows itself in a notebook."""
-    figures = result.figures()
+def figure_of(
+    result: Any, name: str, *, width: float | str | None = None, style: bool = True
+) -> Any:
+    """One figure of a result, which shows itself in a notebook.
+
+    Args:
+        result: The result.
+        name: Which figure.
+        width: Inches, "column" or "text"; None: as it was drawn.
+        style: Draw in our style; else in the user's own `rcParams`.
+
+    Returns:
+        The figure.
+    """
+    figures = figures_of_result(result, style=style)
     if name not in figures:
         raise Error(f"there is no figure {name!r}{suggestion(name, figures)}")
     figure = figures[name]
+    if width is not None:
+        resized(figure, width)
     # Figures that pyplot does not know show themselves only if they are taught to.
     figure._repr_svg_ = functools.partial(figure_svg, figure)
     return figure

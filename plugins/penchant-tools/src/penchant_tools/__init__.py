@@ -14,8 +14,9 @@ __all__ = ["penchant_commands"]
 
 @penchant.hookimpl
 def penchant_commands(cli: click.Group) -> None:
-    """`penchant doctor` and `penchant new plugin`."""
+    """`penchant doctor`, `penchant status` and `penchant new plugin`."""
     from penchant_tools import commands
 
     cli.add_command(commands.doctor)
     cli.add_command(commands.new)
+    cli.add_command(commands.status)

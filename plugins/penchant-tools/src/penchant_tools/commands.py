@@ -1,4 +1,4 @@
-"""The commands `penchant doctor` and `penchant new plugin`."""
+"""The commands `penchant doctor`, `penchant status` and `penchant new plugin`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import penchant
 from penchant.terminal import say
 
 
@@ -93,3 +94,14 @@ def _show_section(section: Any) -> None:
     for finding in section.findings:
         sign = " " if finding.well else "!"
         say(f"{sign} {finding.what:{width}}  {finding.found}")
+
+
+@click.command()
+@click.argument("folder", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+def status(folder: Path | None) -> None:
+    """How far a run is, and which jobs failed and why; without RUN, all runs in ./runs."""
+    from penchant_tools.status import job_lines, run_lines
+
+    lines = run_lines(Path("runs")) if folder is None else job_lines(penchant.read(folder))
+    for line in lines:
+        say(line)

@@ -1,13 +1,14 @@
-"""Shows a run to whoever watches: what runs, and what was found as soon as a job ends.
+"""Shows a run: what runs, and how each job ended.
 
 A listener like any plugin's, through the event hooks. Bars are drawn on a terminal or in a notebook
-only; lines go to stderr, and what was found to stdout.
+only; lines go to stderr. Quantities go to stdout for a single job; in a grid only when asked for.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+import time
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
@@ -18,10 +19,16 @@ from penchant_tools.bars import Bars, is_watched
 
 
 class Display:
-    """Listens to events; `lines` says whether anything is printed besides bars."""
+    """Listens to events.
 
-    def __init__(self, *, lines: bool = True) -> None:
+    Args:
+        lines: Print anything besides bars.
+        verbose: Print the quantities of every job of a grid, not only of a single job.
+    """
+
+    def __init__(self, *, lines: bool = True, verbose: bool = False) -> None:
         self._lines = lines
+        self._verbose = verbose
         self._bars = Bars() if is_watched() else None
         self._total = self._ended = 0
         self._names: dict[str, str] = {}
@@ -30,7 +37,8 @@ class Display:
     @hookimpl
     def penchant_run_started(self, run: Any) -> None:
         """Say what is about to be done, and what is known already."""
-        jobs = run.jobs
+        jobs = run.selected
+        self._verbose = self._verbose or len(jobs) == 1
         done = []
         self._names = {}
         for job in jobs:
@@ -47,7 +55,7 @@ class Display:
             self._tell(f"{len(run.others)} other commands work in this folder: {listed}")
 
         # What is known already is shown like what will be found.
-        if self._lines:
+        if self._lines and self._verbose:
             for name in done:
                 result = run.result(name, arrays=False)
                 self._found(result, name)
@@ -90,11 +98,11 @@ class Display:
         count = f"[{self._ended}/{self._total}]"
         seconds = result.cost.get("seconds", 0)
         facts = f"{job.id}  {seconds:.1f} s"
-        self._tell(f"  {result.status:6} {count} {facts}")
+        self._tell(f"  {_clock()}{result.status:6} {count} {facts}")
         if result.error:
             self._tell(f"         {result.error}")
         self._warn(result.warnings)
-        if result.status == "done" and self._lines:
+        if result.status == "done" and self._lines and self._verbose:
             self._found(result, job.id)
 
     @hookimpl
@@ -121,11 +129,16 @@ class Display:
             self._print(sys.stdout, line)
 
     def _print(self, stream: Any, text: str) -> None:
-        # On the screen that has the bars, only whoever draws these can make room for a line.
+        # On the screen that has the bars, only the bars can make room for a line.
         if self._bars is not None and stream is not None and stream.isatty():
             self._bars.say(text)
         else:
             write(stream, text)
+
+
+def _clock() -> str:
+    """The time of day for a log; nothing on a terminal."""
+    return "" if sys.stderr.isatty() else f"{time.strftime('%H:%M:%S')} "
 
 
 def _name(labels: dict[str, Any]) -> str:

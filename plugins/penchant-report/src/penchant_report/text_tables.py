@@ -1,0 +1,101 @@
+"""Tables of a run for a paper or a README: values rounded to their errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from penchant.results.runs import Run
+
+from penchant_report.answers import Answer, answers, entries_of
+from penchant_report.wording import value_text
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+_NUMBER = r"([−-]?[\d.]+)(?:e([−-]?\d+))?"
+_VALUES = re.compile(rf"{_NUMBER}(?: ± {_NUMBER})?")
+
+
+def to_markdown(run: Run) -> str:
+    """A table for each probe: one row per quantity, one column per group, seeds pooled."""
+    return "\n\n".join(_markdown(answer) for answer in _measured(run))
+
+
+def to_latex(run: Run) -> str:
+    """The same as LaTeX; needs the package booktabs."""
+    return "\n\n".join(_latex(answer) for answer in _measured(run))
+
+
+def _measured(run: Run) -> list[Answer]:
+    return [answer for answer in answers(entries_of(run)) if answer.groups]
+
+
+def _rows(answer: Answer) -> list[list[str]]:
+    """A heading, and a row for each quantity: its name, its value in each group, and the null."""
+    labels = [group.label for group in answer.groups]
+    # What all groups share names the column of a single one.
+    if len(labels) == 1 and answer.shared:
+        labels = [answer.shared]
+    rows = [["quantity", *labels]]
+    for name in answer.meanings:
+        cells = [name]
+        for group in answer.groups:
+            found = group.quantities.get(name)
+            if found is None:
+                cells.append("–")
+                continue
+            null = found.quantity.null_text.replace("-", "−")
+            cells.append(value_text(found.quantity) + (f" (null {null})" if null else ""))
+        rows.append(cells)
+    return rows
+
+
+def _markdown(answer: Answer) -> str:
+    head, *rows = _rows(answer)
+    rule = ["---", *["--:"] * (len(head) - 1)]
+    lines = [_markdown_line(cells) for cells in [head, rule, *rows]]
+    return "\n".join([f"**{answer.probe}**", "", *lines])
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    escaped = [cell.replace("|", r"\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _latex(answer: Answer) -> str:
+    head, *rows = _rows(answer)
+    columns = "l" + "r" * (len(head) - 1)
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _latex_line(head), r"\midrule"]
+    lines += [_latex_line(row) for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([f"% {answer.probe}", *lines])
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return " & ".join(map(_latex_text, cells)) + r" \\"
+
+
+def _latex_text(text: str) -> str:
+    r"""A cell as LaTeX.
+
+    >>> print(_latex_text("137.38 ± 0.92 (null 175.66 ± 0.16)"))
+    $137.38 \pm 0.92$ (null $175.66 \pm 0.16$)
+    """
+    escaped = "".join(_LATEX.get(sign, sign) for sign in text).replace("–", "--")
+    return _VALUES.sub(_latex_value, escaped) if text[:1] in "−-0123456789" else escaped
+
+
+def _latex_value(match: re.Match[str]) -> str:
+    """A number in mathematics, with its error and its power of ten."""
+    value, power, error, error_power = match.groups()
+    parts = [_latex_number(value, power)]
+    if error is not None:
+        parts.append(_latex_number(error, error_power))
+    return "$" + r" \pm ".join(parts) + "$"
+
+
+def _latex_number(value: str, power: str | None) -> str:
+    number = value.replace("−", "-")
+    return number if power is None else rf"{number} \times 10^{{{power.replace('−', '-')}}}"

@@ -1,0 +1,43 @@
+"""What runs there are, and what each of them lacks."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+import penchant
+from penchant.results.runs import Run
+
+
+def run_lines(folder: Path) -> Iterator[str]:
+    """A line for every run folder below a folder, the newest first."""
+    records = sorted(folder.glob("*/run.json"), key=lambda path: -path.stat().st_mtime)
+    if not records:
+        raise penchant.Error(f"there is no run folder in {folder}")
+    for record in records:
+        moment = datetime.datetime.fromtimestamp(record.stat().st_mtime)
+        run = penchant.read(record.parent)
+        yield f"{record.parent}  {moment:%Y-%m-%d %H:%M}  {_counts(run)}  {run.title}"
+
+
+def job_lines(run: Run) -> Iterator[str]:
+    """How a run stands: counts, then every job that is not done, with the reason."""
+    yield f"{run.title}: {_counts(run)}"
+    for job in run.jobs:
+        if job["status"] == "failed":
+            yield f"  failed   {job['id']}: {run.result(job['id'], arrays=False).error}"
+        elif job["status"] != "done":
+            yield f"  {job['status']:8} {job['id']}"
+
+
+def _counts(run: Run) -> str:
+    """How many jobs ended how.
+
+    >>> _counts(Run(Path(), {"jobs": [{"id": "a", "status": "done"}]}))
+    '1 of 1 jobs done'
+    """
+    counts = collections.Counter(job["status"] for job in run.jobs)
+    text = f"{counts.pop('done', 0)} of {len(run.jobs)} jobs done"
+    return ", ".join([text, *(f"{count} {status}" for status, count in sorted(counts.items()))])
