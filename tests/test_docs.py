@@ -29,8 +29,13 @@ def samples():
 """
 
 
+CONTINUED = ("paper",)  # pages whose blocks go on from one another
+
+
 def blocks(page, language):
     found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.S | re.M)
+    if page.stem in CONTINUED:
+        found = ["\n".join(found)] if found else []
     return [pytest.param(block, id=f"{page.stem}-{number}") for number, block in enumerate(found)]
 
 
