@@ -1,9 +1,8 @@
-"""Write what follows from declarations: a page a component, two references, the README's table."""
+"""Write what follows from declarations: one page per component, and two references."""
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import inspect
 import json
 import sys
@@ -70,23 +69,6 @@ def _experiment() -> str:
     for name, lines in tables.items():
         text = text.replace(f"{{{{ {name} }}}}", "\n".join(lines))
     return f"{GENERATED}\n{text}"
-
-
-def readme(text: str) -> str:
-    """The README with the table of probes between its marks."""
-    begin, end = "<!-- probes -->", "<!-- /probes -->"
-    before, rest = text.split(begin)
-    _, after = rest.split(end)
-    families: dict[str, list[str]] = {}
-    for offer in load().offers("probe"):
-        if _is_ours(offer) and offer.distribution != TEMPLATE:
-            link = f"[`{offer.component.name}`](docs/catalogue/{_file(offer.component)})"
-            families.setdefault(offer.distribution, []).append(link)
-    lines = ["| asks | probes |", "|---|---|"]
-    for distribution, links in sorted(families.items()):
-        summary = importlib.metadata.metadata(distribution)["Summary"]
-        lines.append(f"| {summary} | {', '.join(links)} |")
-    return "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
 
 
 def _is_ours(offer: Offer) -> bool:
@@ -293,8 +275,6 @@ def main() -> None:
         old.unlink()
     for name, text in written.items():
         (DOCS / name).write_text(text)
-    path = DOCS.parent / "README.md"
-    path.write_text(readme(path.read_text()))
     sys.stdout.write(f"{len(written)} pages of the catalogue\n")
 
 
