@@ -5,7 +5,6 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from unittest import mock
 
 import penchant
 import pytest
@@ -100,18 +99,12 @@ def test_experiments_are_valid(block, own):
     assert build(tomllib.loads(block), discovery.load()).jobs("cpu")
 
 
-@pytest.mark.parametrize("tracker", ["mlflow", "wandb"])
-def test_trackers_are_told_what_was_found(tracker, tmp_path, monkeypatch):
+def test_a_tracker_is_told_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = (DOCS / "how-to/trackers.md").read_text()
-    (block,) = [
-        each
-        for each in re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
-        if f"import {tracker}" in each
-    ]
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     path = tmp_path / "tracking.py"
     path.write_text(block)
-    told = mock.MagicMock()
-    monkeypatch.setitem(sys.modules, tracker, told)
     plugins = discovery.load().with_listener("tracking", imported(path, "tracking"))
     experiment = {
         "title": "tracked",
@@ -122,16 +115,8 @@ def test_trackers_are_told_what_was_found(tracker, tmp_path, monkeypatch):
     }
     run = penchant.run(experiment, out=tmp_path / "run", plugins=plugins, progress=False)
     trace = run.results()[0].quantities["trace"]
-    if tracker == "mlflow":
-        told.set_experiment.assert_called_once_with("tracked")
-        told.log_metric.assert_any_call("trace", trace.value)
-        told.log_metric.assert_any_call("trace-stderr", trace.stderr)
-    else:
-        summary = told.init.return_value.summary
-        summary.__setitem__.assert_any_call("trace", trace.value)
-        (images,) = told.init.return_value.log.call_args.args
-        assert "eigenvalues" in images
-        told.init.return_value.finish.assert_called_once_with(exit_code=0)
+    (line,) = (tmp_path / "results.log").read_text().splitlines()
+    assert line.startswith(f"tracked {run.jobs[0]['id']} ") and repr(trace.value) in line
 
 
 def test_generated_pages_are_those_of_the_declarations():
