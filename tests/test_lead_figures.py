@@ -10,6 +10,7 @@ from penchant_nad.figures import nad as nad_figures
 from penchant_nad.shared.direction_words import described
 from penchant_report.figures import headline_of
 from penchant_report.lead_figures import align
+from penchant_testing import checks
 
 
 def line_figure(values, *, picture=False):
@@ -94,3 +95,21 @@ def test_accuracy_falls_only_where_the_correlation_is_significant():
     assert headline(accuracies(0.001)).startswith("Test accuracy falls along the directions: 0.93")
     assert headline(accuracies(0.001, -1.0)).startswith("Test accuracy rises")
     assert "does not follow" in headline(accuracies(0.2))
+
+
+def fixed_caption(result):
+    figure = line_figure([0.0, 1.0])
+    figure.axes[0].set(title="Losses", xlabel="step")
+    figure.set_label("Slow noise hurts more than fast noise.")
+    return {"loss": figure}
+
+
+def test_a_caption_that_claims_a_finding_whatever_the_numbers_is_refused():
+    class Fixed(penchant.Probe):
+        name, figures = "fixed", fixed_caption
+
+    result = Result({"difference": penchant.Quantity(0.5, stderr=0.1, null=0.0)})
+    with pytest.raises(
+        AssertionError, match="'loss' of fixed says 'Slow noise hurts more than fast"
+    ):
+        checks.check_figures(Fixed, [result])

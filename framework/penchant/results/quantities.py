@@ -141,6 +141,40 @@ class Quantity:
         p = self.null_p_value
         return p is not None and p <= LEVEL
 
+    def sentence(self, *, above: str, below: str, neither: str) -> str:
+        """The sentence that this number allows, with the number and its p-value.
+
+        Args:
+            above: What is said where it is significantly above its null.
+            below: What is said where it is significantly below.
+            neither: What is said where the difference is not significant, or cannot be known.
+
+        Returns:
+            One sentence.
+
+        >>> rank = Quantity(0.9, stderr=0.1, null=0.0)
+        >>> rank.sentence(above="Low ones come first", below="High ones do", neither="No order")
+        'Low ones come first: 0.90 ± 0.10 (null 0), p = 2.3e-19.'
+        """
+        p = self.null_p_value
+        if p is None:
+            return f"{neither}: {self}."
+        chosen = neither
+        if self.is_significant:
+            chosen = above if self.value > (self.null or 0.0) else below
+        return f"{chosen}: {self.shown}, p = {p:.2g}."
+
+    @property
+    def shown(self) -> str:
+        """Value, standard error, null and unit, without the p-value."""
+        return str(attrs.evolve(self, p=None))
+
+    @property
+    def verdict(self) -> str:
+        """The number, and whether it differs significantly from its null."""
+        word = "significant" if self.is_significant else "not significant"
+        return f"{self} ({word} at 1 %)"
+
     def __str__(self) -> str:
         if self.missing:
             return "missing"

@@ -356,8 +356,10 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
     groups = list(_groups(done, varying, probe))
     meanings: dict[str, str] = {}
     for entry in done:
-        for name in entry.quantities:
-            meanings.setdefault(name, entry.meanings.get(name, ""))
+        # In the order of the declaration; then what it does not name.
+        for name in [*entry.meanings, *entry.quantities]:
+            if name in entry.quantities:
+                meanings.setdefault(name, entry.meanings.get(name, ""))
     questions = [entry.question for entry in entries if entry.question]
     return Answer(
         probe=probe,

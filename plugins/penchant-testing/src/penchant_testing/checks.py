@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +22,7 @@ from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer, check_declaration
 from penchant.results.result import Result
 from penchant.results.runs import Run
-from penchant_report.drawing import figures_of
+from penchant_report.figures import figures_of, headline_of
 
 from penchant_testing.emulated_device import NAME, Counts, emulated_device
 from penchant_testing.parts import architecture, context, dataset, experiment
@@ -345,14 +346,42 @@ def check_nulls(
     assert not lacking, f"{cls.name} gives {lacking} without a null and without a reason"
 
 
+# What a caption or a headline may say only where the numbers show it.
+CLAIM = re.compile(
+    r"\b(hurts?|does more harm|(come|comes|are learnt|is learnt) first|stands? apart|stands? out"
+    r"|(is|are|makes?) (\w+ )*(easier|harder|better|worse)|grows?|falls|rises|survives?"
+    r"|more than|less than)\b"
+)
+DENIAL = re.compile(r"\b(no|not|neither|nothing)\b", re.IGNORECASE)
+
+
 def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:
-    """Every figure has a title, axis labels and a caption, and drawing changes no number."""
+    """Every figure has a title, axis labels and a caption; none claims what is not there."""
     for result in results:
         figures = figures_of(cls.figures, result)
         assert figures, f"{cls.name} drew no figure"
         for name, figure in figures.items():
             what = f"the figure {name!r} of {cls.name}"
             _check_figure(figure, what)
+        _check_claims(cls, result)
+
+
+def _check_claims(cls: type[Probe], result: Result) -> None:
+    """Refuse a sentence that claims an effect where every quantity equals its null."""
+    quantities = {}
+    for name, quantity in result.quantities.items():
+        equal = quantity.null is not None and not quantity.missing
+        quantities[name] = attrs.evolve(quantity, value=quantity.null, p=1.0) if equal else quantity
+    without = attrs.evolve(result, quantities=quantities)
+    texts = {"the headline": headline_of(without)}
+    for name, figure in figures_of(cls.figures, without).items():
+        texts[f"the caption of {name!r}"] = str(figure.get_label())
+    for what, text in texts.items():
+        for sentence in re.split(r"(?<=[.:;]) ", text):
+            claims = CLAIM.search(sentence)
+            assert not claims or DENIAL.search(sentence), (
+                f"{what} of {cls.name} says {sentence!r} although every quantity equals its null"
+            )
 
 
 def _check_figure(figure: Any, what: str) -> None:

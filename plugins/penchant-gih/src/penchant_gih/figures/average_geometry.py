@@ -11,6 +11,21 @@ from penchant_gih.shared.matrix import draw_matrix
 SHOWN = 10  # directions at either end
 
 
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("low-frequencies")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="The network weighs low frequencies of its input more than an isotropic one, "
+        "share of the trace in waves of eight pixels or longer",
+        below="The network weighs low frequencies of its input less than an isotropic one, "
+        "share of the trace in waves of eight pixels or longer",
+        neither="No significant preference for low or high frequencies, share of the trace "
+        "in waves of eight pixels or longer",
+    )
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
     return {

@@ -8,9 +8,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
 
-from penchant_gih.shared.verdicts import with_verdict
-
 CLASSES = {0: ORANGE, 1: BLUE}
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("worst-aligned-test-accuracy")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Along the least preferred direction the boundary is still found, beyond what "
+        "one axis alone gives",
+        below="Along the least preferred direction accuracy is below what one axis alone gives",
+        neither="Along the least preferred direction accuracy does not differ significantly "
+        "from what one axis alone gives",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -28,7 +40,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     worst = result.quantities["worst-aligned-test-accuracy"]
     caption = (
         "Boundaries that networks learn between two circles, by plane. Test accuracy in the plane "
-        f"of the last direction, beside that by one axis alone: {with_verdict(worst)}."
+        f"of the last direction, beside that by one axis alone: {worst.verdict}."
     )
     title = "Two circles in planes of two directions"
     return {"planes": captioned(figure, caption, title=title)}

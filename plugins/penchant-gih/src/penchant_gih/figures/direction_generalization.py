@@ -6,7 +6,19 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, by_index, captioned
 
-from penchant_gih.shared.verdicts import with_verdict
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("drop")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Networks generalise better where a preferred direction decides the labels, "
+        "difference in test accuracy",
+        below="Networks generalise worse where a preferred direction decides the labels, "
+        "difference in test accuracy",
+        neither="Preferred and other directions make no significant difference in test accuracy",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -29,6 +41,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     caption = "Accuracy where one eigenvector decides the labels, by its index."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += f" Rank correlation with minus the index: {with_verdict(correlation)}."
+        caption += f" Rank correlation with minus the index: {correlation.verdict}."
     title = "Accuracy where one direction decides the labels"
     return {"accuracy": captioned(figure, caption, title=title)}

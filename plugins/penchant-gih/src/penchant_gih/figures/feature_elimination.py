@@ -7,7 +7,21 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
 
 from penchant_gih.shared.against_random import accuracy_against_random
-from penchant_gih.shared.verdicts import with_verdict
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("advantage")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Leaving out the least aligned directions costs less accuracy than leaving "
+        "out random ones",
+        below="Leaving out the least aligned directions costs more accuracy than leaving "
+        "out random ones",
+        neither="No significant difference between leaving out the least aligned directions "
+        "and random ones",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -21,7 +35,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     caption = (
         "Test accuracy without the directions that G is least aligned with, beside random ones "
         "that explain as much of the data. Mean advantage: "
-        f"{with_verdict(result.quantities['advantage'])}."
+        f"{result.quantities['advantage'].verdict}."
     )
     title = "Accuracy without the directions least aligned with G"
     return {"accuracy": captioned(figure, caption, title=title)}

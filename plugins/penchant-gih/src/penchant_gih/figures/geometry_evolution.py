@@ -12,6 +12,18 @@ from penchant_gih.shared.matrix import draw_matrix
 CORRELATIONS = {"corr-s": "Corr(Delta, S)", "corr-gsg": "Corr(Delta, G S G)"}
 
 
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("corr-gsg")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="The geometry begins to move along G S G",
+        below="The geometry begins to move against G S G",
+        neither="The geometry does not move along G S G significantly",
+    )
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Delta and its containment, and the sweep where there is one (figure 7)."""
     figures = {"evolution": evolution(result)}

@@ -14,6 +14,18 @@ CORRELATIONS = {"corr-s": "Corr(G_t, S)", "corr-gsg": "Corr(G_t, G S G)"}
 ACCURACIES = {"train-accuracy": ("s--", GREEN), "test-accuracy": ("^:", GREY)}
 
 
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("peak-corr-gsg")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="The geometry aligns with G S G while the network is trained",
+        below="The geometry turns away from G S G while the network is trained",
+        neither="The geometry does not align with G S G significantly",
+    )
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Correlations with their nulls (figures 2, 8), and velocity with accuracies (3, 12, 13)."""
     figures = {"correlations": correlations(result)}

@@ -8,7 +8,18 @@ from matplotlib.ticker import MaxNLocator
 from penchant_numerics.pictures import BLUE, captioned
 
 from penchant_gih.shared.against_random import accuracy_against_random
-from penchant_gih.shared.verdicts import with_verdict
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("advantage")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Pruning by this score costs less accuracy than random pruning",
+        below="Pruning by this score costs more accuracy than random pruning",
+        neither="No significant difference between pruning by this score and random pruning",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -29,7 +40,7 @@ def pruning(result: penchant.Result) -> Figure:
     )
     caption = (
         "Test accuracy after training without the samples of lowest score, beside random ones. "
-        f"Mean advantage: {with_verdict(result.quantities['advantage'])}."
+        f"Mean advantage: {result.quantities['advantage'].verdict}."
     )
     return captioned(figure, caption, title="Pruning the training samples by score")
 

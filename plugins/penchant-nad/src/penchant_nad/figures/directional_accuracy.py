@@ -20,7 +20,6 @@ from penchant_numerics.pictures import (
 
 from penchant_nad.shared.errors import known_error
 from penchant_nad.shared.frequency_map import frequency_map
-from penchant_nad.shared.verdicts import with_verdict
 
 SHOWN = 12  # curves of directions in one panel
 WINDOW = 10  # steps of a running mean
@@ -82,7 +81,7 @@ def _accuracy(result: penchant.Result) -> Figure:
     caption = f"Accuracy by direction; {_bars(result)}."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += f" Rank correlation with minus the index: {with_verdict(correlation)}."
+        caption += f" Rank correlation with minus the index: {correlation.verdict}."
     return captioned(figure, caption, title="Accuracy along each direction")
 
 

@@ -8,7 +8,21 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREY, captioned
 
 from penchant_nad.shared.errors import known_error
-from penchant_nad.shared.verdicts import with_verdict
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("fall")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Test accuracy falls when preferred and disliked directions of the data are "
+        "exchanged",
+        below="Test accuracy rises when preferred and disliked directions of the data are "
+        "exchanged",
+        neither="Exchanging preferred and disliked directions makes no significant difference "
+        "in test accuracy",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -45,6 +59,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Accuracy on images and on the same images with their NAD coefficients in reverse order, "
-        f"a rotation that loses nothing. Fall: {with_verdict(result.quantities['fall'])}."
+        f"a rotation that loses nothing. Fall: {result.quantities['fall'].verdict}."
     )
     return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

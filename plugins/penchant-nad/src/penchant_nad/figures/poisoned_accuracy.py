@@ -8,7 +8,18 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import Curve, by_index, captioned
 
 from penchant_nad.shared.errors import known_error
-from penchant_nad.shared.verdicts import with_verdict
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("rise")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="A carrier along a disliked direction does less harm to clean accuracy",
+        below="A carrier along a disliked direction does more harm to clean accuracy",
+        neither="The direction of the carrier makes no significant difference to clean accuracy",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -37,6 +48,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     rise = result.quantities.get("rise")
     if rise is not None:
-        caption += f" Rise from the first to the last carrier: {with_verdict(rise)}."
+        caption += f" Rise from the first to the last carrier: {rise.verdict}."
     title = "Accuracy after training on images with a carrier"
     return {"accuracy": captioned(figure, caption, title=title)}

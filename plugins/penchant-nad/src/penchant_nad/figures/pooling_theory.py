@@ -17,7 +17,18 @@ from penchant_numerics.pictures import (
     palette,
 )
 
-from penchant_nad.shared.verdicts import with_verdict
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("rank-correlation")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Directions that pooling attenuates are learnt more slowly, rank correlation",
+        below="Directions that pooling attenuates are learnt faster, rank correlation",
+        neither="The speed of learning does not follow the attenuation of pooling "
+        "significantly, rank correlation",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -76,7 +87,7 @@ def _accuracy(result: penchant.Result) -> Figure:
     axes.legend()
     caption = (
         "Simulated accuracies beside the theorem, corrected and as printed. Largest deviation from "
-        f"the corrected one: {with_verdict(result.quantities['deviation'])}."
+        f"the corrected one: {result.quantities['deviation'].verdict}."
     )
     return captioned(figure, caption, title="What pooling loses by frequency")
 
@@ -118,7 +129,7 @@ def _curvature(result: penchant.Result) -> Figure:
     lower.set(xlabel="frequency", ylabel="zeta")
     caption = (
         "Measured curvatures beside the corrected lemma. Largest deviation: "
-        f"{with_verdict(result.quantities['curvature-deviation'])}."
+        f"{result.quantities['curvature-deviation'].verdict}."
     )
     return captioned(figure, caption, title="How pooling bends the loss by frequency")
 
@@ -160,7 +171,5 @@ def _loss_curves(result: penchant.Result) -> Figure:
     caption = "Loss while training by frequency; bands are two standard errors."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += (
-            f" Rank correlation of the mean loss with minus zeta: {with_verdict(correlation)}."
-        )
+        caption += f" Rank correlation of the mean loss with minus zeta: {correlation.verdict}."
     return captioned(figure, caption, title="Training of the linear model of pooling")

@@ -10,9 +10,20 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
 
 from penchant_spectral_bias.shared.bands import column, curve, row, stderr_of
-from penchant_spectral_bias.shared.sentences import by_significance
 
 MANY = 10  # layers or frequencies that a legend can list
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("rank-correlation")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Lower frequencies are learnt first, rank correlation",
+        below="Higher frequencies are learnt first, rank correlation",
+        neither="No order of frequencies is significant, rank correlation",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -60,8 +71,7 @@ def _shares(result: penchant.Result, name: str) -> Figure:
 
 
 def _order(correlation: penchant.Quantity) -> str:
-    return by_significance(
-        correlation,
+    return correlation.sentence(
         above="Lower frequencies come first, rank correlation",
         below="Higher frequencies come first, rank correlation",
         neither="No significant order of frequencies, rank correlation",
@@ -168,8 +178,7 @@ def _petals(result: penchant.Result) -> Figure:
         label = f"{petals[number]}"
         curve(axes, steps, losses, error, colour=colour, label=label)
     axes.legend(title="petals")
-    caption = by_significance(
-        result.quantities["petal-loss-gain"],
+    caption = result.quantities["petal-loss-gain"].sentence(
         above="Petals make the same waves easier, final loss with fewest minus most",
         below="Petals make the same waves harder, final loss with fewest minus most",
         neither="Petals make no significant difference, final loss with fewest minus most",

@@ -8,7 +8,21 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, captioned, heat_map, palette
 
 from penchant_spectral_bias.shared.bands import column, stderr_of
-from penchant_spectral_bias.shared.sentences import by_significance
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("robustness-gap")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="The lowest frequency survives changes of the parameters better than the "
+        "highest, relative amplitudes",
+        below="The highest frequency survives changes of the parameters better than the "
+        "lowest, relative amplitudes",
+        neither="No significant difference between the lowest and the highest frequency, "
+        "relative amplitudes",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -26,8 +40,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         axes=left,
     )
     _curves(right, result)
-    caption = by_significance(
-        result.quantities["robustness-gap"],
+    caption = result.quantities["robustness-gap"].sentence(
         above="The lowest frequency keeps more of its amplitude than the highest",
         below="The highest frequency keeps more of its amplitude than the lowest",
         neither="Lowest and highest frequency keep about as much of their amplitude",

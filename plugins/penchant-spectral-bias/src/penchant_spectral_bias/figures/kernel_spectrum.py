@@ -8,9 +8,21 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
 
 from penchant_spectral_bias.shared.bands import curve, row, stderr_of
-from penchant_spectral_bias.shared.sentences import by_significance
 
 BLACK = "#222222"
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("rank-correlation")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Slowly varying parts of the target are learnt first, more than in a random basis",
+        below="Slowly varying parts of the target are learnt first less than in a random basis",
+        neither="The order in which parts of the target are learnt does not differ "
+        "significantly from that of a random basis",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -34,8 +46,7 @@ def _learnt(result: penchant.Result) -> Figure:
         label="learnt share of the target",
         limits=(0, 1),
     )
-    caption = by_significance(
-        result.quantities["rank-correlation"],
+    caption = result.quantities["rank-correlation"].sentence(
         above="Early eigenvectors are learnt first, more so than in a random basis",
         below="Early eigenvectors are learnt first less than in a random basis",
         neither="Eigenvectors show no other order than a random basis",

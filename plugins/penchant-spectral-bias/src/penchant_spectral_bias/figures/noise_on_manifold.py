@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, ORANGE, captioned
 
 from penchant_spectral_bias.shared.bands import curve, stderr_of
-from penchant_spectral_bias.shared.sentences import by_significance
 
 LINES = {
     "manifold-loss": ("reconstructed images", BLUE, "-"),
@@ -15,6 +14,19 @@ LINES = {
     "normal-loss": ("normal, mean and covariance of the images", GREY, "-"),
     "unscaled-plane-loss": ("plane as in the paper", ORANGE, "--"),
 }
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("manifold-minus-plane")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Noise is harder to learn on the images than on a plane of their length and spread",
+        below="Noise is easier to learn on the images than on a plane of their length and spread",
+        neither="No significant difference between the images and a plane of their length "
+        "and spread",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -37,8 +49,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     variance = result.quantities["manifold-loss"].null
     axes.axhline(variance, color=FAINT, linestyle=":", label="variance of the targets")
     axes.legend()
-    caption = by_significance(
-        result.quantities["manifold-minus-plane"],
+    caption = result.quantities["manifold-minus-plane"].sentence(
         above="Noise is harder on the images than on a plane of their length and spread",
         below="Noise is easier on the images than on a plane of their length and spread",
         neither="No significant difference of images and a plane of their length and spread",

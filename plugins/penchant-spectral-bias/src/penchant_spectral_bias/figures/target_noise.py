@@ -10,12 +10,23 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, Curve, by_index, captioned, palette
 
 from penchant_spectral_bias.shared.bands import curve, row, stderr_of
-from penchant_spectral_bias.shared.sentences import by_significance
 
 CAPTIONS = {
     "validation-loss": "Loss on clean targets of test samples; bands: one standard error.",
     "training-loss": "Loss on the noisy targets of training; bands: one standard error.",
 }
+
+
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("low-minus-high")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="Noise of low frequency in the targets does more harm",
+        below="Noise of high frequency in the targets does more harm",
+        neither="No significant difference between noise of low and of high frequency",
+    )
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -104,8 +115,7 @@ def _best(result: penchant.Result) -> Figure:
         level=clean,
         level_label="no noise",
     )
-    caption = by_significance(
-        result.quantities["low-minus-high"],
+    caption = result.quantities["low-minus-high"].sentence(
         above="Slow noise hurts more than fast noise (dashed: dealt at random)",
         below="Fast noise hurts more than slow noise (dashed: dealt at random)",
         neither="No significant difference of slow and fast noise (dashed: dealt at random)",

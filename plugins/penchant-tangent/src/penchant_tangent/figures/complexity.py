@@ -19,6 +19,19 @@ MEASURES = (
 )
 
 
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("rank-correlation-complexity")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="The sum of updates goes with the generalisation gap, rank correlation",
+        below="The sum of updates goes against the generalisation gap, rank correlation",
+        neither="The sum of updates does not follow the generalisation gap significantly, "
+        "rank correlation",
+    )
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Every measure against the gap, and along widths and label noise."""
     figures = {"correlation": _correlation(result)}

@@ -11,6 +11,19 @@ from penchant_numerics.pictures import BLUE, ORANGE, captioned
 METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNat", ORANGE)}
 
 
+def headline(result: penchant.Result) -> str | None:
+    """What the numbers allow to be said."""
+    quantity = result.quantities.get("final-difference")
+    if quantity is None or quantity.missing:
+        return None
+    return quantity.sentence(
+        above="SuperNat ends with a larger test error than gradient descent",
+        below="SuperNat ends with a smaller test error than gradient descent",
+        neither="No significant difference between the test errors of SuperNat and gradient "
+        "descent",
+    )
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Errors along the steps, and what SuperNat makes of the features."""
     return {
