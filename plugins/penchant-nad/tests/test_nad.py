@@ -61,7 +61,7 @@ test_conforms = testing.conformance(
         ],
         "nad-agreement": {
             "networks": 12,
-            "groups": 3,
+            "groups": 4,
             "shape": (1, 2, 3),
             "outputs": 1,
             "estimators": IMPULSES_AND_GRADIENTS,

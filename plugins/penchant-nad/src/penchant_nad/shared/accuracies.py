@@ -85,7 +85,7 @@ def accuracy_quantity(
 def answer_quantity(
     right: np.ndarray,
     *,
-    part: str,
+    split: str,
     null: float,
     instead: np.ndarray | float = 0.0,
 ) -> penchant.Quantity:
@@ -93,16 +93,16 @@ def answer_quantity(
 
     Args:
         right: Whether a training is right on a sample.
-        part: Which samples they are: "test" or "training".
+        split: Which samples they are: "test" or "training".
         null: The value without an effect.
         instead: Right answers of the same trainings and samples under the other condition.
     """
     others = np.broadcast_to(instead, right.shape)
     mean, stderr, df = paired_difference(others, right)
     trainings = len(right)
-    over = f"trainings and {part} samples"
+    over = f"trainings and {split} samples"
     if trainings == 1:
-        over = f"{part} samples of one training"
+        over = f"{split} samples of one training"
     return penchant.Quantity(mean, stderr=stderr, over=over, count=trainings, df=df, null=null)
 
 
