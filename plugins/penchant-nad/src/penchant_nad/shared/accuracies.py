@@ -63,7 +63,7 @@ def accuracy_quantity(
     values: np.ndarray,
     samples: int,
     *,
-    part: str,
+    over: str,
     null: float,
 ) -> penchant.Quantity:
     """The mean accuracy of independent rows (rows,): trainings, or directions.
@@ -71,7 +71,7 @@ def accuracy_quantity(
     Args:
         values: Accuracies.
         samples: Samples of each, the same for all.
-        part: What the error is over.
+        over: What the error is over.
         null: The accuracy of guessing.
     """
     mean, stderr = accuracy(values, samples)
@@ -79,7 +79,7 @@ def accuracy_quantity(
     _, between = mean_and_stderr(values)
     terms = [(between or 0.0, max(len(values) - 1, 1)), (binomial_stderr(mean, samples), None)]
     _, df = combined_error(terms)
-    return penchant.Quantity(mean, stderr=stderr, over=part, count=len(values), df=df, null=null)
+    return penchant.Quantity(mean, stderr=stderr, over=over, count=len(values), df=df, null=null)
 
 
 def answer_quantity(
