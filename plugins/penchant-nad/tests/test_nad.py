@@ -333,3 +333,15 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     quantities = nad._quantities(with_parts, left_out, None, torch.Generator())
     assert quantities["effective-rank"].stderr > 0
     assert quantities["effective-rank"].null is None
+
+
+@pytest.mark.parametrize(("method", "reports"), [("finite-difference", 5), ("autograd", 1)])
+def test_networks_of_a_shard_are_reported_where_each_takes_long(method, reports, monkeypatch):
+    from penchant.execution.context import Context
+
+    told = []
+    monkeypatch.setattr(Context, "_tell", lambda self, *message: told.append(message))
+    estimators = {"directions": {"method": method}}
+    measure("nad", shape=(6,), outputs=1, networks=5, estimators=estimators)
+    own = [message for message in told if message[0] == "networks of a shard"]
+    assert len(own) == reports and own[-1] == ("networks of a shard", 5, 5)
