@@ -1,7 +1,6 @@
 """The estimators and the probe as a user runs them: conformance, refusals, coverage, and the claim on real digits."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
-import math
 import os
 from pathlib import Path
 

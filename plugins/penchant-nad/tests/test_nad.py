@@ -28,7 +28,12 @@ FEW = {"networks": 40, "training": {"epochs": 2}}
 DRAWN = {"shape": (1, 3, 3), "outputs": 1, "networks": 11}
 BRIEF = {"train": 16, "test": 16, "training": {"steps": 2, "batch": 8}, "loss_target": 0.7}
 TWO_WAVES = {"basis": "dft-cosine", "every": 3, "train_sizes": [8], "trainings": 2}
-BRIEFLY = {"dataset": FEW_IMAGES, "networks": 16, "training": {"steps": 1, "batch": 16}}
+BRIEFLY = {
+    "dataset": FEW_IMAGES,
+    "networks": 16,
+    "trainings": 1,
+    "training": {"steps": 1, "batch": 16},
+}
 PREFERRING_NOTHING = {
     "architecture": {"name": "import", "factory": "nad_test_images:isotropic"},
     "shape": (1, 3, 4),
@@ -110,11 +115,11 @@ test_conforms = testing.conformance(
             {"shape": (1, 6, 6), **WAVES, **TRAINED},
         ],
         "poisoned-accuracy": [
-            {"dataset": IMAGES, "carriers": [0, 30], **FEW},
+            {"dataset": IMAGES, "carriers": [0, 30], "trainings": 1, **FEW},
             {"dataset": IMAGES, "carriers": [0], "trainings": 2, **FEW},
         ],
         "flipped-accuracy": [
-            {"dataset": IMAGES, **FEW},
+            {"dataset": IMAGES, "trainings": 1, **FEW},
             {"dataset": IMAGES, "trainings": 2, **FEW},
         ],
         "dipole": {

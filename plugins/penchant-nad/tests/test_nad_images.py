@@ -141,7 +141,7 @@ def test_a_training_that_learns_nothing_is_told():
 
 
 def test_one_training_has_no_standard_error_and_says_so():
-    one = measured("poisoned-accuracy", carriers=[0])
+    one = measured("poisoned-accuracy", carriers=[0], trainings=1)
     assert "test-accuracy-stderr" not in one.arrays and "test-accuracy-sampling" in one.arrays
     assert one.quantities["clean-test-accuracy"].over == "test samples of one training"
     assert "one training each" in one.conventions["errors of accuracies"]
