@@ -1,6 +1,7 @@
 """What share is called significant where there is no effect: every kind of null that occurs.
 
-`python tests/calibration.py` prints the table; `tests/test_significance.py` holds it to its bounds.
+`python tests/calibration.py` prints the table; `tests/test_significance.py` holds it to its bounds,
+with fewer simulations and the binomial error that they have.
 A kind is a function that gives p-values under its null with their weights: simulations, or all
 outcomes with their probabilities.
 """
@@ -29,8 +30,10 @@ class Kind:
     Attributes:
         name: What is compared with what.
         size: Repetitions, samples, draws or seeds.
-        p_values: Gives p-values, and weights that add up to one.
+        p_values: Gives p-values, and weights that add up to one; of so many simulations where
+            there are any.
         least, most: Bounds of the share that is called significant.
+        simulations: How many the table has; None where all outcomes are known.
     """
 
     name: str
@@ -38,16 +41,18 @@ class Kind:
     p_values: object
     least: float = 0.005
     most: float = 0.015
+    simulations: int | None = None
 
-    def share(self):
+    def share(self, simulations=None):
         """The share of p-values that are called significant one by one."""
-        p, weights = self.p_values()
+        count = simulations or self.simulations
+        p, weights = self.p_values(count) if self.simulations else self.p_values()
         return sum(
             weight for each, weight in zip(p, weights) if significance.significant([each])[0]
         )
 
 
-def simulated(one, simulations=SIMULATIONS, seed=0):
+def simulated(one, simulations, seed=0):
     """P-values of as many simulations of `one(random)`, all of the same weight."""
     random = np.random.default_rng(seed)
     return [one(random) for _ in range(simulations)], [1 / simulations] * simulations
@@ -231,8 +236,8 @@ def kinds():
 
 
 def _kind(name, size, one, *arguments, simulations=SIMULATIONS, **bounds):
-    p_values = functools.partial(simulated, functools.partial(one, *arguments), simulations)
-    return Kind(name, size, p_values, **bounds)
+    p_values = functools.partial(simulated, functools.partial(one, *arguments))
+    return Kind(name, size, p_values, simulations=simulations, **bounds)
 
 
 def _one_number():

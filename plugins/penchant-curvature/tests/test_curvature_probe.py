@@ -1,7 +1,6 @@
 """The estimators and the probe as a user runs them: conformance, refusals, coverage, and the claim on real digits."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
-import math
 import os
 from pathlib import Path
 
@@ -398,12 +397,34 @@ class _Recurrent(nn.Module):
 
 
 def test_a_module_that_vmap_does_not_take_goes_sample_by_sample_and_says_so():
-    data = (torch.randn(12, 6), torch.arange(12) % 3)
-    how = {"dataset": data, "architecture": _Recurrent(), "executor": "serial"}
-    found = penchant.measure("curvature-proxies", **how)
+    """Its last layer against dense matrices, from its inputs and softmax by hand."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = _Recurrent().double()
+        data = (torch.randn(12, 6, dtype=torch.float64), torch.arange(12) % 3)
+    how = {"architecture": network, "executor": "serial", "dtype": "float64"}
+    pairs = (data, data)  # training and test samples
+    found = penchant.measure("curvature-proxies", training={"steps": 0}, dataset=pairs, **how)
     assert any("taken one by one" in text for text in found.warnings)
-    for quantity in found.quantities.values():
-        assert math.isfinite(quantity.value)
+
+    with torch.no_grad():
+        inputs = network.memory(data[0].reshape(12, 3, 2))[0][:, -1]
+        chances = network.last(inputs).softmax(1)
+    ones = torch.ones(12, 1, dtype=torch.float64)
+    h = torch.cat([inputs, ones], 1)  # the bias sees a one
+    outer = torch.einsum("ni,nj->nij", h, h)
+    errors = torch.diag_embed(chances) - torch.einsum("ni,nj->nij", chances, chances)
+    exact = sum(torch.kron(e, o) for o, e in zip(outer, errors)) / 12
+    kfac = torch.kron(errors.mean(0), outer.mean(0))
+    expected = float((kfac - exact).norm() / exact.norm())
+    assert found.quantities["last-error-kfac"].value == pytest.approx(expected, rel=1e-9)
+    by_class = []
+    for c in range(3):
+        own = data[1] == c
+        by_class.append(torch.kron(errors[own].mean(0), outer[own].mean(0)))
+    cfac = sum(by_class) / 3
+    expected = float((cfac - exact).norm() / exact.norm())
+    assert found.quantities["last-error-cfac"].value == pytest.approx(expected, rel=1e-9)
 
 
 def of_zeros(shape, outputs):

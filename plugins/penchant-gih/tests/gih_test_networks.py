@@ -3,6 +3,7 @@
 import math
 
 import torch
+from penchant_numerics.statistics import random_rotation
 from torch import nn
 
 SMALL_RADIUS = 1.5
@@ -41,3 +42,23 @@ def random_labels(generator):
     inputs = torch.randn(160, 6, generator=generator, device="cpu")
     inputs = inputs * torch.linspace(2.0, 0.5, 6, device="cpu")
     return (inputs[:80], labels[:80]), (inputs[80:], labels[80:])
+
+
+class FirstInput(nn.Module):
+    """Sees its first input alone, through one weight per output: G and Delta are multiples of e e^T."""
+
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(outputs))
+
+    def forward(self, x):
+        return self.weight * x[:, :1]
+
+
+def turned_at_random(generator):
+    """Normal samples whose covariance is turned at random by the seed, with random labels."""
+    rotation = random_rotation(6, generator=generator).float()
+    spreads = 2.0 ** -torch.arange(6, device="cpu")
+    inputs = torch.randn(60, 6, generator=generator, device="cpu") * spreads.sqrt() @ rotation
+    labels = torch.randint(2, (60,), generator=generator, device="cpu")
+    return (inputs[:40], labels[:40]), (inputs[40:], labels[40:])

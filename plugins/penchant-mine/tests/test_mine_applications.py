@@ -1,11 +1,13 @@
 """Parts of the applications: clipping, modes, reconstructions, bottlenecks, MS-SSIM."""
 
 import math
+import types
 from dataclasses import replace
 
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_mine.declarations.generative import BidirectionalReconstruction
 from penchant_mine.numerics.generative import networks as adversaries
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
 from penchant_mine.numerics.generative.bidirectional import AliRecipe, Batch, Model, train_model
@@ -27,6 +29,7 @@ from penchant_mine.numerics.generative.modes import (
     train_digit_network,
 )
 from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
+from penchant_mine.probes.bidirectional_reconstruction import _modes as counted_modes
 from penchant_numerics.ensembles import constructed
 
 
@@ -354,3 +357,30 @@ def test_every_encoder_draws_as_it_says(name):
     labels = classifier.decoder(draws[0]).argmax(1)
     if not noisy:
         assert not misclassified(classifier, x, labels, recipe, 1, generator()).any()
+
+
+def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
+    data = testing.dataset({"name": "twenty-five-gaussians", "train": 1000, "test": 500})
+    messages = []
+    context = types.SimpleNamespace(
+        data=data,
+        device="cpu",
+        options=BidirectionalReconstruction(),
+        shared=classifier_weights(25),
+        warn=messages.append,
+    )
+    test = data.test.inputs
+    whole = counted_modes(context, test, data.train.inputs[:500])
+    assert whole == {"modes": 25.0, "null-modes": 25.0}
+    one = counted_modes(context, test, data.train.inputs[:1].expand(500, -1))
+    assert one["modes"] == 1.0 and not messages
+    # a mode without samples has no normal
+    absent = data.train._replace(labels=data.train.labels.clamp(max=23))
+    context.data = types.SimpleNamespace(train=absent, classes=25, shape=(2,))
+    assert counted_modes(context, test, test) == {}
+    assert "not counted: expected more than 2 samples of every mode, found 0" in messages[0]
+
+
+def classifier_weights(classes):
+    network = adversaries.perceptron([2, 128, 128, classes])
+    return network.state_dict()

@@ -28,7 +28,12 @@ FEW = {"networks": 40, "training": {"epochs": 2}}
 DRAWN = {"shape": (1, 3, 3), "outputs": 1, "networks": 11}
 BRIEF = {"train": 16, "test": 16, "training": {"steps": 2, "batch": 8}, "loss_target": 0.7}
 TWO_WAVES = {"basis": "dft-cosine", "every": 3, "train_sizes": [8], "trainings": 2}
-BRIEFLY = {"dataset": FEW_IMAGES, "networks": 16, "training": {"steps": 1, "batch": 16}}
+BRIEFLY = {
+    "dataset": FEW_IMAGES,
+    "networks": 16,
+    "trainings": 1,
+    "training": {"steps": 1, "batch": 16},
+}
 PREFERRING_NOTHING = {
     "architecture": {"name": "import", "factory": "nad_test_images:isotropic"},
     "shape": (1, 3, 4),
@@ -61,7 +66,7 @@ test_conforms = testing.conformance(
         ],
         "nad-agreement": {
             "networks": 12,
-            "groups": 3,
+            "groups": 4,
             "shape": (1, 2, 3),
             "outputs": 1,
             "estimators": IMPULSES_AND_GRADIENTS,
@@ -110,11 +115,11 @@ test_conforms = testing.conformance(
             {"shape": (1, 6, 6), **WAVES, **TRAINED},
         ],
         "poisoned-accuracy": [
-            {"dataset": IMAGES, "carriers": [0, 30], **FEW},
+            {"dataset": IMAGES, "carriers": [0, 30], "trainings": 1, **FEW},
             {"dataset": IMAGES, "carriers": [0], "trainings": 2, **FEW},
         ],
         "flipped-accuracy": [
-            {"dataset": IMAGES, **FEW},
+            {"dataset": IMAGES, "trainings": 1, **FEW},
             {"dataset": IMAGES, "trainings": 2, **FEW},
         ],
         "dipole": {
@@ -333,3 +338,15 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     quantities = nad._quantities(with_parts, left_out, None, torch.Generator())
     assert quantities["effective-rank"].stderr > 0
     assert quantities["effective-rank"].null is None
+
+
+@pytest.mark.parametrize(("method", "reports"), [("finite-difference", 5), ("autograd", 1)])
+def test_networks_of_a_shard_are_reported_where_each_takes_long(method, reports, monkeypatch):
+    from penchant.execution.context import Context
+
+    told = []
+    monkeypatch.setattr(Context, "_tell", lambda self, *message: told.append(message))
+    estimators = {"directions": {"method": method}}
+    measure("nad", shape=(6,), outputs=1, networks=5, estimators=estimators)
+    own = [message for message in told if message[0] == "networks of a shard"]
+    assert len(own) == reports and own[-1] == ("networks of a shard", 5, 5)

@@ -15,7 +15,7 @@ TRAINED = {"train": 16, "test": 16, "every": 100, "training": {"steps": 2}, "tra
 SMALL = {
     "directional-accuracy": {**TRAINED, "networks": 8},
     "nad": {"networks": 4},
-    "nad-agreement": {"networks": 6, "groups": 3},
+    "nad-agreement": {"networks": 8, "groups": 4},
     "dipole": {"every": 6, "basis_networks": 16, "networks": 8},
     "poisoned-accuracy": {"networks": 12, "carriers": [0, 9], "training": {"steps": 2}},
     "flipped-accuracy": {"networks": 16, "training": {"steps": 2}},

@@ -1,5 +1,6 @@
 """Carriers and flips change what they should and nothing else; the probes on them behave as probes must."""
 
+import types
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from penchant_nad.numerics.carriers import (
     orthonormal,
     poisoned,
 )
+from penchant_nad.shared.bases import nad_basis
 
 HOST = {"device": "cpu", "dtype": torch.float64}
 
@@ -112,6 +114,26 @@ def test_nads_are_those_of_single_channel_networks_with_one_output():
     assert np.array_equal(computed.arrays["test-accuracy"], stored.arrays["test-accuracy"])
 
 
+def test_the_last_of_all_directions_is_the_one_that_the_others_leave():
+    """Published NADs of 1,024 inputs are 1,023: a rotation needs the one that they determine."""
+    vectors = basis(36)
+    shape = types.SimpleNamespace(shape=(1, 6, 6))
+    context = types.SimpleNamespace(architecture=shape, conventions={})
+    completed = nad_basis(vectors[:35], context, networks=2).vectors
+    assert torch.allclose(completed[:35], vectors[:35], atol=1e-15)
+    # of either sign
+    assert abs(float(completed[35] @ vectors[35])) == pytest.approx(1.0, abs=1e-12)
+    assert "35 were given" in context.conventions["directions"]
+
+    result = measured("flipped-accuracy", directions=vectors[:35].tolist())
+    assert "35 were given" in result.conventions["directions"]
+    with pytest.raises(penchant.Error, match="needs all 36 NADs, found 34"):
+        measured("flipped-accuracy", directions=vectors[:34].tolist())
+    twice = torch.cat([vectors[:34], vectors[:1]]).tolist()
+    with pytest.raises(penchant.Error, match="only if they are independent"):
+        measured("flipped-accuracy", directions=twice)
+
+
 def test_a_training_that_learns_nothing_is_told():
     training = {"steps": 1, "learning_rate": 1e-6}
     result = measured("flipped-accuracy", training=training)
@@ -119,7 +141,7 @@ def test_a_training_that_learns_nothing_is_told():
 
 
 def test_one_training_has_no_standard_error_and_says_so():
-    one = measured("poisoned-accuracy", carriers=[0])
+    one = measured("poisoned-accuracy", carriers=[0], trainings=1)
     assert "test-accuracy-stderr" not in one.arrays and "test-accuracy-sampling" in one.arrays
     assert one.quantities["clean-test-accuracy"].over == "test samples of one training"
     assert "one training each" in one.conventions["errors of accuracies"]

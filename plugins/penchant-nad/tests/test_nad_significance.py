@@ -191,7 +191,7 @@ def test_inputs_that_no_network_sees_are_counted():
     ("probe", "options"),
     [
         ("nad", {"networks": 40}),
-        ("nad-agreement", {"networks": 12, "groups": 3, "estimators": TWO_OF_GRADIENTS}),
+        ("nad-agreement", {"networks": 12, "groups": 4, "estimators": TWO_OF_GRADIENTS}),
         ("dipole", {"basis": "canonical", "networks": 8}),
         ("directional-accuracy", {"networks": 40, "training": {"steps": 1}}),
     ],

@@ -277,7 +277,7 @@ def test_spread_of_random_overlaps_is_what_random_bases_show():
 def test_leading_pairs_are_refused_where_the_matrix_is_compared():
     pytest.importorskip("penchant_mixed")
     both = [{"name": "gradient-covariance"}, {"name": "mixed-derivative", "leading": 2}]
-    parts = {"shape": (6,), "outputs": 1, "networks": 8, "estimators": {"directions": both}}
+    parts = {"shape": (6,), "outputs": 1, "networks": 16, "estimators": {"directions": both}}
     with pytest.raises(penchant.Error, match="found leading pairs only"):
         penchant.measure(
             "nad-agreement",
@@ -288,12 +288,12 @@ def test_leading_pairs_are_refused_where_the_matrix_is_compared():
 
 
 def test_a_correlation_without_signal_is_missing_and_told():
-    """Two isotropic sums of three networks: an unbiased squared norm may be negative."""
+    """Two isotropic sums of four networks: an unbiased squared norm may be negative."""
     from penchant_nad.probes.nad_agreement import Pair, _compared
 
-    noise = torch.randn(3, 8, 8, generator=generator(0), **HOST)
+    noise = torch.randn(4, 8, 8, generator=generator(0), **HOST)
     parts = noise - noise.mean(0)  # their mean is zero, so its unbiased square is negative
-    result = _compared(Pair(parts, torch.eye(8, **HOST).expand(3, 8, 8), 8), ("one", "other"))
+    result = _compared(Pair(parts, torch.eye(8, **HOST).expand(4, 8, 8), 8), ("one", "other"))
     corr_found = result.quantities["corr"]
     assert corr_found.missing and corr_found.stderr is None and result.missing == ("corr",)
     result.check()

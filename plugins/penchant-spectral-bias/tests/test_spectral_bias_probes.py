@@ -425,3 +425,25 @@ def test_nulls_of_frequency_learning_are_the_best_constant_and_dealt_samples():
     # ten small steps teach nothing; a count is known to one, 1 / sqrt(12 * 3) for three trainings
     assert shares.max() < 0.8 and learnt.null == 0
     assert learnt.null_spread == pytest.approx(1 / 6) and learnt.p == 1.0
+
+
+TEN = {"name": "import", "factory": lambda shape: nn.Sequential(nn.Linear(*shape, 10))}
+
+
+@pytest.mark.parametrize(
+    "probe",
+    ["frequency-learning", "frequency-robustness", "peak-ablation", "manifold-accuracy"],
+)
+def test_networks_of_ten_outputs_are_refused_in_a_sentence(probe):
+    shape = [1] if probe == "peak-ablation" else [2]
+    settings = {"architecture": TEN, "shape": shape, "outputs": 10, "executor": "serial"}
+    if probe != "peak-ablation":
+        settings["frequencies"] = [1, 2]
+    with pytest.raises(penchant.Error, match="gives 10 outputs where one was asked for"):
+        penchant.measure(probe, samples=16, trainings=2, **settings)
+
+
+def test_a_spectrum_of_ten_outputs_is_refused():
+    settings = {"architecture": TEN, "shape": [2], "outputs": 10, "executor": "serial"}
+    with pytest.raises(penchant.Error, match="gives 10 outputs where one was asked for"):
+        penchant.measure("exact-spectrum", networks=2, cycles=20, **settings)

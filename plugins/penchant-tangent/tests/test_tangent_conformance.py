@@ -213,6 +213,7 @@ test_conforms = testing.conformance(
         "capacity": {
             "bound-l2": BOUND,
             "bound-optimal": BOUND,
+            "error-bound-*": BOUND,
             "tightness-*": "how near a bound is to equality, not a chance",
         },
     },

@@ -61,3 +61,47 @@ def test_the_trace_of_a_kernel_is_the_square_of_the_norm_of_its_features():
     trace = float(tangent_kernel(network, inputs).trace())
     assert trace == pytest.approx(float(features.norm()) ** 2)
     assert trace != pytest.approx(float(features.norm()), rel=0.1)
+
+
+def test_updates_along_an_eigenvector_have_the_sign_and_the_rate_of_the_descent():
+    """Below (28): v_j . dw = -eta sqrt(lambda_j) u_j . grad L, which (27) turns into (25)."""
+    random = np.random.default_rng(0)
+    eta = 0.3
+    features = random.normal(size=(6, 9))
+    gradient = random.normal(size=6)  # of the loss in the outputs
+    u, roots, v = np.linalg.svd(features, full_matrices=False)
+    update = -eta * features.T @ gradient
+    along = u.T @ gradient
+    assert v @ update == pytest.approx(-eta * roots * along)
+    assert not np.allclose(v @ update, roots * along)  # as printed
+    # (25) follows from (27), in which a root is left, not from (26)
+    by_eigenvector = roots * (v @ update)
+    assert by_eigenvector == pytest.approx(-eta * roots**2 * along)
+    assert u @ by_eigenvector == pytest.approx(features @ update)
+
+
+def test_linear_regression_decouples_with_the_roots_of_eigenvalues():
+    """B.1.5.2: Phi = sum_j sqrt(lambda_j) u_j v_j^T, and k = sum_j lambda_j u_j(x) u_j(x')."""
+    random = np.random.default_rng(1)
+    features = random.normal(size=(5, 8))
+    others = random.normal(size=(3, 8))  # features of points that are not in the sample
+    values, u = np.linalg.eigh(features @ features.T)
+    v = features.T @ u / np.sqrt(values)
+    assert (u * np.sqrt(values)) @ v.T == pytest.approx(features)
+    assert not np.allclose((u * values) @ v.T, features)  # as printed
+
+    # principal components at other points, and lemma B.1
+    components = others @ v / np.sqrt(values)
+    kernel = others @ features.T
+    assert (components * values) @ u.T == pytest.approx(kernel)
+    assert not np.allclose(components @ u.T, kernel)  # as printed in its proof
+    assert kernel @ u == pytest.approx(components * values)
+
+    # (33): descent itself, along every component
+    targets, eta, steps = random.normal(size=5), 0.5 / values.max(), 7
+    weights = np.zeros(8)
+    for _ in range(steps):
+        weights -= eta * features.T @ (features @ weights - targets)
+    best = u.T @ targets
+    expected = best - (1 - eta * values) ** steps * best
+    assert u.T @ (features @ weights) == pytest.approx(expected)

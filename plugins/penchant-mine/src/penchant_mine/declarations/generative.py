@@ -344,6 +344,10 @@ class BidirectionalReconstruction(penchant.Probe):
         "ms-ssim-{variants}": (
             "structural similarity of image and reconstruction; null: with another sample"
         ),
+        "modes-{variants}": (
+            "classes of the data that have at least a quarter of their share of the decoder's "
+            "samples; null: of as many test data"
+        ),
     }
     arrays = {
         "samples-data": "test data",

@@ -21,6 +21,7 @@ from penchant_mine.numerics.generative.classifiers import (
     classify_with,
     train_classifier,
 )
+from penchant_mine.numerics.generative.modes import coverage, normal_judge
 from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
 from penchant_mine.numerics.generative.networks import (
     ConditionedScores,
@@ -31,6 +32,7 @@ from penchant_mine.numerics.generative.networks import (
 )
 from penchant_mine.numerics.generative.pixels import POINTS, scaled, shown
 from penchant_mine.numerics.recipes import recipe_from
+from penchant_mine.shared.mode_counts import mode_count
 
 KEYS = {
     "error": "reconstruction-error",
@@ -43,6 +45,7 @@ BATCH = 100  # of the classifier
 LEARNING_RATE = 2e-3  # of the classifier
 WIDEST = 64  # feature maps of the classifier
 LATENT = {1: 2, 3: 32}  # components of z by the number of axes of an input
+CAPTURED = 0.25  # share of its due samples from which on a mode counts, as in gan-modes
 
 
 def run(options: BidirectionalReconstruction, context: penchant.Context) -> penchant.Result:
@@ -104,6 +107,9 @@ def _quantities(
             null=null,
             null_spread=null_spread,
         )
+    if "modes" in rows[0]:
+        null = float(np.mean([row["null-modes"] for row in rows]))
+        quantities[f"modes-{variant}"] = mode_count([row["modes"] for row in rows], null)
     return quantities
 
 
@@ -137,6 +143,12 @@ def _note(options: BidirectionalReconstruction, context: penchant.Context) -> No
         "squared Euclidean distance, mean over test samples; images in [-1, 1]"
     )
     context.conventions["null"] = "reconstructions paired with other samples"
+    if data.classes:
+        judge = "the classifier" if len(data.shape) == 3 else "likeliest of one normal a mode"
+        context.conventions["modes"] = (
+            f"of as many samples of the decoder as test samples, by {judge}; captured with at "
+            f"least {CAPTURED:g} of its due samples; null: test data"
+        )
     context.conventions["scale"] = (
         f"{options.steps} steps of {options.batch} samples, {len(data.train.inputs)} training "
         "samples"
@@ -165,7 +177,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     judged = context.generator("judged", training)
     test = scaled(context.data.test.inputs)[: options.samples]
     z, again = _reconstructed(model, test, judged, recipe)
-    made = _made(model, min(len(test), POINTS), judged, recipe)
+    made = _made(model, len(test), judged, recipe)
     finite = torch.isfinite(again).all() and torch.isfinite(made).all()
     if not finite:
         raise penchant.Error(
@@ -173,6 +185,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             f"{recipe.learning_rate:g} may help"
         )
     found = _judged(context, test, again)
+    found |= _modes(context, test, made)
     found["samples"] = shown(made)
     found["reconstructions"] = shown(again)
     found["embeddings"] = z[:POINTS, :2]
@@ -195,6 +208,24 @@ def _judged(
     return found
 
 
+def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, float]:
+    """Modes with their share of what the decoder makes, and for the null of as many test data."""
+    train, classes = context.data.train, context.data.classes
+    if not classes:
+        return {}
+    judge = _classifier(context)
+    if test.ndim == 2:
+        try:
+            judge = normal_judge(scaled(train.inputs), train.labels, classes)
+        except ValueError as error:
+            context.warn(f"modes of samples are not counted: {error}")
+            return {}
+    assert judge is not None  # there are classes
+    share = torch.bincount(train.labels, minlength=classes).to(torch.float64) / len(train.labels)
+    found, null = (coverage(judge(each), share, captured=CAPTURED) for each in (made, test))
+    return {"modes": found["modes"], "null-modes": null["modes"]}
+
+
 @torch.no_grad()
 def _made(
     model: Model,
@@ -205,7 +236,7 @@ def _made(
     """What the decoder makes of the prior."""
     device = next(model.decoder.parameters()).device
     z = normal(count, recipe.latent, generator, device)
-    return model.decoder(z)
+    return torch.cat([model.decoder(part) for part in z.split(CHUNK)])
 
 
 @torch.no_grad()

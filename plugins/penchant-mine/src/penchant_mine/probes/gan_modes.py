@@ -34,6 +34,7 @@ from penchant_mine.numerics.generative.networks import (
 )
 from penchant_mine.numerics.generative.pixels import scaled, shown
 from penchant_mine.numerics.recipes import recipe_from
+from penchant_mine.shared.mode_counts import mode_count
 
 VARIANTS = ("gan", "mine")
 QUOTED = {  # table 5.1: modes and KL
@@ -44,7 +45,6 @@ QUOTED = {  # table 5.1: modes and KL
     "PacGAN": (1000.0, 0.06),
 }
 TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
-HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
 WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL says nothing
 HALF_WAY = 0.5  # from that quality to 1: enough where modes fill most of the box
@@ -145,7 +145,7 @@ def _quantities(
         for name, rows in by_variant.items():
             values = _column(rows, key)
             if key in ("modes", "modes-seen"):
-                quantities[f"{key}-{name}"] = _count(values, null)
+                quantities[f"{key}-{name}"] = mode_count(values, null)
             else:
                 unit = "nats" if key == "kl" else ""
                 quantities[f"{key}-{name}"] = penchant.Quantity.of(
@@ -218,13 +218,6 @@ def _warn_if_collapsed(
             f"{name}: {collapsed} of {len(rows)} trainings have one mode left, with at least "
             f"{COLLAPSED:g} of the samples: a smaller learning_rate may help"
         )
-
-
-def _count(values: list[float], null: float) -> penchant.Quantity:
-    """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
-    found = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
-    least = HALF_A_MODE / math.sqrt(len(values))
-    return attrs.evolve(found, stderr=max(found.stderr or 0.0, least))
 
 
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,13 @@ class NadAgreement(penchant.Probe):
         "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE}},
     }
 
-    networks: int = penchant.option(200, "networks drawn for each estimator", at_least=4)
+    networks: int = penchant.option(200, "networks drawn for each estimator", at_least=8)
     groups: int = penchant.option(
-        4, "independent groups that they are in; leaving one out must leave two", at_least=3
+        8, "independent groups that they are in; leaving two out must leave two", at_least=4
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.networks < 2 * self.groups:
+            raise penchant.Error(
+                f"networks must be at least twice groups, {2 * self.groups}, found {self.networks}"
+            )

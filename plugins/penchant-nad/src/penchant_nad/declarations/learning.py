@@ -184,6 +184,7 @@ class PoisonedAccuracy(penchant.Probe):
             "carriers": (0, 40, 200),
             "networks": 300,
             "epsilon": 0.5,
+            "trainings": 3,
             "training": DIGITS,
         },
         "fig-7": {
@@ -238,7 +239,7 @@ class FlippedAccuracy(penchant.Probe):
         "train-accuracy-sampling": "its standard error over training samples alone",
     }
     presets = {
-        "quick": {"networks": 300, "training": DIGITS},
+        "quick": {"networks": 300, "trainings": 3, "training": DIGITS},
         "fig-8": {"networks": 10000, "training": IMAGES},
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import penchant
 import torch
@@ -164,13 +164,25 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     starts = range(0, len(indices), together)
     blocks = [indices[start : start + together] for start in starts]
     found, drawers = [], set()
+    report = context.progress(len(indices), "networks of a shard")
+    done = 0
     for drawn in draw_ahead(context.architecture, blocks):
         drawers.add(drawn.drawer)
-        found.append(_gradients_of(context, drawn))
+        for part in _reported_parts(context.options, drawn):
+            found.append(_gradients_of(context, part))
+            done += len(part)
+            report(done)
     return {
         "gradients": torch.cat(found),
         "drawer": " and ".join(sorted(drawers)),
     }
+
+
+def _reported_parts(options: GradientCovariance, drawn: Ensemble) -> Iterable[Ensemble]:
+    """Differences go network by network, and take long: each is reported."""
+    if options.method == "autograd":
+        return [drawn]
+    return drawn.split(1)
 
 
 def _networks_at_once(context: penchant.Context, first: int) -> int:

@@ -1,7 +1,7 @@
 """The probe `nad-agreement`: do two estimators of the role `directions` find the same ones?
 
 Each has networks of its own, in groups: products of moments from different groups are unbiased,
-where the plain norm of a sampled second moment is too large; leaving a group out tells the standard
+where the plain norm of a sampled second moment is too large; leaving groups out tells the standard
 errors.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.correlation import (
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
+from penchant_nad.numerics.two_sample_jackknife import two_sample_jackknife
 from penchant_nad.shared.bases import refuse_zero
 
 
@@ -130,7 +132,7 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
         null_spread=mean_overlap_spread(pair.rank, size),
         **networks,
     )
-    corr = _corr(pair, left_out, networks)
+    corr = _corr(pair, networks)
     counts = torch.arange(1, pair.rank + 1, device="cpu", dtype=torch.float64)
     arrays = {
         "overlap": curve,
@@ -152,22 +154,41 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     )
 
 
-def _corr(
-    pair: Pair,
-    left_out: list[Pair],
-    networks: dict[str, Any],
-) -> penchant.Quantity:
+def _corr(pair: Pair, networks: dict[str, Any]) -> penchant.Quantity:
     """The correlation, which is not a number where an unbiased squared norm is not positive."""
-    # Without each group in turn, and where one moment is rotated at random.
-    replicates = [corr_of_means(other.first, other.second) for other in left_out]
     null = rotated_corr_of_means(pair.first, pair.second)
     return penchant.Quantity(
         corr_of_means(pair.first, pair.second),
-        stderr=known(jackknife(replicates)),
+        stderr=known(_corr_stderr(pair)),
         null=known(float(null)),
         null_spread=_rotated_spread(pair),
         **networks,
     )
+
+
+def _corr_stderr(pair: Pair) -> float:
+    """The standard error of the correlation, from the products of all groups with each other."""
+    first, second = pair.first.flatten(1), pair.second.flatten(1)
+    cross, own, others = (
+        (rows @ columns.T).cpu().numpy()
+        for rows, columns in ((first, second), (first, first), (second, second))
+    )
+
+    def corr(used: np.ndarray, used_second: np.ndarray) -> np.ndarray:
+        product = np.einsum("...i,ij,...j", used, cross, used_second)
+        product /= used.sum(-1) * used_second.sum(-1)
+        squares = _distinct_mean(own, used), _distinct_mean(others, used_second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return product / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
+
+    return two_sample_jackknife(corr, len(first)).stderr
+
+
+def _distinct_mean(table: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """The mean of products of different groups among those used, (..., groups)."""
+    apart = table - np.diag(table.diagonal())
+    count = used.sum(-1)
+    return np.einsum("...i,ij,...j", used, apart, used) / (count * (count - 1))
 
 
 def known(number: float | None) -> float | None:

@@ -85,7 +85,25 @@ def nad_basis(
     if vectors.ndim != 2 or vectors.shape[1] != size:
         found = f"found an array of shape {list(vectors.shape)}"
         raise penchant.Error(f"directions must be rows of {size} numbers, {found}")
-    return Basis(vectors / vectors.norm(dim=1, keepdim=True))
+    vectors = vectors / vectors.norm(dim=1, keepdim=True)
+    if len(vectors) == size - 1:
+        context.conventions["directions"] = (
+            f"{size - 1} were given; the last, of either sign, is the one orthogonal to them"
+        )
+        vectors = torch.cat([vectors, _left(vectors)])
+    return Basis(vectors)
+
+
+def _left(vectors: Tensor) -> Tensor:
+    """The one direction (1, D) that D - 1 independent rows leave: published NADs lack the last."""
+    _, singular, right = torch.linalg.svd(vectors, full_matrices=True)
+    if float(singular[-1]) < 1e-6 * float(singular[0]):
+        found = f"found a smallest singular value of {float(singular[-1]):.1e}"
+        raise penchant.Error(
+            f"{len(vectors)} directions of {vectors.shape[1]} inputs determine the last only if "
+            f"they are independent, {found}"
+        )
+    return right[-1:]
 
 
 def refuse_zero(moment: Tensor, size: int) -> None:

@@ -18,6 +18,7 @@ from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
 from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
 from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.one_output import network_of_one_output
 
 BLOCK = 8  # networks a shard
 SAMPLED = 4096  # pieces of networks whose own are not known
@@ -81,7 +82,7 @@ def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
     """Spectra and constants of some networks as they are drawn."""
     found = []
     for index in indices:
-        network = context.network(index)
+        network = network_of_one_output(context, index)
         found.append(_of_network(context, network))
 
     # a row a network; all of them have the same names
@@ -271,7 +272,7 @@ def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
     cycles = _cycles(options.cycles)
     k = 2 * math.pi * cycles.to(context.device)
     # one network, whose parameters are filled anew
-    network = copy.deepcopy(context.network(0))
+    network = copy.deepcopy(network_of_one_output(context))
     chain = piecewise_linear.chain_of(network)
     rows = []
     for index in indices:

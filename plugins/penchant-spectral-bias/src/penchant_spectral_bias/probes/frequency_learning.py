@@ -23,6 +23,7 @@ from penchant_spectral_bias.numerics.rank_order import correlations, smallest_st
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
 from penchant_spectral_bias.shared.averages import averages, joined, missing, order
 from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.one_output import network_of_one_output
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import (
     learners,
@@ -123,7 +124,7 @@ def _steps(context: penchant.Context) -> list[int]:
 def _weight_names(context: penchant.Context) -> tuple[str, ...]:
     """Names of the parameters that have a spectral norm."""
     names = []
-    network = context.network(outputs=1)
+    network = network_of_one_output(context)
     for name, parameter in network.named_parameters():
         # biases are no matrices
         if parameter.ndim > 1:

@@ -11,6 +11,7 @@ from penchant_numerics.stacked import recorded_steps
 from penchant_numerics.trainer import Trainer, outputs
 from torch import Generator, Tensor, nn
 
+from penchant_spectral_bias.shared.one_output import network_of_one_output
 from penchant_spectral_bias.shared.waves import note_batch_norm
 
 
@@ -78,7 +79,7 @@ def followed(
     look: Callable[[nn.Module], None],
 ) -> None:
     """Train network number `training` and look at it at every one of these steps."""
-    network = context.network(training, outputs=1)
+    network = network_of_one_output(context, training)
     note_batch_norm(context, network)
     seed = context.generator("training", training).initial_seed()
     trainer = Trainer(network, samples, context.training, seed=seed)

@@ -13,6 +13,8 @@ from penchant_numerics.stacked import OneByOne, Stacked, side_by_side
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from penchant_spectral_bias.shared.one_output import network_of_one_output
+
 
 def wave(context: penchant.Context, training: int, petals: int | None) -> Data:
     """The wave with the phases of one training, on a line (no petals at all) or on a flower."""
@@ -53,7 +55,7 @@ def learners(
     """Network number `training` for the samples of each training, to be trained side by side."""
     networks, seeds = [], []
     for training in trainings:
-        networks.append(context.network(training, outputs=1))
+        networks.append(network_of_one_output(context, training))
         generator = context.generator("training", training)
         seeds.append(generator.initial_seed())
     note_batch_norm(context, networks[0])

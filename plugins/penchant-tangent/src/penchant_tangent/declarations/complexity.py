@@ -62,6 +62,8 @@ class Complexity(penchant.Probe):
         "gap": "training minus test accuracy, (widths, shares)",
         "train-accuracy": "accuracy on training labels, (widths, shares)",
         "test-accuracy": "accuracy on test labels, (widths, shares)",
+        "error-bound": "bound of the error on the labels trained on that follows from the "
+        "complexity, (38) with (60); from 1 on it says nothing, (widths, shares)",
         "steps": "steps of the training, on average, (widths, shares)",
         **{name: f"{about}, (widths, shares)" for name, about in MEASURES.items()},
     }

@@ -55,7 +55,7 @@ class TangentKernel(penchant.Probe):
         "time-constants": "steps -1 / log(1 - lambda_j / lambda_1) in which gradient descent with "
         "rate 1 / lambda_1 learns along each eigenvector; missing where an eigenvalue is zero",
         "kernel": "the kernel, not centred, with row i C + y; only with store_kernel",
-        "kernel-samples": "numbers of its samples in `part`, from 0; only with store_kernel",
+        "kernel-samples": "numbers of its samples in `split`, from 0; only with store_kernel",
         "kernel-labels": "their labels; only with store_kernel",
     }
     presets = {

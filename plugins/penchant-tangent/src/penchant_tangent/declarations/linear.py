@@ -74,7 +74,8 @@ class Capacity(penchant.Probe):
     points the interpolator w of least norm lies in a ball of the norm |w|_A; the ball's Rademacher
     complexity is (|w|_A / n) E sqrt(sigma^T K_A sigma), simulated, and at most
     (|w|_A / n) sqrt(tr K_A). A = 1 gives the usual bound; the best rescaling of singular values,
-    nu_j = lambda_j / |u_j . y| (proposition B.7), gives sum_j |u_j . y| / n, never more.
+    nu_j = lambda_j / |u_j . y| (proposition B.7), gives sum_j |u_j . y| / n, never more. Beside the
+    test error stand the bounds of it that follow, at the interpolator's margin of 1.
 
     Labels are the signs of the first eigenvector of all features that has both: the very first of a
     kernel with positive entries has one sign only. At c = 1 most eigenvalues are zero to rounding,
@@ -95,6 +96,9 @@ class Capacity(penchant.Probe):
         "bound-ratio": "usual bound over best bound, at the largest scaling",
         "tightness-l2": "simulated complexity over its bound, usual norm, at the largest scaling",
         "tightness-optimal": "the same for the best norm",
+        "error-bound-l2": "bound of the test error by the usual norm, (38) with (40), at the "
+        "largest scaling; from 1 on it says nothing",
+        "error-bound-optimal": "the same for the best norm",
         "test-error": "share of other points with the wrong sign, at the largest scaling",
         "rank-correlation-l2": "of usual bound and test error over scalings, mean of the draws; "
         "null: scalings in random order",
@@ -105,6 +109,8 @@ class Capacity(penchant.Probe):
         "scalings": "c",
         "bound-l2": "bound of the usual norm, (scalings,)",
         "bound-optimal": "bound of the best norm, (scalings,)",
+        "error-bound-l2": "bound of the test error by the usual norm, (scalings,)",
+        "error-bound-optimal": "bound of the test error by the best norm, (scalings,)",
         "rademacher-l2": "simulated complexity of the usual norm's ball, (scalings,)",
         "rademacher-optimal": "simulated complexity of the best norm's ball, (scalings,)",
         "test-error": "share of other points with the wrong sign, (scalings,)",

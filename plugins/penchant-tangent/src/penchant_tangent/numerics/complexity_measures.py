@@ -139,26 +139,31 @@ def fisher_rao(network: nn.Module, samples: Samples) -> float:
     return math.sqrt(float(mean))
 
 
+def margins(outputs: Tensor, labels: Tensor) -> Tensor:
+    """f_y minus the largest other output of every sample, (samples,).
+
+    >>> outputs = torch.tensor([[3.0, 1.0], [0.0, 1.0]], device="cpu")
+    >>> margins(outputs, torch.tensor([0, 0], device="cpu")).tolist()
+    [2.0, -1.0]
+    """
+    own_index = labels[:, None]
+    own = outputs.gather(1, own_index)[:, 0]
+    others = outputs.scatter(1, own_index, -torch.inf).amax(1)
+    return (own - others).double()
+
+
 def margin(
     outputs: Tensor,
     labels: Tensor,
     *,
     share: float = 0.1,
 ) -> float:
-    """The margin that this share of samples does not reach: f_y minus the largest other output.
+    """The margin that this share of samples does not reach.
 
     >>> outputs = torch.tensor([[3.0, 1.0], [0.0, 1.0]], device="cpu")
     >>> margin(outputs, torch.tensor([0, 1], device="cpu"), share=0.0)
     1.0
     """
-    # of every sample
-    places = labels[:, None]
-    own = outputs.gather(1, places)[:, 0]
-    without = outputs.scatter(1, places, -torch.inf)
-    others = without.amax(1)
-    margins = (own - others).double()
-
-    # the one that stands at this share
-    ordered = margins.sort().values
+    ordered = margins(outputs, labels).sort().values
     last = len(ordered) - 1
     return float(ordered[int(share * last)])

@@ -11,6 +11,12 @@ from penchant_numerics import statistics
 from torch import Tensor
 
 from penchant_tangent.declarations.linear import Capacity
+from penchant_tangent.numerics.margin_bounds import (
+    DELTA,
+    error_bound,
+    ramp_loss,
+    two_class_complexity,
+)
 from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
 from penchant_tangent.numerics.norm_capacity import (
     ball,
@@ -22,6 +28,7 @@ from penchant_tangent.numerics.supernat import positive_part
 
 SHOWN = (1, 10)  # eigenvectors of the plane in which solutions are drawn, from 0
 NORMS = ("l2", "optimal")
+MARGIN = 1.0  # that of an interpolator of labels 1 and -1
 A_SHARD = 25  # draws
 
 
@@ -57,6 +64,8 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
             "labels": f"signs of eigenvector {eigenvector}, counted from 0",
             "interpolator": "eigenvalues that are zero to rounding are left out",
             "test error": "on all points outside the training set; no sign counts half",
+            "error bound": f"(38) and (40) at a margin of {MARGIN:g}, delta = {DELTA:g}, for a "
+            "radius that is the interpolator's: it would need a bound over all radii to hold",
         },
     )
 
@@ -126,7 +135,10 @@ def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict
         found = _at_a_scaling(context, features, order, signs, scaling)
         for name, value in found.items():
             rows.setdefault(name, []).append(value)
-    return {name: torch.tensor(values, device="cpu") for name, values in rows.items()}
+    return {
+        name: torch.tensor(values, device="cpu", dtype=torch.float64)
+        for name, values in rows.items()
+    }
 
 
 def _at_a_scaling(
@@ -156,10 +168,15 @@ def _at_a_scaling(
     dual = vectors @ ((vectors.T @ y) / values)
     in_eigenvectors = scaled.sqrt() * (rows.T @ dual)
     outputs = features.psi[others] @ (scaled.sqrt() * in_eigenvectors)
+    balls = _balls(values, vectors, y, signs)
+    loss = ramp_loss(y * (rows @ (scaled.sqrt() * in_eigenvectors)), MARGIN)
+    for name in NORMS:
+        complexity = two_class_complexity(balls[f"bound-{name}"], MARGIN)
+        balls[f"error-bound-{name}"] = error_bound(loss, complexity, options.train)
     return {
         "test-error": _wrong_share(outputs, labels[others]),
         "solutions": _shown(in_eigenvectors),
-        **_balls(values, vectors, y, signs),
+        **balls,
     }
 
 
@@ -206,7 +223,7 @@ def _arrays(values: dict[str, np.ndarray], options: Capacity) -> dict[str, Any]:
     """Means over draws with their errors, (scalings,), and every solution."""
     found: dict[str, Any] = {"scalings": np.array(options.scalings)}
     for name, numbers in values.items():
-        if name.startswith(("bound", "rademacher")):
+        if name.startswith(("bound", "error-bound", "rademacher")):
             mean, stderr = statistics.mean_and_stderr(numbers, axis=0)
             found[name] = mean
             found[f"{name}-stderr"] = stderr
@@ -230,7 +247,7 @@ def _quantities(
     last = int(np.argmax(arrays["scalings"]))
     found = {}
     for name, numbers in values.items():
-        if name.startswith(("bound", "tightness")):
+        if name.startswith(("bound", "error-bound", "tightness")):
             found[name] = penchant.Quantity.of(numbers[:, last], over="draws")
     ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
     found["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)

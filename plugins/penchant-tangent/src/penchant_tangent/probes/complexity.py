@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -18,12 +19,21 @@ from penchant_tangent.numerics.complexity_measures import (
     PathLength,
     fisher_rao,
     margin,
+    margins,
     path_norm,
     spectral_product,
     spectral_stable_rank,
 )
+from penchant_tangent.numerics.margin_bounds import (
+    DELTA,
+    error_bound,
+    multiclass_complexity,
+    ramp_loss,
+)
 from penchant_tangent.shared.kernel_samples import drawn
 from penchant_tangent.shared.training_samples import with_random_labels
+
+MARGIN = 1.0  # at which the losses of the error's bound vanish
 
 
 def run(options: Complexity, context: penchant.Context) -> penchant.Result:
@@ -54,6 +64,8 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
             f"{options.eval_every} steps",
             "path norm": "biases included, as paths that begin at one",
             "margin": "negative, so that larger is more complex",
+            "error bound": f"(38) with (60) for the way, at a margin of {MARGIN:g}, delta = "
+            f"{DELTA:g}; traces are scaled to all training samples",
         },
     )
 
@@ -109,6 +121,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     loss, accuracy = evaluate(network, train)
     _warn_if_unfinished(context, loss)
     _, tested = evaluate(network, context.data.test)
+    final = outputs(network, train.inputs)
     return {
         "complexity": way.total,
         "spectral-product": spectral_product(network),
@@ -116,12 +129,27 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
         "path-norm": path_norm(network.double(), tuple(context.data.shape)),
         "fisher-rao": fisher_rao(network.to(context.dtype), train),
         "distance": float((_flat(network) - first).norm()),
-        "margin": -margin(outputs(network, train.inputs), train.labels),
+        "margin": -margin(final, train.labels),
+        "error-bound": _error_bound(
+            way.total, len(batch.inputs), final.shape[1], margins(final, train.labels)
+        ),
         "gap": accuracy - tested,
         "train-accuracy": accuracy,
         "test-accuracy": tested,
         "steps": float(trainer.step),
     }
+
+
+def _error_bound(complexity: float, traced: int, classes: int, own_margins: Tensor) -> float:
+    """(38) with (60) for the way: `complexity` has the traces of some of the training samples."""
+    samples = len(own_margins)
+    losses = multiclass_complexity(
+        complexity * math.sqrt(samples / traced),
+        classes=classes,
+        samples=samples,
+        gamma=MARGIN,
+    )
+    return error_bound(ramp_loss(own_margins, MARGIN), losses, samples)
 
 
 def of_width(component: penchant.Architecture, width: int) -> penchant.Architecture:

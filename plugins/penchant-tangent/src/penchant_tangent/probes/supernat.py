@@ -90,13 +90,14 @@ def fit_problem(context: penchant.Context, number: int) -> dict[str, Tensor]:
 def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     """Errors (steps,) of both ways on the tangent features of one network."""
     options = context.options
-    network = context.network(number)
+    # deep networks have eigenvalues that single precision does not tell from zero
+    network = context.network(number).double()
     train = drawn(context.data.train, options.train, context.generator("samples", number))
     test = drawn(context.data.test, options.train, context.generator("test samples", number))
-    K = tangent_kernel(network, train.inputs).double()
-    K_test = tangent_kernel(network, test.inputs, other=train.inputs).double()
-    pairs = torch.linalg.eigh(K)
-    values, vectors = positive_part(*pairs)
+    inputs = _in_double(train.inputs)
+    K = tangent_kernel(network, inputs)
+    K_test = tangent_kernel(network, _in_double(test.inputs), other=inputs)
+    values, vectors = positive_part(*torch.linalg.eigh(K))
 
     # labels without their mean: a linear model of features begins at zero
     goal = targets(train, context)
@@ -118,6 +119,11 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
         return errors.mean(1)
 
     return _both(Fit(values, vectors, y), test_errors, options)
+
+
+def _in_double(inputs: Tensor) -> Tensor:
+    """Numbers in double precision; tokens stay whole."""
+    return inputs.double() if inputs.is_floating_point() else inputs
 
 
 def _both(fit: Fit, test_errors: Any, options: SuperNat) -> dict[str, Tensor]:
