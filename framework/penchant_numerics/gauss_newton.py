@@ -1,9 +1,10 @@
-"""The Gauss-Newton matrix G = Ave_i J_i^T H_i J_i, matrix-free.
+r"""The Gauss-Newton matrix $G = \operatorname{Ave}_i J_i^\top H_i J_i$, matrix-free.
 
-H_i is the Hessian of the loss in the outputs: diag p - p p^T for cross-entropy (s (1 - s) with a
-single output, the difference of two logits), the identity for half the squared error. For softmax
-cross-entropy G is the true Fisher information. H = L L^T with L = diag(sqrt p) - p sqrt(p)^T makes
-G = V V^T, whose columns are the extended gradients sqrt(p_c / N) J^T (e_c - p).
+$H_i$ is the Hessian of the loss in the outputs: $\operatorname{diag} p - p p^\top$ for
+cross-entropy ($s (1 - s)$ with a single output, the difference of two logits), the identity for
+half the squared error. For softmax cross-entropy $G$ is the true Fisher information. $H = L L^\top$
+with $L = \operatorname{diag}(\sqrt p) - p \sqrt{p}^\top$ gives $G = V V^\top$, whose columns are
+the extended gradients $\sqrt{p_c / N}\, J^\top (e_c - p)$.
 
 References: Papyan, JMLR 2020; Martens, JMLR 2020.
 """

@@ -1,13 +1,13 @@
-"""The spectral measure of an operator by Lanczos quadrature.
+r"""The spectral measure of an operator by Lanczos quadrature.
 
-Ritz values theta_j, weighted by the squared first components w_j of T's eigenvectors, are Gauss
-quadrature for the spectrum of A as the start vector v sees it: sum_j w_j f(theta_j) ~ v^T f(A) v,
-whose mean over random v is Tr f(A) / size. Variants:
+The Ritz values $\theta_j$, weighted by the squared first components $w_j$ of the eigenvectors of
+$T$, are a Gauss quadrature: $\sum_j w_j f(\theta_j) \approx v^\top f(A) v$ for the start vector
+$v$. The mean over random $v$ is $\operatorname{Tr} f(A) / \text{size}$. Variants:
 
-- `full`: reorthogonalised; keeps a basis of m vectors.
-- `none`: three vectors. Good for densities, never for counting.
-- `sample`: for A = V V^T with fewer columns than rows, the same for V^T V, always reorthogonalised;
-  the zeros are added by count.
+- `full`: with reorthogonalisation; stores a basis of m vectors.
+- `none`: stores three vectors. Use it for densities, never to count eigenvalues.
+- `sample`: for $A = V V^\top$ with fewer columns than rows, the same for $V^\top V$, always with
+  reorthogonalisation; zero eigenvalues are added by count.
 
 An eigenvalue that every start vector finds, and whose weights are those of one eigenvector, is
 simple: its weight is 1/size exactly, not a random number around it.
