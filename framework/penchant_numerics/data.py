@@ -127,7 +127,7 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     inputs, labels = part
     if len(inputs) != len(labels):
         raise ValueError(
-            f"{name} has {len(inputs)} inputs and {len(labels)} labels, expected as many"
+            f"{name} has {len(inputs)} inputs but {len(labels)} labels; the numbers must match"
         )
     if not len(inputs):
         raise ValueError(f"{name} has no samples")

@@ -144,7 +144,9 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
     if bool(kept.all()):
         return inputs, labels
     if not bool(kept.any()):
-        raise ValueError(f"all {len(labels)} labels are {IGNORED}: expected some that count")
+        raise ValueError(
+            f"all {len(labels)} labels are {IGNORED} (ignored): expected at least one that is not"
+        )
     return inputs[kept], labels[kept]
 
 

@@ -33,7 +33,7 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
     if first.type != "cpu":
         there = torch.get_device_module(first).device_count()
     if count > there:
-        raise ValueError(f"devices must be at most {there}, which there are, found {count}")
+        raise ValueError(f"devices must be at most {there}, the number available, found {count}")
 
     # a ring, which begins with the first
     start = first.index or 0

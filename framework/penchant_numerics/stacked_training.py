@@ -328,7 +328,10 @@ class _Batches:
         recipe: Recipe,
     ) -> None:
         if len(seeds) != len(samples):
-            raise ValueError(f"expected a seed a network, found {len(seeds)} for {len(samples)}")
+            raise ValueError(
+                f"expected one seed per network, found {len(seeds)} seeds for {len(samples)} "
+                f"networks"
+            )
         self.seeds = list(seeds)
         self.size = recipe.batch
 

@@ -75,7 +75,7 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     0.007019
     """
     if count < 1:
-        raise ValueError(f"a share is one of at least 1 sample, found {count}")
+        raise ValueError(f"a share needs at least 1 sample, found {count}")
     # half a sample on each side
     right = _numbers(share) * count
     inside = (right + 0.5) / (count + 1)
@@ -711,7 +711,7 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
         return [generator] * draws
     found = len(generator)
     if found != draws:
-        raise ValueError(f"expected one generator or one a draw, {draws}, found {found}")
+        raise ValueError(f"expected one generator, or one per draw ({draws}), found {found}")
     return generator
 
 

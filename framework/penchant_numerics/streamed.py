@@ -393,7 +393,7 @@ def _of_batches(batches: Iterable[Any]) -> Samples:
         raise ValueError("the iterable has no batches")
     if next(iter(batches), None) is None:
         raise ValueError(
-            "the batches can be gone through only once; give an iterable that begins anew, such as "
+            "the batches can be read only once; give an iterable that begins anew, such as "
             "a DataLoader"
         )
     together = torch.cat(found)

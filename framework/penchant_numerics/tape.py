@@ -140,7 +140,7 @@ class Tape(TorchDispatchMode):
         number = self._slots.get(_identity(tensor))
         if number is None:
             shape = tuple(tensor.shape)
-            raise NotRecordableError(f"a tangent of shape {shape} came from nowhere")
+            raise NotRecordableError(f"a tangent of shape {shape} was not recorded")
         return Slot(number)
 
     def finish(self, result: Tensor) -> None:

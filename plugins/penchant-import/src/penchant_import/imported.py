@@ -65,7 +65,7 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
         given = ", ".join(offered)
         cure = "wrap it in a function that fills in the rest"
         raise Error(
-            f"{name} needs {lacking}, but is only given {given}; {cure} ({error})"
+            f"{name} needs {lacking}, but only {given} are passed; {cure} ({error})"
         ) from error
 
 
@@ -166,10 +166,10 @@ def _read(
     # Text has no axes to count.
     axes = getattr(labels, "ndim", 1)
     if inputs.ndim == 0 or axes == 0:
-        raise Error("expected as many inputs and labels as there are samples, found single numbers")
+        raise Error("expected one input and one label per sample, found single numbers")
     if len(inputs) != len(labels):
-        found = f"{len(inputs)} inputs and {len(labels)} labels"
-        raise Error(f"the data have {found}, expected as many")
+        found = f"{len(inputs)} inputs but {len(labels)} labels"
+        raise Error(f"got {found}; the numbers must match")
     return scaled(inputs, conventions, warnings), labels
 
 

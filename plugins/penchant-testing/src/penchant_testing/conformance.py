@@ -52,7 +52,7 @@ def offers(distribution: str) -> list[Offer]:
         if own and plugin.reason:
             raise AssertionError(f"{distribution} was set aside: {plugin.reason}")
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
-    assert found, f"{distribution} offers nothing; is it installed?"
+    assert found, f"{distribution} registers no components; is it installed?"
     return found
 
 

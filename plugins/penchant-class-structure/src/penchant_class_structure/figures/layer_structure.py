@@ -25,7 +25,7 @@ _SMALLEST = 1e-10  # of the largest value: smaller ones are rounding
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("separation-features")
     if quantity is None or quantity.missing:
         return None
@@ -255,6 +255,6 @@ def depth(result: penchant.Result) -> Figure:
     )
     return captioned(
         figure,
-        "Class means stand out where the separation is above 1; null: permuted classes.",
-        title="Class structure with depth",
+        "Class means are separated if the separation is above 1; null: permuted classes.",
+        title="Class structure by layer",
     )

@@ -52,8 +52,8 @@ def spectra(result: penchant.Result) -> Figure:
         panel.legend()
     return captioned(
         figure,
-        "Eigenvalues of the sample's G beside the theorem's; a trained classifier's probabilities "
-        "are not the symmetric ones it assumes.",
+        "Eigenvalues of the sample's G and of the theorem. The theorem assumes symmetric "
+        "probabilities, which a trained classifier does not have.",
         title="Logistic regression on a Gaussian mixture",
     )
 
@@ -90,12 +90,12 @@ def sweep(result: penchant.Result) -> Figure:
         ylabel="outliers / bulk",
         level=1.0,
         axes=right,
-        level_label="classes in one place",
+        level_label="classes with equal means",
     )
     return captioned(
         figure,
-        "Errors, and the ratio of outliers to bulk, against the separation of the classes.",
-        title="What the separation of classes changes",
+        "Error rates, and the ratio of outliers to bulk, by the separation of the classes.",
+        title="Error rates and outliers by separation",
     )
 
 

@@ -139,8 +139,8 @@ def check_cross_entropy(options: Options, context: penchant.Context) -> None:
     if loss != "cross-entropy":
         who = context.options.name
         raise penchant.Error(
-            f"{who} takes the curvature of softmax cross-entropy apart, found a training with "
-            f'{loss}; loss = "cross-entropy" looks at it with that loss nevertheless'
+            f"{who} decomposes the curvature of softmax cross-entropy, found a training with "
+            f'{loss}; loss = "cross-entropy" measures it with that loss anyway'
         )
 
 

@@ -83,9 +83,9 @@ def _say_window(line: PowerLaw, part: str, context: penchant.Context) -> None:
     )
     if line.exponential >= line.fit:
         context.warn(
-            f"the tail of E ({part} samples) is no power law: an exponential fits the same bins "
+            f"the tail of E ({part} samples) is not a power law: an exponential fits the same bins "
             f"better, with R squared {line.exponential:.3f} against {line.fit:.3f}; tail-exponent "
-            "is a slope of this window only"
+            "is only the slope in this window"
         )
 
 

@@ -35,11 +35,11 @@ LABELS = {
     "empirical-fisher": "empirical Fisher",
 }
 MARKERS = "o^x+sd"
-WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit in memory: there is nothing to compare."
+WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit into memory, so nothing is compared."
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("cfac-better")
     if quantity is None or quantity.missing:
         return None
@@ -145,7 +145,7 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
         return captioned(figure, WITHOUT_EXACT, title=f"Spectra of proxies, {where}")
     return captioned(
         figure,
-        "The better the proxy, the more its spectrum covers that of Gauss-Newton.",
+        "Spectra of the proxies and of the Gauss-Newton matrix.",
         title=f"Spectra of proxies over the exact one, {where}",
     )
 
@@ -213,9 +213,10 @@ def errors(result: penchant.Result) -> Figure:
     _legend_below(figure, (left, right))
     return captioned(
         figure,
-        "A proxy is good where its error is small, its trace ratio 1 and its overlap 1; dotted: "
-        "what groups without meaning give.",
-        title="How far proxies are from Gauss-Newton",
+        "A perfect proxy has relative error 0, trace ratio 1 and overlap 1. Dotted: permuted "
+        "classes, "
+        "or random vectors.",
+        title="Accuracy of the proxies by layer",
     )
 
 
@@ -351,7 +352,7 @@ def cosines(result: penchant.Result) -> Figure:
     _legend_below(figure, axes[:1])
     return captioned(
         figure,
-        "At 1 a class mean of gradients is the product of the means of features and errors; "
+        "A cosine of 1: the class mean of gradients is the product of class means; "
         "median and 5 to 95 % over classes.",
         title="Are class means products of means?",
     )

@@ -12,14 +12,14 @@ SHOWN = 10  # directions at either end
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("low-frequencies")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The network weighs low frequencies of its input more than an isotropic one, "
+        above="The network is more sensitive to low input frequencies than an isotropic one, "
         "share of the trace in waves of eight pixels or longer",
-        below="The network weighs low frequencies of its input less than an isotropic one, "
+        below="The network is less sensitive to low input frequencies than an isotropic one, "
         "share of the trace in waves of eight pixels or longer",
         neither="No significant preference for low or high frequencies, share of the trace "
         "in waves of eight pixels or longer",
@@ -54,8 +54,8 @@ def geometry(result: penchant.Result) -> Figure:
         axes=right,
     )
     caption = (
-        "The second moment of input gradients over fresh networks, and its eigenvalues: an "
-        "architecture without preferred directions would follow the dashed line."
+        "The second moment of input gradients over fresh networks, and its eigenvalues. Dashed: an "
+        "architecture without preferred directions."
     )
     return captioned(figure, caption, title="Average geometry before training")
 

@@ -128,7 +128,7 @@ def _targets(context: penchant.Context) -> Tensor:
     one_a_sample = labels[:1].numel() == 1
     if data.classes not in (0, 2) or not one_a_sample:
         raise penchant.Error(
-            "geometry-evolution needs two classes or one number a sample as labels, "
+            "geometry-evolution needs labels that are two classes, or one number per sample, "
             f"found {data.outputs} outputs"
         )
     numbers = labels.reshape(len(labels)).to(context.dtype)

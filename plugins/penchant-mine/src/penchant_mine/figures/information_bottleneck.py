@@ -31,7 +31,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "errors": captioned(
             _errors(result),
             "Misclassified test samples with two standard errors; bars: published at full scale.",
-            title="Errors of regularised classifiers",
+            title="Test error of regularised classifiers",
         )
     }
     if "betas" in result.arrays:
@@ -52,8 +52,8 @@ def _fall(result: penchant.Result) -> str:
     lowest, highest = (result.arrays["betas"][place] for place in _ends(result))
     listed = " and ".join(changes)
     return (
-        f"From beta {lowest:g} to {highest:g} {listed}. A lower bound that falls alone is hidden "
-        "from the estimator, not forgotten."
+        f"From beta {lowest:g} to {highest:g} {listed}. If only the lower bound falls, the "
+        "estimator misses information that is still there."
     )
 
 
@@ -92,7 +92,7 @@ def _errors(result: penchant.Result) -> Figure:
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     chance = 100 * found[0].null
-    axes.set(xlabel=f"misclassified, % (the commonest class: {chance:.0f})", xlim=(0, None))
+    axes.set(xlabel=f"misclassified, % (most frequent class: {chance:.0f})", xlim=(0, None))
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     return figure
 

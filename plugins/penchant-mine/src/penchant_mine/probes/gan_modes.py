@@ -91,7 +91,7 @@ def _check(data: Data) -> None:
     """Refuse data whose modes nobody can tell apart."""
     if not data.classes and data.train.labels.numel() != len(data.train.labels):
         raise penchant.Error(
-            "gan-modes needs classes, or one number a sample as label, to tell modes apart"
+            "gan-modes needs labels that are classes, or one number per sample, to define modes"
         )
     inputs = data.train.inputs
     if bool((inputs == inputs[:1]).all()):

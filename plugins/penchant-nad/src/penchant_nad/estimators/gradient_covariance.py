@@ -46,7 +46,7 @@ def estimate(
     size = torch.Size(architecture.shape).numel()
     if options.method == "finite-difference" and size > MANY_INPUTS:
         context.warn(
-            f"finite differences in {size} inputs are {2 * size} forward passes a network; "
+            f"finite differences in {size} inputs take {2 * size} forward passes per network; "
             "method=autograd takes one backward pass"
         )
     # Large inputs and few networks: their gradients say all, and are smaller than the matrix.

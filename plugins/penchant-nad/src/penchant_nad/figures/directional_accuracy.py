@@ -148,7 +148,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
     # A map of steps where any direction reached the loss.
     steps = result.arrays["steps-to-loss"]
     if np.isfinite(steps).any():
-        drawn = frequency_map(result, steps, label="steps to the loss asked for")
+        drawn = frequency_map(result, steps, label="steps to the target loss")
         found["steps-map"] = captioned(
             drawn,
             f"Steps by frequency; {beside} or never reached that loss.",

@@ -11,16 +11,14 @@ from penchant_nad.shared.errors import known_error
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("fall")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Test accuracy falls when preferred and disliked directions of the data are "
-        "exchanged",
-        below="Test accuracy rises when preferred and disliked directions of the data are "
-        "exchanged",
-        neither="Exchanging preferred and disliked directions makes no significant difference "
+        above="Test accuracy falls when preferred and weak directions of the data are exchanged",
+        below="Test accuracy rises when preferred and weak directions of the data are exchanged",
+        neither="Exchanging preferred and weak directions makes no significant difference "
         "in test accuracy",
     )
 
@@ -59,6 +57,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Accuracy on images and on the same images with their NAD coefficients in reverse order, "
-        f"a rotation that loses nothing. Fall: {result.quantities['fall'].verdict}."
+        f"an orthogonal map. Fall: {result.quantities['fall'].verdict}."
     )
     return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

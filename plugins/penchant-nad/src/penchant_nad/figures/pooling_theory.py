@@ -19,7 +19,7 @@ from penchant_numerics.pictures import (
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None
@@ -81,15 +81,15 @@ def _accuracy(result: penchant.Result) -> Figure:
     )
     axes.set(
         xlabel="frequency",
-        ylabel="best accuracy behind pooling",
+        ylabel="best accuracy after pooling",
         ylim=(0.45, 1.03),
     )
     axes.legend()
     caption = (
-        "Simulated accuracies beside the theorem, corrected and as printed. Largest deviation from "
+        "Simulated accuracies and the theorem, corrected and as printed. Largest deviation from "
         f"the corrected one: {result.quantities['deviation'].verdict}."
     )
-    return captioned(figure, caption, title="What pooling loses by frequency")
+    return captioned(figure, caption, title="Best accuracy after pooling, by frequency")
 
 
 def _curvature(result: penchant.Result) -> Figure:
@@ -128,10 +128,10 @@ def _curvature(result: penchant.Result) -> Figure:
     lower.plot(places, arrays["zeta"], color=ORANGE)
     lower.set(xlabel="frequency", ylabel="zeta")
     caption = (
-        "Measured curvatures beside the corrected lemma. Largest deviation: "
+        "Measured curvatures and the corrected lemma. Largest deviation: "
         f"{result.quantities['curvature-deviation'].verdict}."
     )
-    return captioned(figure, caption, title="How pooling bends the loss by frequency")
+    return captioned(figure, caption, title="Curvature of the loss after pooling, by frequency")
 
 
 def _loss_curves(result: penchant.Result) -> Figure:

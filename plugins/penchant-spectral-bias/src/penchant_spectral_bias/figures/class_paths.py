@@ -16,14 +16,14 @@ KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("bent-minus-straight")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Bent paths join inputs of one class more often than straight lines",
-        below="Bent paths join inputs of one class less often than straight lines",
-        neither="Bent paths do not join inputs of one class significantly more often than "
+        above="Bent paths connect inputs of one class more often than straight lines",
+        below="Bent paths connect inputs of one class less often than straight lines",
+        neither="Bent paths do not connect inputs of one class significantly more often than "
         "straight lines",
     )
 
@@ -51,7 +51,7 @@ def _summary(result: penchant.Result) -> Figure:
         right.hist(100 * (ratios - 1), bins=20, color=ORANGE)
     right.set(xlabel="longer than the straight line (%)", ylabel="connected pairs")
     quantity = result.quantities["connected"]
-    caption = f"Pairs of inputs joined by a path that keeps the class: {quantity}."
+    caption = f"Pairs of inputs connected by a path of constant class: {quantity}."
     return captioned(figure, caption, title="Paths within a class")
 
 
@@ -103,7 +103,7 @@ def _pictures(result: penchant.Result) -> Figure:
         if not result.arrays["path-connected"][number]:
             label += "\n(not joined)"
         axes[number, 0].set_ylabel(label, fontsize=8)
-    caption = "Every row is a path from one input to another that the network gives the same class."
+    caption = "Every row is a path between two inputs of the same predicted class."
     return captioned(figure, caption, title="Paths")
 
 

@@ -40,7 +40,7 @@ def _segment(result: penchant.Result) -> Figure:
     figure.legend(loc="outside right upper")
     decay = result.quantities["decay"]
     caption = f"Fitted exponent of the spectrum: {decay}; dashed: the powers of the theory."
-    return captioned(figure, caption, title="Exact spectrum of networks as drawn")
+    return captioned(figure, caption, title="Exact spectrum of fresh networks")
 
 
 def _plane(result: penchant.Result) -> Figure:

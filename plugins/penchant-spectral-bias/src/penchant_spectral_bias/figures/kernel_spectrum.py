@@ -13,7 +13,7 @@ BLACK = "#222222"
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None

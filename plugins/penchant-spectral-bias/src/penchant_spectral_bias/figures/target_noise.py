@@ -18,13 +18,13 @@ CAPTIONS = {
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("low-minus-high")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Noise of low frequency in the targets does more harm",
-        below="Noise of high frequency in the targets does more harm",
+        above="Low-frequency noise in the targets hurts more",
+        below="High-frequency noise in the targets hurts more",
         neither="No significant difference between noise of low and of high frequency",
     )
 
@@ -116,8 +116,9 @@ def _best(result: penchant.Result) -> Figure:
         level_label="no noise",
     )
     caption = result.quantities["low-minus-high"].sentence(
-        above="Slow noise hurts more than fast noise (dashed: dealt at random)",
-        below="Fast noise hurts more than slow noise (dashed: dealt at random)",
-        neither="No significant difference of slow and fast noise (dashed: dealt at random)",
+        above="Low-frequency noise hurts more than high-frequency noise (dashed: permuted noise)",
+        below="High-frequency noise hurts more than low-frequency noise (dashed: permuted noise)",
+        neither="No significant difference of low- and high-frequency noise (dashed: permuted "
+        "noise)",
     )
-    return captioned(figure, caption, title="Best validation by frequency of the noise")
+    return captioned(figure, caption, title="Best validation loss by noise frequency")

@@ -20,7 +20,7 @@ NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation-optimal")
     if quantity is None or quantity.missing:
         return None
@@ -88,7 +88,7 @@ def _bounds(result: penchant.Result) -> Figure:
         "Bounds of two norms, simulated complexities and the test error; the usual bound over the "
         f"best at the largest scaling: {ratio}."
     )
-    return captioned(figure, caption, title="Which norm measures capacity")
+    return captioned(figure, caption, title="Capacity bounds of two norms, and the test error")
 
 
 def _solutions(result: penchant.Result) -> Figure:

@@ -20,14 +20,14 @@ MEASURES = (
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation-complexity")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The sum of updates goes with the generalisation gap, rank correlation",
-        below="The sum of updates goes against the generalisation gap, rank correlation",
-        neither="The sum of updates does not follow the generalisation gap significantly, "
+        above="The sum of updates correlates with the generalisation gap, rank correlation",
+        below="The sum of updates anticorrelates with the generalisation gap, rank correlation",
+        neither="The sum of updates does not correlate significantly with the generalisation gap, "
         "rank correlation",
     )
 

@@ -12,7 +12,7 @@ METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNa
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("final-difference")
     if quantity is None or quantity.missing:
         return None
@@ -44,7 +44,7 @@ def _errors(result: penchant.Result) -> Figure:
         panel.set_ylabel(f"{part} error (mean squared)")
     panels[0].legend()
     difference = result.quantities["final-difference"]
-    caption = f"Test errors along both descents; SuperNat minus gradient descent: {difference}."
+    caption = f"Test error of both methods by step; SuperNat minus gradient descent: {difference}."
     return captioned(figure, caption, title="Gradient descent and SuperNat")
 
 

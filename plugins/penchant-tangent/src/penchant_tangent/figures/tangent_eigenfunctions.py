@@ -102,7 +102,7 @@ def _eigenvalues(result: penchant.Result) -> Figure:
     log_ticks(panel)
     panel.legend()
     last = result.quantities[f"decay-{steps[-1]}"]
-    caption = f"How fast the spectrum falls; last over first eigenvalue in the end: {last}."
+    caption = f"Eigenvalues by index; last over first eigenvalue at the end: {last}."
     return captioned(figure, caption, title="Spectrum of the tangent kernel on the grid")
 
 
@@ -122,5 +122,5 @@ def _speeds(result: penchant.Result) -> Figure:
     panel.set_xlabel("expected change / rate")
     panel.set_ylabel("measured change / rate")
     error = result.quantities["speed-error"]
-    caption = f"Each point is an eigenvector: lemma 4.1 against one small step; error {error}."
+    caption = f"One point per eigenvector: lemma 4.1 and one small step; relative error {error}."
     return captioned(figure, caption, title="Learning speeds along eigenvectors")

@@ -12,7 +12,7 @@ from penchant_tangent.shared.legends import legend_beside
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("cka")
     if quantity is None or quantity.missing:
         return None
@@ -91,8 +91,8 @@ def _layers(result: penchant.Result) -> Figure:
     right.set_ylabel("trace of the layer's part")
     for panel in (left, right):
         _name_layers(panel, names)
-    caption = f"Alignment with the labels, and trace, of every layer's part; all layers: {whole}."
-    return captioned(figure, caption, title="Alignment layer by layer")
+    caption = f"Alignment with the labels, and trace, per layer; all layers: {whole}."
+    return captioned(figure, caption, title="Alignment per layer")
 
 
 def _name_layers(panel: Axes, names: tuple[str, ...]) -> None:

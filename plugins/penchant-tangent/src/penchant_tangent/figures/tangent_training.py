@@ -90,10 +90,11 @@ def _spectrum(result: penchant.Result) -> Figure:
     share = result.options["noise_shares"][0]
     change = result.quantities[f"effective-rank-change-{share:g}"]
     caption = (
-        "Accuracy, eigenvalues, effective rank and trace ratios; effective rank, last look minus "
+        "Accuracy, eigenvalues, effective rank and trace ratios; effective rank, last "
+        "evaluation minus "
         f"first, with {100 * share:g} % random labels: {change}."
     )
-    return captioned(figure, caption, title="Spectrum of the tangent kernel along training")
+    return captioned(figure, caption, title="Spectrum of the tangent kernel during training")
 
 
 def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: str) -> None:
@@ -133,7 +134,7 @@ def _alignment(result: penchant.Result) -> Figure:
         "Alignment of the kernel with the labels; dotted: labels in random order. Layers from dark "
         f"(input) to light (output). Change with {100 * share:g} % random labels: {change}."
     )
-    return captioned(figure, caption, title="Alignment with the labels along training")
+    return captioned(figure, caption, title="Alignment with the labels during training")
 
 
 def _whole_kernel(panel: Axes, result: penchant.Result, place: int) -> None:

@@ -146,7 +146,9 @@ def _look(
     # those that are more than rounding
     known = values > ROUNDING * torch.finfo(values.dtype).eps * values[0]
     if not bool(known.all()):
-        context.warn(f"of {count} leading eigenvalues the last are rounding: use fewer")
+        context.warn(
+            f"the last of {count} leading eigenvalues are below rounding: set a smaller `leading`"
+        )
 
     # the same functions at the training samples
     beside = tangent_kernel(network, train.inputs.double(), other=points)
