@@ -42,14 +42,14 @@ class Samples(NamedTuple):
         >>> samples.first_of_each_class(2).inputs.tolist()
         [0, 1, 2, 4]
         """
-        # the place of a sample among those of its class
-        place = torch.zeros_like(self.labels)
+        # the position of a sample among those of its class
+        position = torch.zeros_like(self.labels)
         for label in self.labels.unique():
             own = self.labels == label
             size = int(own.sum())
-            place[own] = torch.arange(size, device=place.device)
+            position[own] = torch.arange(size, device=position.device)
         # the first ones
-        chosen = torch.nonzero(place < count)
+        chosen = torch.nonzero(position < count)
         return self.select(chosen[:, 0])
 
 

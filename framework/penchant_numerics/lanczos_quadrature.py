@@ -345,13 +345,13 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
     begins = torch.cat([apart.new_zeros(1), apart])
     group = begins.cumsum(0)
 
-    # a group has the weight of all, and their mean place
+    # a group has the weight of all, and their mean position
     count = int(group[-1]) + 1
     total = torch.zeros(count, device="cpu", dtype=torch.float64)
     total = total.index_add(0, group, weights)
     moment = torch.zeros_like(total)
     moment = moment.index_add(0, group, weights * values)
-    place = moment / total.clamp(min=_TINY)
+    position = moment / total.clamp(min=_TINY)
 
     # and the residual of its heaviest
     heaviest = torch.zeros_like(total)
@@ -372,7 +372,7 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
         include_self=False,
     )
     kept = total > _NEGLIGIBLE
-    return place[kept], total[kept], bound[kept]
+    return position[kept], total[kept], bound[kept]
 
 
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:

@@ -259,8 +259,8 @@ def definite_signs(rows: Tensor) -> Tensor:
     >>> definite_signs(torch.tensor([[1.0, -2.0]], device="cpu")).tolist()
     [[-1.0, 2.0]]
     """
-    places = rows.abs().argmax(1, keepdim=True)
-    largest = rows.gather(1, places)
+    positions = rows.abs().argmax(1, keepdim=True)
+    largest = rows.gather(1, positions)
     negative = largest < 0
     signs = torch.where(negative, -1.0, 1.0)
     return rows * signs.to(rows.dtype)

@@ -269,7 +269,7 @@ class StreamedInputs:
                 self.bytes(),
                 self.device,
                 what=f"the tensor of {len(self)} streamed inputs",
-                cure="this computation needs them all at once; give fewer samples",
+                hint="this computation needs them all at once; give fewer samples",
             )
             self._whole = torch.cat(list(self.split(_READ)))
         return self._whole

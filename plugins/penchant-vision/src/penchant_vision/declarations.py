@@ -238,8 +238,7 @@ class CelebA(penchant.Dataset):
     attribute: str = penchant.option("Male", "attribute that is the label, as its file names it")
     resize: int | None = penchant.option(
         64,
-        "side length that the squares are scaled to, bilinear with antialiasing; nothing: as "
-        "they are",
+        "side length that the squares are scaled to, bilinear with antialiasing; None: unchanged",
         at_least=8,
     )
     # How many there are.

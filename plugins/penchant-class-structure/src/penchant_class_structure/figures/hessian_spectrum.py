@@ -201,10 +201,10 @@ def _signs(axes: Axes, result: penchant.Result, prefix: str) -> None:
         density = result.arrays[f"{prefix}log-density-{name}"]
         shown = (values > 0) & (density > whole.max() * 1e-6)
         # gaps between bumps stay gaps
-        places = np.where(shown, values, np.nan)
+        positions = np.where(shown, values, np.nan)
         axes.loglog(
-            places,
-            density / places,
+            positions,
+            density / positions,
             color=colour,
             linewidth=0.9,
             label=name,
@@ -215,10 +215,10 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
     line = result.arrays.get(f"{prefix}tail-line")
     if line is None:
         return
-    places = result.arrays[f"{prefix}tail-grid"]
+    positions = result.arrays[f"{prefix}tail-grid"]
     density = result.arrays[f"{prefix}tail-density"]
     axes.loglog(
-        np.exp(places),
+        np.exp(positions),
         density,
         "o",
         markersize=4,
@@ -235,9 +235,9 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
         f"exponent {slope.value:.2f}{error} (semicircle {slope.null:.2f}), R² {fit:.2f} "
         f"(exponential {exponential:.2f})"
     )
-    fitted = np.exp(line[1] + line[0] * places)
+    fitted = np.exp(line[1] + line[0] * positions)
     axes.loglog(
-        np.exp(places),
+        np.exp(positions),
         fitted,
         "--",
         color="black",

@@ -29,16 +29,16 @@ def spectra(result: penchant.Result) -> Figure:
     for panel, (title, (spectrum, expected)) in zip(axes, _PAIRS.items()):
         values = result.arrays[spectrum]
         steps = np.repeat(result.arrays[expected], counts)
-        places = np.arange(1, len(values) + 1)
+        positions = np.arange(1, len(values) + 1)
         panel.plot(
-            places,
+            positions,
             values,
             ".",
             color=BLUE,
             label="sample",
         )
         panel.plot(
-            places,
+            positions,
             steps,
             color=ORANGE,
             drawstyle="steps-mid",
@@ -73,9 +73,9 @@ def sweep(result: penchant.Result) -> Figure:
     }
     chance = 1 - 1 / arrays["multiplicity"][0]
     xlabel = "separation t"
-    places = arrays["separations"]
+    positions = arrays["separations"]
     by_index(
-        places,
+        positions,
         errors,
         xlabel=xlabel,
         ylabel="share",
@@ -84,7 +84,7 @@ def sweep(result: penchant.Result) -> Figure:
         axes=left,
     )
     by_index(
-        places,
+        positions,
         ratios,
         xlabel=xlabel,
         ylabel="outliers / bulk",

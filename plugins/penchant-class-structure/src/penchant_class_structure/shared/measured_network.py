@@ -33,17 +33,17 @@ class SomeClasses(Protocol):
     classes: int | None
 
 
-def refuse_what_does_not_fit(needed: int, *, what: str, cure: str, device: torch.device) -> None:
+def refuse_what_does_not_fit(needed: int, *, what: str, hint: str, device: torch.device) -> None:
     """Say in a sentence what the allocator would say otherwise.
 
     Args:
         needed: Bytes.
         what: What takes them.
-        cure: The way out.
+        hint: The way out.
         device: Where.
     """
     try:
-        memory.require(needed, device, what=what, cure=cure)
+        memory.require(needed, device, what=what, hint=hint)
     except ValueError as error:
         raise penchant.Error(str(error)) from None
 

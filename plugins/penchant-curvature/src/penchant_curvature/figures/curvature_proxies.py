@@ -102,8 +102,8 @@ def _label(name: str) -> str:
 def _evenly(count: int) -> list[int]:
     """At most so many numbers below a count as a figure shows, evenly spread."""
     shown = min(SHOWN, count)
-    places = np.linspace(0, count - 1, shown)
-    numbers = {int(round(place)) for place in places}
+    positions = np.linspace(0, count - 1, shown)
+    numbers = {int(round(position)) for position in positions}
     return sorted(numbers)
 
 
@@ -200,8 +200,8 @@ def errors(result: penchant.Result) -> Figure:
     # what each would be for a perfect proxy, and for none
     middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
     random = arrays["layer-overlap-null"]
-    places = np.arange(len(layers))
-    right.plot(places, random, ":", color=FAINT, label="random vectors")
+    positions = np.arange(len(layers))
+    right.plot(positions, random, ":", color=FAINT, label="random vectors")
     left.set(ylabel="relative error")
     left.set_ylim(bottom=0)
     middle.set(ylabel="trace / exact trace", yscale="log")
@@ -370,9 +370,9 @@ def _cosines_by_depth(
         same = np.eye(found.shape[1], dtype=bool)
         values = values[:, ~same.ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
     panel.plot(
-        places,
+        positions,
         middle,
         style,
         color=colour,
@@ -380,7 +380,7 @@ def _cosines_by_depth(
         label=label,
     )
     panel.fill_between(
-        places,
+        positions,
         low,
         high,
         color=colour,

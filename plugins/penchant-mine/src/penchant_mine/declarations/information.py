@@ -104,7 +104,7 @@ class InformationBenchmark(penchant.Probe):
     """
 
     name = "information-benchmark"
-    question = "How accurate are estimators of mutual information?"
+    question = "How far are estimates of mutual information from the true value?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
     accepts = ("dataset",)

@@ -57,13 +57,13 @@ def _sides(
     measured: str,
     bound: str,
 ) -> None:
-    places = result.arrays["indices"]
+    positions = result.arrays["indices"]
     for name, label, colour, marker in (
         (measured, "measured", BLUE, "o"),
         (bound, "bound", ORANGE, "_"),
     ):
         axes.errorbar(
-            places,
+            positions,
             result.arrays[name],
             result.arrays[f"{name}-stderr"],
             fmt=marker,

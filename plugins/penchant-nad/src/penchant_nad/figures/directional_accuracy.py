@@ -243,8 +243,8 @@ def _loss_curve(
 def _some(count: int) -> list[int]:
     """Places of at most so many directions that a legend can name them."""
     shown = min(SHOWN, count)
-    places = np.linspace(0, count - 1, shown)
-    whole = {round(place) for place in places}
+    positions = np.linspace(0, count - 1, shown)
+    whole = {round(position) for position in positions}
     return sorted(whole)
 
 

@@ -27,11 +27,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Test and training accuracy on both representations."""
     figure = Figure(figsize=(4.8, 3.6))
     axes = figure.subplots()
-    places = np.arange(2)
+    positions = np.arange(2)
     # Test and training beside each other, original and flipped.
     for shift, name, colour in ((-0.2, "test", BLUE), (0.2, "train", GREY)):
         axes.bar(
-            places + shift,
+            positions + shift,
             result.arrays[f"{name}-accuracy"],
             0.38,
             yerr=known_error(result, f"{name}-accuracy"),
@@ -49,7 +49,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     names = result.labels.get("variants", ("original", "flipped"))
     axes.set(
-        xticks=places,
+        xticks=positions,
         xticklabels=names,
         ylabel="accuracy",
         ylim=(0, 1.05),

@@ -62,22 +62,22 @@ def _bars(axes: Axes, result: penchant.Result) -> None:
         quantity = result.quantities.get(f"connected-{name}")
         if quantity is not None:
             found[name] = quantity
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
 
     # the null first, then what was found
     shares = [each.null for each in found.values()]
     errors = [each.null_stderr for each in found.values()]
-    axes.bar(places - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
+    axes.bar(positions - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
     shares = [each.value for each in found.values()]
     errors = [each.stderr for each in found.values()]
-    axes.bar(places + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
+    axes.bar(positions + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
 
     # one end a line, and how many pairs there were
     names = []
     for name, each in found.items():
         ends = name.replace("-", "-\n", 1)
         names.append(f"{ends}\n({each.count})")
-    axes.set_xticks(places, names)
+    axes.set_xticks(positions, names)
     axes.set(ylabel="share of pairs that keep the class", ylim=(0, 1.25))
     axes.legend(loc="upper center", ncols=2)
 
@@ -87,8 +87,8 @@ def _pictures(result: penchant.Result) -> Figure:
     paths = result.arrays["paths"][:SHOWN]
     # some inputs of each path, both ends among them
     last = paths.shape[1] - 1
-    places = np.linspace(0, last, COLUMNS)
-    columns = np.unique(places.astype(int))
+    positions = np.linspace(0, last, COLUMNS)
+    columns = np.unique(positions.astype(int))
     width = 1.0 * len(columns) + 1.4
     height = 1.05 * len(paths) + 0.8
     figure = Figure(figsize=(width, height))

@@ -54,14 +54,14 @@ def _spectra(result: penchant.Result) -> Figure:
 def _predictions(result: penchant.Result) -> Figure:
     values = result.arrays["prediction"]
     count = values.shape[-1]
-    places = np.arange(count) / count
+    positions = np.arange(count) / count
     low = min(0.0, float(values.min()))
     high = max(0.1, float(values.max()))
     figure = _panels(
         result,
         values,
-        np.round(places, 2),
-        xlabel="place z",
+        np.round(positions, 2),
+        xlabel="position z",
         label="prediction",
         limits=(low, high),
     )
@@ -137,9 +137,9 @@ def _peak(result: penchant.Result) -> Figure:
     target = result.arrays["target"]
     figure = Figure(figsize=(9.0, 3.2))
     left, right = figure.subplots(1, 2)
-    places = np.arange(len(target)) / len(target)
-    left.plot(places, target, color=BLUE)
-    left.set(xlabel="place z", ylabel="target")
+    positions = np.arange(len(target)) / len(target)
+    left.plot(positions, target, color=BLUE)
+    left.set(xlabel="position z", ylabel="target")
 
     # constant over all frequencies
     transform = np.fft.rfft(target)

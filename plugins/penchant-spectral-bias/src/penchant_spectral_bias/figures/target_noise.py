@@ -61,7 +61,7 @@ def _curves(
     width = 2.2 + 3.4 * min(len(panels), 4)
     figure = Figure(figsize=(width, 3.8))
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    labels = [f"{of_line} {place:g}" for place in lines]
+    labels = [f"{of_line} {position:g}" for position in lines]
     for number, panel in enumerate(axes):
         title = f"{of_panel} {panels[number]:g}"
         panel.set(xlabel="step", yscale="log", title=title)

@@ -40,7 +40,7 @@ class TangentTraining(penchant.Probe):
         "penchant probe tangent-training -a 'mlp:widths=[80,80,80]' "
         "-d mnist:per_class=200,test_per_class=100"
     )
-    question = "Does the tangent kernel align with the labels during training?"
+    question = "Do the features of a network turn towards the labels as it learns?"
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
@@ -96,39 +96,39 @@ class TangentTraining(penchant.Probe):
     presets = {
         "quick": {
             "samples": 40,
-            "looks": 6,
+            "evaluations": 6,
             "trainings": 3,
             "training": {**MLP, "epochs": 10, "learning_rate": 0.02},
         },
         "fig-4-2": {
             "noise_shares": (0.0, 0.5, 1.0),
-            "looks": 30,
+            "evaluations": 30,
             "training": {**VGG, "learning_rate": 0.01},
         },
         "fig-4-4": {
             "easy_samples": 10000,
             "difficult_samples": 1000,
-            "looks": 30,
+            "evaluations": 30,
             "training": {**MLP, "epochs": 100, "learning_rate": 0.02},
         },
-        "fig-b-5": {"looks": 30, "training": {**VGG, "learning_rate": 0.01}},
+        "fig-b-5": {"evaluations": 30, "training": {**VGG, "learning_rate": 0.01}},
         "fig-b-7": {
             "easy_samples": 10000,
             "difficult_samples": 1000,
-            "looks": 30,
+            "evaluations": 30,
             "trainings": 5,
             "training": {**MLP, "epochs": 100, "learning_rate": 0.01},
         },
         "fig-b-8": {
             "noise_shares": (0.0, 0.5),
-            "looks": 30,
+            "evaluations": 30,
             "training": {**VGG, "learning_rate": 0.003},
         },
     }
 
     trainings: int = penchant.option(3, "trainings for each share of random labels", at_least=2)
     samples: int = penchant.option(100, "samples of each batch", at_least=4)
-    looks: int = penchant.option(
+    evaluations: int = penchant.option(
         12, "number of log-spaced evaluations, including step 0", at_least=2
     )
     eval_steps: tuple[int, ...] | None = penchant.option(

@@ -72,12 +72,12 @@ def _features(result: penchant.Result) -> Figure:
     panel = figure.subplots()
     first = result.arrays["eigenvalues-first"]
     last = result.arrays["eigenvalues-last"]
-    places = np.arange(len(first))
-    panel.plot(places, first, "o-", color=BLUE, label="before training")
+    positions = np.arange(len(first))
+    panel.plot(positions, first, "o-", color=BLUE, label="before training")
 
     # what is frozen beyond double precision is left out
     shown = np.where(last > 1e-30 * first.max(), last, np.nan)
-    panel.plot(places, shown, "s-", color=ORANGE, label="after SuperNat's last step")
+    panel.plot(positions, shown, "s-", color=ORANGE, label="after SuperNat's last step")
     panel.set_yscale("log")
     panel.set_xlabel("direction")
     panel.set_ylabel("eigenvalue of the kernel")

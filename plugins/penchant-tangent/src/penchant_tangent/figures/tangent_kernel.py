@@ -59,13 +59,13 @@ def _spectrum(result: penchant.Result) -> Figure:
 def _layers(result: penchant.Result) -> Figure:
     """Alignment and trace of every layer's part, from the input to the output."""
     names = result.labels["layers"]
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     figure = Figure(figsize=(max(8.5, 0.35 * len(names) + 3), 4), layout="constrained")
     left, right = figure.subplots(1, 2)
 
     # alignment, with that of labels in random order
     left.errorbar(
-        places,
+        positions,
         result.arrays["layer-cka"],
         result.arrays["layer-cka-stderr"],
         fmt="o-",
@@ -73,7 +73,7 @@ def _layers(result: penchant.Result) -> Figure:
         capsize=2,
         label="of the layer",
     )
-    left.plot(places, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
+    left.plot(positions, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
     whole = result.quantities["cka"]
     left.axhline(whole.value, color=FAINT, linestyle=":", label="of the whole kernel")
     left.set_ylabel("alignment with the labels (CKA)")
@@ -82,7 +82,7 @@ def _layers(result: penchant.Result) -> Figure:
 
     # how much of the kernel a layer is
     right.bar(
-        places,
+        positions,
         result.arrays["layer-trace"],
         yerr=result.arrays["layer-trace-stderr"],
         color=GREEN,

@@ -38,23 +38,23 @@ Numbers = dict[str, Any]
 def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     """Train and look, once for each share of random labels and each training."""
     items = []
-    for place in range(len(options.noise_shares)):
-        items += [[place, number] for number in range(options.trainings)]
-    shards = list(context.map(train_and_look, items))
+    for position in range(len(options.noise_shares)):
+        items += [[position, number] for number in range(options.trainings)]
+    shards = list(context.map(train_and_evaluate, items))
 
-    # (shares, trainings, looks, ...) by name
+    # (shares, trainings, evaluations, ...) by name
     shares = len(options.noise_shares)
     values = {}
     for name in shards[0]:
         rows = np.stack([np.asarray(shard[name]) for shard in shards])
         values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
 
-    # what is told of them
+    # quantities and arrays
     steps = _steps(options, context)
     quantities = _quantities(values, options, context)
     arrays = {"steps": np.array(steps), **_averages(values, context)}
     conventions = kernel_conventions(options.centring, options.samples)
-    conventions["early stop"] = "a training that stops early stays as it is at later looks"
+    conventions["early stop"] = "a training that stops early stays as it is at later evaluations"
     names = tuple(layer_names(context))
     return penchant.Result(quantities, arrays, conventions=conventions, labels={"layers": names})
 
@@ -73,7 +73,7 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     samples = mixture(options, context, 0.0, 0).together()
     total = context.training.total_steps(len(samples.labels))
     if options.eval_steps is None:
-        return log_steps(total, options.looks)
+        return log_steps(total, options.evaluations)
 
     # those that were asked for
     steps = sorted(set(options.eval_steps))
@@ -82,11 +82,11 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     return steps
 
 
-def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
-    """Numbers (looks, ...) along one training, by name."""
+def train_and_evaluate(context: penchant.Context, item: list[int]) -> Numbers:
+    """Numbers (evaluations, ...) along one training, by name."""
     options = context.options
-    place, number = item
-    samples = mixture(options, context, options.noise_shares[place], number)
+    position, number = item
+    samples = mixture(options, context, options.noise_shares[position], number)
     batches = _batches(samples, options, context, number)
     trained = context.train(
         context.network(number),
@@ -95,15 +95,15 @@ def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
         steps=_steps(options, context),
         test=context.data.test,
     )
-    looks = []
+    evaluations = []
     for _, network in trained:
-        looks.append(look(network, batches, samples, context))
+        evaluations.append(evaluation(network, batches, samples, context))
     # a training that has stopped stays as it is
-    while len(looks) < len(_steps(options, context)):
-        looks.append(looks[-1])
+    while len(evaluations) < len(_steps(options, context)):
+        evaluations.append(evaluations[-1])
     found = {}
-    for name in looks[0]:
-        found[name] = np.stack([each[name] for each in looks])
+    for name in evaluations[0]:
+        found[name] = np.stack([each[name] for each in evaluations])
     return found
 
 
@@ -123,7 +123,7 @@ def _batches(
     return found
 
 
-def look(
+def evaluation(
     network: nn.Module,
     batches: dict[str, Samples],
     samples: Mixture,
@@ -193,7 +193,7 @@ def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.T
 
 
 def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[str, np.ndarray]:
-    """Means over trainings with their errors, (shares, looks, ...)."""
+    """Means over trainings with their errors, (shares, evaluations, ...)."""
     found = {}
     for name, numbers in values.items():
         if name == "test-accuracy":
@@ -215,10 +215,10 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     found = {}
-    for place, share in enumerate(options.noise_shares):
-        own = {name: numbers[place] for name, numbers in values.items()}
-        told = _of_a_share(own, context)
-        for name, quantity in told.items():
+    for position, share in enumerate(options.noise_shares):
+        own = {name: numbers[position] for name, numbers in values.items()}
+        quantities_of_share = _of_a_share(own, context)
+        for name, quantity in quantities_of_share.items():
             found[f"{name}-{share:g}"] = quantity
 
     # whether training adds less alignment as shares rise
@@ -232,7 +232,7 @@ def _quantities(
 def _of_a_share(
     own: dict[str, np.ndarray], context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
-    """Quantities of the trainings (trainings, looks) with one share of random labels."""
+    """Quantities of the trainings (trainings, evaluations) with one share of random labels."""
     rank = own["train-effective-rank"]
     first, last = rank[:, 0], rank[:, -1]
     # without training the rank stays as it was
@@ -291,7 +291,7 @@ def _mean(
 
 
 def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
-    """How far alignment on easy samples (trainings, looks) is ahead of that on difficult ones.
+    """Lead of the alignment on easy over difficult samples (trainings, evaluations).
 
     True labels align with any kernel of clustered data, and random ones with any kernel of few
     directions: the lead counts what training adds to the alignment above that of random labels.
