@@ -50,7 +50,7 @@ def test_outputs_are_classes_or_components_of_a_label():
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        (Samples(torch.ones(3, 1, device="cpu"), torch.zeros(2, device="cpu")), "3 inputs and 2"),
+        (Samples(torch.ones(3, 1, device="cpu"), torch.zeros(2, device="cpu")), "3 inputs but 2"),
         (Samples(torch.ones(0, 1, device="cpu"), torch.zeros(0, device="cpu")), "no samples"),
         (samples()._replace(inputs=torch.full((4, 3), torch.nan, device="cpu")), "not finite"),
         (samples(classes=3), r"0\.\.1, found 0\.\.2"),

@@ -324,7 +324,7 @@ def test_one_hot_rows_say_how_many_classes_there_are():
 def test_floating_point_labels_are_fitted_as_they_are():
     found = data((X, Y.float()))
     assert found.classes == 0 and "although all are whole" in found.conventions["labels"]
-    with pytest.raises(penchant.Error, match="1 a sample; whole numbers would be classes"):
+    with pytest.raises(penchant.Error, match="1 per sample; whole numbers would be classes"):
         spread(dataset=(X, Y.float()))
 
 

@@ -79,7 +79,7 @@ class Data:
 
     @property
     def outputs(self) -> int:
-        """Outputs a network needs: one a class, or one a component of the label."""
+        """Outputs a network needs: one per class, or one per component of the label."""
         first = self.train.labels[:1]
         components = max(1, first.numel())
         return self.classes or components
@@ -89,7 +89,7 @@ class Data:
         """What labels are, in words: where `outputs` comes from."""
         if self.classes:
             return f"labels are whole numbers up to {self.classes - 1}, so {self.classes} classes"
-        found = f"labels are floating-point numbers, {self.outputs} a sample"
+        found = f"labels are floating-point numbers, {self.outputs} per sample"
         return f"{found}; whole numbers would be classes"
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Data:

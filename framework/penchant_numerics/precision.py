@@ -6,7 +6,7 @@
 | `tf32` | on a GPU products of 10 bits, sums in single precision | the same |
 | `bfloat16-training` | single precision | forward passes under autocast to bfloat16 |
 
-Whoever runs a measurement chooses one with `chosen`; without a choice it is `float32`. Checks that
+Choose one with `chosen`; without a choice it is `float32`. Checks that
 compare two routes to the same numbers ask `agreement` how far these may be apart.
 """
 

@@ -117,7 +117,7 @@ def test_a_few_samples_that_carry_the_curvature_are_warned_of():
     long = {"epochs": 60, "learning_rate": 1.0}
     sharp = measured(training=long, per_class=3, estimators=estimators)
     assert sharp.quantities["effective-samples"].value < 9
-    assert "samples carry the curvature, less than 3 a class" in sharp.warnings[0]
+    assert "samples carry the curvature, fewer than 3 per class" in sharp.warnings[0]
 
 
 def test_the_last_layers_can_be_asked_for(whole):

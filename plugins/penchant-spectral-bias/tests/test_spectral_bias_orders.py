@@ -94,7 +94,7 @@ def test_one_training_has_the_error_of_its_pairs():
     found = rank_order(row[None], PLACES, generator=stream())
     expected = statistics.rank_correlation(row, PLACES, generator=stream())
     assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr))
-    assert found.over == "places" and found.count == 8
+    assert found.over == "positions" and found.count == 8
 
 
 @pytest.mark.parametrize("values", [torch.ones(2, 4, **HOST), torch.ones(2, 2, **HOST)])

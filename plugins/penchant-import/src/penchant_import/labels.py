@@ -101,7 +101,7 @@ def _of_rows(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[An
     # Neither: nobody can say what they mean.
     size = " x ".join(map(str, lengths))
     found = f"labels are whole numbers, {size} per sample, and not one-hot"
-    expected = "expected one class a sample, or floating-point numbers to be fitted"
+    expected = "expected one class per sample, or floating-point numbers to be fitted"
     raise Error(f"{found}: {expected}")
 
 

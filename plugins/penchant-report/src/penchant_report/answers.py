@@ -106,7 +106,7 @@ def _entry(
     shared: dict[str, Any],
 ) -> Entry:
     record = result.record
-    # Runs of before some of these were kept are shown without them.
+    # Runs made before some of these were stored are shown without them.
     probe = record.get("probe") or {}
     summary = str(record.get("summary") or "")
     seconds = result.cost.get("seconds")

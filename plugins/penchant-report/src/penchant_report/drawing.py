@@ -72,7 +72,7 @@ def is_drawn(folder: Path) -> bool:
     """Are the figures of a job all there?"""
     place = folder / "figures"
     record = place / "figures.json"
-    # Runs of before captions have PNG pictures only.
+    # Runs made before captions existed have PNG pictures only.
     return record.is_file() or any(place.glob("*.png"))
 
 

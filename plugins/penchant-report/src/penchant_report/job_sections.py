@@ -191,7 +191,7 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
             record = {}
     captions = record.get("captions") or {}
     titles = record.get("titles") or {}
-    # Runs of before captions have pictures only.
+    # Runs made before captions existed have pictures only.
     pictures = [*folder.glob("*.svg"), *folder.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
     found = []

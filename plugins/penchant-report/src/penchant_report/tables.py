@@ -1,4 +1,4 @@
-"""Arrays as CSV: one file an array, for whoever has neither Python nor patience.
+"""Arrays as CSV: one file per array, for spreadsheets.
 
 Arrays of up to two axes and some thousand numbers; larger ones are in `arrays.npz` only.
 """

@@ -433,5 +433,5 @@ def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict
         "convolutions": "expanded over positions",
         "null of errors": "labels permuted; of proxies without labels 1, the error of zeros",
         "null of cosines": "of arrays: features of another class, mean over these; of quantities: "
-        "features dealt out to classes at random",
+        "features of classes in random order",
     }

@@ -67,7 +67,7 @@ def _shares(result: penchant.Result, name: str) -> Figure:
         caption = _order(result.quantities["rank-correlation"])
         return captioned(figure, caption, title="When each frequency is learnt")
     caption = _order(result.quantities["shuffled-rank-correlation"])
-    return captioned(figure, caption, title="The control: samples dealt at random")
+    return captioned(figure, caption, title="The control: targets permuted among samples")
 
 
 def _order(correlation: penchant.Quantity) -> str:

@@ -135,7 +135,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commonest_share(labels: Tensor) -> Tensor:
-    """The accuracy of a network that gives every sample the commonest class."""
+    """The accuracy of a network that gives every sample the most frequent class."""
     share = labels.double().mean()
     return torch.maximum(share, 1 - share)
 
@@ -322,7 +322,7 @@ def _warn_where_not_learnt(context: penchant.Context, accuracy: penchant.Quantit
     null = accuracy.null or 0.0
     if accuracy.value <= null:
         context.warn(
-            f"the training accuracy is {accuracy.value:.3g}, and the commonest class alone gives "
+            f"the training accuracy is {accuracy.value:.3g}, the most frequent class alone gives "
             f"{null:.3g}: nothing was learnt; train longer"
         )
 

@@ -58,7 +58,7 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
             "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
             "validation": "mean squared error on clean targets 0 and 1 of test samples; best over "
             "recorded steps",
-            "null": "the same noise values dealt to other samples",
+            "null": "the same noise values, permuted among samples",
         },
     )
 
