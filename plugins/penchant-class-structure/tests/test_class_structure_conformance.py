@@ -9,6 +9,7 @@ FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
 FEWER = {"per_class": 2, "lanczos_steps": 3}  # of products, each of many operations
 LAYERS = {"eigenvalues": 8, "singular_values": 5, "per_class": 4, "training": DRAWN}
+COLLAPSE = {"groups": 5, "permutations": 3, "training": DRAWN}
 LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
 
 
@@ -84,6 +85,7 @@ NO_EFFECT = {
     "cross-class": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
     "hessian-spectrum": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
     "layer-structure": {**UNTRAINED, "eigenvalues": 8, "singular_values": 5},
+    "neural-collapse": {**UNTRAINED, "per_class": None},
     "logistic-theory": {"train": 200, "test": 100, "separations": [1.0], "training": {"steps": 0}},
 }
 BULK = "the null is a semicircle, not an untrained network, whose E has a tail, too"
@@ -102,6 +104,7 @@ test_conforms = testing.conformance(
         ],
         "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,
+        "neural-collapse": [COLLAPSE, {**COLLAPSE, "split": "test"}],
     },
     claims={
         "cross-class": [
@@ -115,6 +118,10 @@ test_conforms = testing.conformance(
         ],
         "layer-structure": {**LAYERS, **ONE},
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
+        "neural-collapse": [
+            {**COLLAPSE, **ONE, "per_class": 30, "groups": 10},
+            {**COLLAPSE, **ONE, "split": "test"},
+        ],
     },
     without_null=WITHOUT_NULL,
     no_effect=NO_EFFECT,
