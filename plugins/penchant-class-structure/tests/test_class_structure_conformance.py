@@ -27,6 +27,15 @@ def one_network(shape, outputs):
     return network
 
 
+def uneven_network(shape, outputs):
+    """The same network for every seed, whose class means are far from a simplex."""
+    network = testing.tiny_network(shape, outputs)
+    generator = torch.Generator("cpu").manual_seed(2)
+    for value in network.parameters():
+        value.data = 0.4 * torch.randn(value.shape, generator=generator, device="cpu")
+    return network
+
+
 def same_samples(generator):
     """The same samples for every seed, where errors are over random vectors."""
     return testing.tiny_samples(torch.Generator("cpu").manual_seed(3))
@@ -41,6 +50,7 @@ def shuffled_samples(generator):
 
 
 ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
+UNEVEN = {"name": "import", "factory": uneven_network}
 VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
 SAME_SAMPLES = {"name": "import", "factory": same_samples}
 STARTS = {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES}
@@ -119,8 +129,8 @@ test_conforms = testing.conformance(
         "layer-structure": {**LAYERS, **ONE},
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
         "neural-collapse": [
-            {**COLLAPSE, **ONE, "per_class": 30, "groups": 10},
-            {**COLLAPSE, **ONE, "split": "test"},
+            {**COLLAPSE, "architecture": UNEVEN, "groups": 10},
+            {**COLLAPSE, "architecture": UNEVEN, "groups": 10, "split": "test"},
         ],
     },
     without_null=WITHOUT_NULL,

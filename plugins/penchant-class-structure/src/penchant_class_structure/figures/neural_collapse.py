@@ -21,7 +21,7 @@ def headline(result: penchant.Result) -> str | None:
     below = []
     for label, name in (("NC1", "nc1"), ("NC2", "nc2-simplex"), ("NC3", "nc3"), ("NC4", "nc4")):
         quantity = result.quantities[name]
-        p = quantity.null_p_value()
+        p = quantity.null_p_value
         if p is not None and p <= 0.01 and quantity.value < quantity.null:
             below.append(label)
     if not below:

@@ -199,9 +199,10 @@ def _quantities(
     random = _shuffled_geometry(weight, context)
     for name in MEASURES[1:]:
         draws = np.array([each[name] for each in random])
+        draws = draws[np.isfinite(draws)]  # a sparse classifier may have equal rows by chance
         value = last.values[f"{name}-classifier"]
         found[f"{name}-classifier"] = penchant.Quantity(
-            value, exact=True, **null_of(draws, value=value)
+            value, exact=True, **(null_of(draws, value=value) if len(draws) else {})
         )
     found[f"{options.split}-accuracy"] = penchant.Quantity(
         last.accuracy,
