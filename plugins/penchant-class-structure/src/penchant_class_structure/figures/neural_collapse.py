@@ -27,10 +27,15 @@ def headline(result: penchant.Result) -> str | None:
     if not below:
         return "None of NC1 to NC4 is below its value for permuted labels: nothing has collapsed."
     ratio = result.quantities["nc1"].value
-    return (
+    text = (
         f"{', '.join(below)} of four are below their values for permuted labels; the scatter "
-        f"within classes is {ratio:.2g} of that between them (NC1)."
+        f"within classes is {ratio:.2g} of that between them (NC1)"
     )
+    # in many dimensions class means are close to a simplex whatever they are
+    chance = result.arrays["nc2-simplex-isotropic"][-1]
+    if result.quantities["nc2-simplex"].value > chance:
+        text += f", but angles are no closer to a simplex than isotropic features ({chance:.2g})"
+    return f"{text}."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
