@@ -65,9 +65,7 @@ test_conforms = testing.conformance(
             {**FEW, **DRAWN, "layers": ["*"], "positions": "mean"},
         ]
     },
-    claims={
-        "representation-similarity": [{**FIXED, "training": {"steps": 2, "learning_rate": 1.0}}]
-    },
+    claims={"representation-similarity": {**FIXED, **TRAINED}},
     no_effect={
         "representation-similarity": {
             **FIXED,
