@@ -62,7 +62,7 @@ test_conforms = testing.conformance(
     small={
         "representation-similarity": [
             {**FEW, **SHORT, "second": "seed"},
-            {**FEW, **DRAWN, "layers": ["*"], "positions": "mean"},
+            {**FEW, **DRAWN, "layer_names": ["*"], "positions": "mean"},
         ]
     },
     claims={"representation-similarity": {**FIXED, **TRAINED}},

@@ -198,7 +198,7 @@ def test_a_network_of_the_users_own_is_compared_with_itself():
         ({"second": "seed"}, "found one network of the user's own"),
         ({"second": "start"}, "was not trained"),
         ({"second": "other"}, "go together"),
-        ({"layers": ["conv*"]}, "no layer is called 'conv\\*'"),
+        ({"layer_names": ["conv*"]}, "no layer is called 'conv\\*'"),
         ({"groups": 30}, "a minibatch needs at least 6 samples"),
     ],
 )

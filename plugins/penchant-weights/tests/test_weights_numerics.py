@@ -244,7 +244,7 @@ def test_refusals_name_what_was_found(tmp_path, state):
     (tmp_path / "bad.pt").write_bytes(b"nothing")
     refused("cannot be read", file=str(tmp_path / "bad.pt"))
     torch.save(state, tmp_path / "own.pt")
-    refused("no tensor is called", file=str(tmp_path / "own.pt"), layers=["c*"])
+    refused("no tensor is called", file=str(tmp_path / "own.pt"), layer_names=["c*"])
     refused("two axes of at least 100", file=str(tmp_path / "own.pt"), smallest=100)
     refused("found neither")
     torch.save({"w": torch.zeros(30, 30)}, tmp_path / "zero.pt")

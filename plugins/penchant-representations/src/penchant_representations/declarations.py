@@ -75,7 +75,7 @@ class RepresentationSimilarity(penchant.Probe):
     measures: tuple[str, ...] = penchant.option(
         MEASURES, "which similarities; Procrustes takes longest", choices=MEASURES
     )
-    layers: tuple[str, ...] | None = penchant.option(
+    layer_names: tuple[str, ...] | None = penchant.option(
         None, "names of modules, with * and ?; None: all linear layers and convolutions"
     )
     positions: str = penchant.option(

@@ -65,7 +65,7 @@ class WeightSpectra(penchant.Probe):
     file: str | None = penchant.option(
         None, "file or folder of weights: safetensors, its index, or a torch file"
     )
-    layers: tuple[str, ...] | None = penchant.option(
+    layer_names: tuple[str, ...] | None = penchant.option(
         None, "names of tensors, with * and ?; None: all with at least two axes"
     )
     smallest: int = penchant.option(

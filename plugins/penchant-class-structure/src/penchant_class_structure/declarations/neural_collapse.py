@@ -13,11 +13,11 @@ class NeuralCollapse(penchant.Probe):
     """Do samples fall onto their class means, and these onto a simplex (neural collapse)?
 
     Of what every linear layer and convolution is given: NC1, the scatter within classes over that
-    of class means, tr(Sigma_W Sigma_B^+) / C; NC2, how far class means are from equal norms and
-    from the equal angles of a simplex; NC4, how often the nearest class mean and the network
-    disagree. Of the last layer also NC3, how far the classifier is from the class means. All are 0
-    for a network that has collapsed. Nulls: permuted labels, and isotropic features of the same
-    dimension and numbers of samples.
+    of class means, tr(Sigma_W Sigma_B^+) / C; NC2, how far class means are from the equal norms and
+    equal angles of a simplex; NC4, how often the nearest class mean and the network disagree. Of
+    the last layer also NC3, how far the classifier is from the class means. All are 0 for a network
+    that has collapsed. Nulls: permuted labels, and isotropic features of the same dimension and
+    numbers of samples.
 
     Features of a convolution are means over positions. Two forward passes over the samples serve
     all layers and nulls. Errors are over samples, with as many of each class: a jackknife over

@@ -129,7 +129,7 @@ def layer_grams(
             if bool(centred.abs().max() <= rounding):
                 raise ValueError(
                     f"layer {name!r} gives the same for all {count} samples of a minibatch, "
-                    "expected features that differ; leave it out by `layers`"
+                    "expected features that differ; leave it out by `layer_names`"
                 )
             found[name] = (centred @ centred.T).to(wide)
 

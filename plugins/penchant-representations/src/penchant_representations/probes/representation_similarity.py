@@ -74,13 +74,15 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Te
 def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
     """A network and its layers; says which cannot be compared."""
     try:
-        names, others = layer_names(module, inputs, context.options.layers)
+        names, others = layer_names(module, inputs, context.options.layer_names)
     except ValueError as error:
         raise penchant.Error(str(error)) from None
     if others:
         context.warn(f"left out, because their rows are not samples: {', '.join(others)}")
     if not names:
-        raise penchant.Error("the network has no linear layer or convolution; name some `layers`")
+        raise penchant.Error(
+            "the network has no linear layer or convolution; name some by `layer_names`"
+        )
     return Network(module, names)
 
 

@@ -90,7 +90,7 @@ def _tensors(options: WeightSpectra, context: penchant.Context) -> Iterator[tupl
     try:
         for name, weight in every:
             seen.append(name)
-            patterns = options.layers or ("*",)
+            patterns = options.layer_names or ("*",)
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
                 fitting += 1
                 yield name, weight
@@ -99,7 +99,9 @@ def _tensors(options: WeightSpectra, context: penchant.Context) -> Iterator[tupl
         raise penchant.Error(str(error)) from None
     if not fitting:
         known = ", ".join(seen) or "no tensors"
-        raise penchant.Error(f"no tensor is called {list(options.layers or ())}, found {known}")
+        raise penchant.Error(
+            f"no tensor is called {list(options.layer_names or ())}, found {known}"
+        )
 
 
 def _network(context: penchant.Context) -> Any:
