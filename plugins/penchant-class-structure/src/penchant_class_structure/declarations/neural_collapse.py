@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_class_structure.declarations.recipes import PER_CLASS, QUICK, RECIPE
+from penchant_class_structure.declarations.recipes import CIFAR, PER_CLASS, QUICK
 
 
 @attrs.frozen
@@ -80,7 +80,7 @@ class NeuralCollapse(penchant.Probe):
     }
     presets = {
         "quick": {"eval_every": 60, "training": QUICK},
-        "fig-6": {"training": {**RECIPE, "epochs": 350}},
+        "collapse-fig-6": {"eval_every": 3910, "training": CIFAR},
     }
 
     split: str = penchant.option("train", "which samples", choices=("train", "test"))
