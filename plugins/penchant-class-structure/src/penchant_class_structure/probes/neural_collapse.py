@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.significance import p_value
 from penchant_numerics.statistics import binomial_stderr, jackknife, null_of
 from torch import Tensor, nn
 
@@ -29,6 +31,7 @@ from penchant_class_structure.numerics.neural_collapse import (
 )
 from penchant_class_structure.shared.measured_network import chosen, permuted_labels
 
+_TINY = 1e-30  # a scatter that is zero to rounding
 _DRAWS = 200  # of isotropic features and of random classifiers
 
 
@@ -185,13 +188,16 @@ def _quantities(
             raise penchant.Error(
                 "class means of the last layer are all the same, so that they have no geometry"
             )
+        fields = null_of(draws)
+        if name in MEASURES:
+            fields["p"] = _permutation_p(value, draws)
         found[name] = penchant.Quantity(
             value,
             stderr=error,
             over="samples",
             count=count,
             df=None if name == "nc4" else options.groups - 1,
-            **null_of(draws, value=value),
+            **fields,
         )
 
     # the classifier's own weights in random order know nothing of classes
@@ -212,6 +218,18 @@ def _quantities(
         null=float(samples.labels.bincount().max()) / count,
     )
     return found
+
+
+def _permutation_p(value: float, draws: np.ndarray) -> float | None:
+    """The two-sided p-value of a positive statistic among permutations of the same samples.
+
+    Their spread is all that differs without an effect: the error over samples is no part of it.
+    Logarithms, because ratios are skewed.
+    """
+    logs = np.log(np.maximum(draws, _TINY))
+    distance = math.log(max(value, _TINY)) - logs.mean()
+    spread = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
+    return p_value(distance, spread, len(logs) - 1)
 
 
 def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[str, float]]:
