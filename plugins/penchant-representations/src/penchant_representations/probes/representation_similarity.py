@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.significance import p_value
 from penchant_numerics.statistics import jackknife, null_of, share_p_value
 from torch import Tensor, nn
 
@@ -208,10 +210,10 @@ def _quantities(
     last, each_last = table[i[-1], j[-1]], replicates[:, i[-1], j[-1]]
     found = {
         name: penchant.Quantity(
-            value, stderr=jackknife(each), **fields, **null_of(null.mean(1), value=value)
+            value, stderr=jackknife(each), **fields, **_shuffled(null.mean(1), value)
         ),
         f"{name}-last": penchant.Quantity(
-            last, stderr=jackknife(each_last), **fields, **null_of(null[:, -1], value=last)
+            last, stderr=jackknife(each_last), **fields, **_shuffled(null[:, -1], last)
         ),
     }
     if drawn is not None:
@@ -227,6 +229,16 @@ def _quantities(
             share, exact=True, null=chance, p=share_p_value(share, len(i), chance)
         )
     return found
+
+
+def _shuffled(draws: np.ndarray, value: float) -> dict[str, float | None]:
+    """The null of shuffles of the same samples.
+
+    Their spread is all that differs without an effect: the error over samples is no part of it.
+    """
+    fields = null_of(draws)
+    spread = draws.std(ddof=1) * math.sqrt(1 + 1 / len(draws))
+    return {**fields, "p": p_value(value - draws.mean(), spread, len(draws) - 1)}
 
 
 def _conventions(options: RepresentationSimilarity, count: int) -> dict[str, str]:
