@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.component import Dataset
 from penchant.components.names import filled
 from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
@@ -77,7 +76,7 @@ class Choice:
         # Files, which change while their names stay.
         if self.weights:
             found[f"{self.label}.weights"] = file_hash(Path(self.weights))
-        if isinstance(component, Dataset):
+        if hasattr(component, "files"):
             for path in map(Path, component.files()):
                 found[f"file {path.name}"] = file_hash(path)
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
