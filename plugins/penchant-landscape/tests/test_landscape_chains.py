@@ -169,7 +169,7 @@ def quadrature(a, b):
     return mean, mean - (weights * (K - mean) ** 2).sum()
 
 
-@pytest.mark.parametrize("powers", [(1, 1), (1, 2), (1, 3)])
+@pytest.mark.parametrize("powers", [(1, 1), (1, 3)])
 def test_crossings_agree_with_quadrature(powers):
     chains = sampled(crossing(*powers), ZERO, repetitions=8, steps=3000, seed=1)
     found = [each for each in estimates(chains, parameters=2) if not each.problems]

@@ -64,7 +64,6 @@ class LearningCoefficient(penchant.Probe):
     }
     presets = {
         "quick": {"chains": 8, "chain_steps": 4000, "warmup": 2000, "training": QUICK},
-        "fig-3": {"chains": 8, "chain_steps": 40000, "warmup": 20000, "localisation": 1.0},
     }
 
     samples: int | None = penchant.option(

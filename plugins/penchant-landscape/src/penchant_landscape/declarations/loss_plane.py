@@ -84,7 +84,6 @@ class LossPlane(penchant.Probe):
     }
     presets = {
         "quick": {"samples": 500, "training": QUICK},
-        "fig-5": {"grid_points": 51, "plane_points": 51, "directions": 2},
     }
 
     split: str = penchant.option("train", "which samples", choices=("train", "test"))

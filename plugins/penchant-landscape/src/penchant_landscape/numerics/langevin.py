@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vecdot
 
 ACCEPTANCE = 0.65  # share of steps that are accepted; a little above where chains move fastest
 SHORTEST = 5.0  # a step takes a share e^-u of the size, u uniform up to this
@@ -75,6 +76,7 @@ class _State(NamedTuple):
     slope: Tensor  # (chains, parameters), grad U
     excess: Tensor  # (parts, chains)
     squares: Tensor  # (chains,), |w - w*|^2
+    steepness: Tensor  # (chains,), |grad U|^2
     potential: Tensor  # (chains,), U
 
 
@@ -123,7 +125,7 @@ def langevin(
                 pace.adapt(chance, number)
             continue
         accepted += moved
-        virial = (state.shift * state.slope).sum(1)
+        virial = vecdot(state.shift, state.slope)
         seen.append((state.excess, virial, state.squares))
         # reading waits for a device, so it is done now and then
         if number % _LOOK == 0 and not bool(torch.isfinite(state.potential).all()):
@@ -172,10 +174,10 @@ def _random_share(generator: torch.Generator) -> float:
 def _at(density: Density, shift: Tensor) -> _State:
     """What is met at w* + shift."""
     excess, gradient = density.energy(density.centre + shift)
-    squares = shift.square().sum(1)
+    squares = vecdot(shift, shift)
     slope = gradient.mul_(density.scale).add_(shift, alpha=density.localisation)
     potential = density.scale * excess.mean(0) + density.localisation / 2 * squares
-    return _State(shift, slope, excess, squares, potential)
+    return _State(shift, slope, excess, squares, vecdot(slope, slope), potential)
 
 
 def _step(
@@ -197,8 +199,8 @@ def _step(
 
     # log of U(w) - U(w') and of the chances of the two moves: with g, g' the gradients and d the
     # move, |d + e g / 2|^2 - |d - e g' / 2|^2 = e <d, g + g'> + e^2 (|g|^2 - |g'|^2) / 4
-    both = (move * (state.slope + proposed.slope)).sum(1)
-    lengths = state.slope.square().sum(1) - proposed.slope.square().sum(1)
+    both = vecdot(move, state.slope) + vecdot(move, proposed.slope)
+    lengths = state.steepness - proposed.steepness
     moves = both / 2 + size / 8 * lengths
     log_chance = state.potential - proposed.potential + moves
     # what is not finite is refused
@@ -209,12 +211,8 @@ def _step(
 
 
 def _chosen(moved: Tensor, proposed: _State, state: _State) -> _State:
-    """The proposed state of chains that moved, and the old one of others."""
-    rows = moved[:, None]
-    return _State(
-        shift=torch.where(rows, proposed.shift, state.shift),
-        slope=torch.where(rows, proposed.slope, state.slope),
-        excess=torch.where(moved, proposed.excess, state.excess),
-        squares=torch.where(moved, proposed.squares, state.squares),
-        potential=torch.where(moved, proposed.potential, state.potential),
-    )
+    """The proposed state of chains that moved, and the old one of others; written into proposed."""
+    for name, new in proposed._asdict().items():
+        mask = moved[:, None] if name in ("shift", "slope") else moved
+        torch.where(mask, new, getattr(state, name), out=new)
+    return proposed

@@ -6,12 +6,13 @@ are compared sample by sample with those at w*: with a batch of samples, most of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import state_of
 from penchant_numerics.parameters import Layout
+from penchant_numerics.trainer import loss_function
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -31,8 +32,6 @@ def sample_losses(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
     Returns:
         One number for each sample.
     """
-    from penchant_numerics.trainer import loss_function
-
     if loss == "cross-entropy" and outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels, reduction="none")
     mean_loss = loss_function(loss)
@@ -102,14 +101,15 @@ class NetworkEnergy:
         size = max(1, PASS // chains)
         count = len(self.samples.labels)
         total = torch.zeros(chains, device=weights.device, dtype=torch.float64)
-        gradient = torch.zeros_like(weights)
+        gradient: Tensor | None = None
         passes = zip(
             self.samples.inputs.split(size), self._labels(size), self.at_centre.split(size)
         )
         for inputs, labels, reference in passes:
             excess, part = self._graded(weights, inputs, labels, reference, shared=True)
             total += excess.double().sum(1)
-            gradient += part
+            gradient = part if gradient is None else gradient.add_(part)
+        assert gradient is not None
         return (total / count)[None], gradient.div_(count)
 
     def _of_batch(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,18 +142,20 @@ class NetworkEnergy:
         shared: bool,
     ) -> tuple[Tensor, Tensor]:
         """Excess losses (chains, n) and the gradient of their sum, by chain."""
-        leaves = weights.detach().requires_grad_()
+        leaves = [each.detach().requires_grad_() for each in self.layout.split(weights)]
         with torch.enable_grad():
             losses = self._losses(leaves, inputs, labels, shared=shared)
-            excess = losses - reference
-            (gradient,) = torch.autograd.grad(excess.sum(), leaves)
-        return excess.detach(), gradient
+            parts = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        return losses.detach() - reference, self.layout.join(parts, leading=1)
 
-    def _losses(self, weights: Tensor, inputs: Tensor, labels: Tensor, *, shared: bool) -> Tensor:
+    def _losses(
+        self, leaves: Sequence[Tensor], inputs: Tensor, labels: Tensor, *, shared: bool
+    ) -> Tensor:
         """Losses (chains, n): stacked, or chain by chain where torch cannot stack an operation."""
-        named = self.layout.named(weights)
+        named = dict(zip(self.layout.names, leaves))
         axes = (0, None, None) if shared else (0, 0, 0)
-        if self._vectorised:
+        # one chain needs no stack
+        if self._vectorised and len(leaves[0]) > 1:
             try:
                 return torch.vmap(self._of_one, in_dims=axes)(named, inputs, labels)
             except RuntimeError as error:
@@ -161,20 +163,9 @@ class NetworkEnergy:
                     raise
                 warn_not_vectorised(error, "chains")
                 self._vectorised = False
-        return self._one_by_one(self._of_one, named, inputs, labels, shared=shared)
-
-    def _one_by_one(
-        self,
-        function: Callable[..., Tensor],
-        named: dict[str, Tensor],
-        inputs: Tensor,
-        labels: Tensor,
-        *,
-        shared: bool,
-    ) -> Tensor:
         found = []
-        for chain in range(len(next(iter(named.values())))):
+        for chain in range(len(leaves[0])):
             own = {name: tensor[chain] for name, tensor in named.items()}
             given = (inputs, labels) if shared else (inputs[chain], labels[chain])
-            found.append(function(own, *given))
+            found.append(self._of_one(own, *given))
         return torch.stack(found)
