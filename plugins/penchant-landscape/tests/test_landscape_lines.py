@@ -160,7 +160,7 @@ def test_a_quadratic_loss_is_its_model_everywhere(tmp_path):
     # (a^2 - a) c / 2 of a parabola is largest nearest to an end
     curvature = 2 * (arrays["path-loss"][0] @ ([1] + [0] * 7 + [1]) - 2 * arrays["path-loss"][0][4])
     assert result.quantities["barrier"].value == pytest.approx(-curvature * 7 / 64, rel=1e-6)
-    assert "below the straight line" in plane_figures.headline(result)
+    assert "stays below the line" in plane_figures.headline(result)
 
 
 def test_a_network_has_no_barrier_to_itself(tmp_path):

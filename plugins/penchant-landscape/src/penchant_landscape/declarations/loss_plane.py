@@ -26,8 +26,9 @@ class LossPlane(penchant.Probe):
 
     When not to trust it: two directions out of many say little about the others; a random direction
     sees the mean curvature, which hides a few steep ones. Paths with batch-norm depend on its
-    statistics (`batch_norm`): running ones are interpolated and fit no network in between. Between
-    grid points nothing is seen. Where `quadratic-ratio` is far from 1, eigenvectors say nothing at
+    statistics (`batch_norm`): running ones are interpolated and fit no network in between. A loss
+    that falls all the way can lie above the line between its ends. Between grid points nothing is
+    seen. Where `quadratic-ratio` is far from 1, eigenvectors say nothing at
     this distance.
 
     Reference: Li et al., Visualizing the Loss Landscape of Neural Nets, NeurIPS 2018; Goodfellow,
@@ -47,7 +48,8 @@ class LossPlane(penchant.Probe):
         "accuracy-drop": "accuracy on the straight line between its ends less that of the network, "
         "at the same point; null: 0",
         "eigenvector-rise": "mean rise of the loss at both ends of the line along the first "
-        "eigenvector; null: random directions of the same length",
+        "eigenvector, with the error of this direction and length only; null: random directions "
+        "of the same length",
         "quadratic-ratio": "that rise at half the length over what the quadratic model predicts; "
         "1 where the loss is quadratic",
         "random-rise": "mean rise of the loss at `distance` filter norms, over random directions",

@@ -17,12 +17,13 @@ def headline(result: penchant.Result) -> str | None:
     if barrier is None:
         return None
     p = barrier.null_p_value
-    size = f"{barrier.value:.3g}"
+    path = "the straight path between the first and last checkpoint"
     if p is None or p > 0.01:
-        return "The straight path from the first checkpoint to the last has no significant barrier."
+        return f"On {path} there is no significant barrier."
     if barrier.value < 0:
-        return "The loss stays below the straight line between the first checkpoint and the last."
-    return f"The straight path between the first and last checkpoint has a barrier of {size}."
+        return f"On {path} the loss stays below the line between the losses of its ends."
+    size = f"{barrier.value:.3g}"
+    return f"On {path} the loss rises up to {size} above the line between the losses of its ends."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
