@@ -8,7 +8,7 @@ FEW = {
     "samples": 60,
     "grid_points": 5,
     "plane_points": 3,
-    "directions": 3,
+    "random_directions": 3,
     "training": {"steps": 6, "learning_rate": 0.3},
 }
 CHAINS = {
@@ -60,7 +60,7 @@ FIXED = {
     "split": "test",
     "samples": None,
     "training": FULL,
-    "directions": 20,
+    "random_directions": 20,
     "plane_points": 0,
 }
 REGULAR = {
@@ -111,7 +111,7 @@ EFFECTS = {
 test_conforms = testing.conformance(
     "penchant-landscape",
     small={
-        "loss-plane": [FEW, {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 20}],
+        "loss-plane": [FEW, {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 24}],
         "learning-coefficient": [CHAINS, BATCHES],
     },
     claims={"loss-plane": FIXED, "learning-coefficient": REGULAR},

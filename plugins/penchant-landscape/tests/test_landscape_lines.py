@@ -9,8 +9,9 @@ import torch
 from penchant_landscape.figures import learning_coefficient as coefficient_figures
 from penchant_landscape.figures import loss_plane as plane_figures
 from penchant_landscape.numerics.directions import filter_normalised
-from penchant_landscape.numerics.line_losses import Landscape, quadratic_model
+from penchant_landscape.numerics.line_losses import Landscape, Measured, quadratic_model
 from penchant_landscape.numerics.network_energy import NetworkEnergy, sample_losses
+from penchant_landscape.probes.loss_plane import _barrier
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import leading_pairs
 from torch import nn
@@ -143,7 +144,7 @@ OPTIONS = {
     "dataset": {"name": "import", "factory": testing.tiny_samples},
     "training": {"steps": 20, "learning_rate": 0.05, "loss": "squared-error"},
     "samples": None,
-    "directions": 3,
+    "random_directions": 3,
     "grid_points": 9,
     "plane_points": 3,
     "dtype": "float64",
@@ -157,9 +158,14 @@ def test_a_quadratic_loss_is_its_model_everywhere(tmp_path):
         assert arrays[f"{kind}-loss"] == pytest.approx(arrays[f"{kind}-quadratic"], rel=1e-9)
     assert result.quantities["quadratic-ratio"].value == pytest.approx(1, rel=1e-9)
     assert result.quantities["eigenvector-rise"].value == pytest.approx(1, rel=1e-9)
-    # (a^2 - a) c / 2 of a parabola is largest nearest to an end
-    curvature = 2 * (arrays["path-loss"][0] @ ([1] + [0] * 7 + [1]) - 2 * arrays["path-loss"][0][4])
-    assert result.quantities["barrier"].value == pytest.approx(-curvature * 7 / 64, rel=1e-6)
+    # a parabola c a^2 lies c a (1 - a) below the line, least of all nearest to an end
+    path = arrays["path-loss"][0]
+    curvature = 2 * (path[0] + path[-1] - 2 * path[4])
+    a = arrays["path-positions"]
+    assert arrays["path-excess"][0] == pytest.approx(-curvature * a * (1 - a), abs=1e-9)
+    barrier = result.quantities["barrier"]
+    assert abs(barrier.value + curvature * 7 / 64) < 4 * barrier.stderr
+    assert barrier.stderr < curvature * 7 / 64
     assert "stays below the line" in plane_figures.headline(result)
 
 
@@ -206,3 +212,25 @@ def test_chains_that_have_not_converged_give_no_number(tmp_path):
     assert "learning-coefficient" in result.missing
     assert any("no learning coefficient at step 50" in text for text in result.warnings)
     assert "do not allow" in coefficient_figures.headline(result)
+
+
+def null_scores(count, samples=200, points=9):
+    """z of the barrier of losses without one: noise of samples around a straight line."""
+    positions = torch.linspace(0, 1, points, device="cpu", dtype=torch.float64)
+    own = generator(7)
+    scores = []
+    for _ in range(count):
+        ends = torch.rand(2, samples, generator=own, device="cpu", dtype=torch.float64)
+        shares = positions[:, None]
+        noise = torch.randn(points, samples, generator=own, device="cpu", dtype=torch.float64)
+        losses = (1 - shares) * ends[0] + shares * ends[1] + 0.1 * noise
+        found = _barrier(Measured(losses, losses), positions, own)["barrier"]
+        scores.append(found.value / found.stderr)
+    return torch.tensor(scores, device="cpu")
+
+
+def test_noise_is_not_taken_for_a_barrier():
+    scores = null_scores(1000)
+    assert abs(float(scores.mean())) < 3 * float(scores.std()) / 1000**0.5
+    assert 0.9 < float(scores.std()) < 1.1
+    assert float((scores.abs() > 2.6).double().mean()) <= 0.02

@@ -98,7 +98,7 @@ class LossPlane(penchant.Probe):
     plane_points: int = penchant.option(
         11, "points of a plane along each axis; odd; 0: no planes", at_least=0
     )
-    directions: int = penchant.option(
+    random_directions: int = penchant.option(
         20, "random directions, which are also the null of eigenvectors", at_least=2
     )
     distance: float = penchant.option(

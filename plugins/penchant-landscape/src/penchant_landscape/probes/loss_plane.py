@@ -158,15 +158,14 @@ def _barrier(path: Measured, positions: Tensor, generator: torch.Generator) -> Q
     """
     excess = _excess(path.losses, positions)
     drops = -_excess(path.right, positions)
-    kept: dict[str, list[Tensor]] = {"barrier": [], "accuracy-drop": []}
     count = excess.shape[1]
     order = torch.randperm(count, generator=generator, device="cpu")
-    halves = (order[: count // 2], order[count // 2 :])
-    for own, other in (halves, halves[::-1]):
-        place = 1 + int(excess[1:-1, other].mean(1).argmax())
-        kept["barrier"].append(excess[place, own])
-        kept["accuracy-drop"].append(drops[place, own])
-    return {name: _paired(torch.cat(values), null=0.0) for name, values in kept.items()}
+    chosen_on, measured_on = order[: count // 2], order[count // 2 :]
+    place = 1 + int(excess[1:-1, chosen_on].mean(1).argmax())
+    return {
+        "barrier": _paired(excess[place, measured_on], null=0.0),
+        "accuracy-drop": _paired(drops[place, measured_on], null=0.0),
+    }
 
 
 def _paired(values: Tensor, **null: float | None) -> penchant.Quantity:
@@ -199,7 +198,7 @@ def _random_directions(centre: Centre, options: LossPlane, context: penchant.Con
     """Random directions (k, parameters), each `distance` filter norms long."""
     rows = filter_normalised(
         centre.landscape.parameters,
-        options.directions,
+        options.random_directions,
         generator=context.generator("directions"),
     )
     return options.distance * rows
