@@ -172,8 +172,8 @@ def test_attempts_of_a_killed_command_do_not_count(tmp_path, shared, started):
     call = shared(seeds=[0, 1], shards=3, seconds=0.5, executor="processes")
     for _ in range(4):
         process = started(*call)
-        begun = tmp_path / "run" / "queue" / "begun"
-        while not (begun.is_dir() and list(begun.iterdir())):
+        locks = tmp_path / "run" / "queue" / "locks"
+        while not (locks.is_dir() and any(path.stat().st_size for path in locks.iterdir())):
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)

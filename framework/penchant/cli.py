@@ -332,7 +332,7 @@ def _with_display(plugins: discovery.Plugins, quiet: bool, json_lines: bool) -> 
         return plugins.with_listener("json-lines", listener())
     if quiet:
         return plugins
-    if is_installed("penchant_tools"):
+    if is_installed("penchant_tools") and "tools" not in plugins.without:
         return plugins.with_listener("display", extra("penchant_tools.display:Display")())
     from penchant.execution.lines import PlainLines
 

@@ -77,7 +77,7 @@ class CountingQueue(Queue):
 def work(job, folder, name, delay, deadline, begin, counts):
     """Claim shards and write them, until none is left or the time is over."""
     queue = CountingQueue(folder)
-    (published,) = maps.names(queue)
+    (published,) = queue.maps()
     opened = maps.opened(queue, published, {job.id: job}, 3)
     if delay:
         opened.setup.store = DelayedStore(opened.setup.store.folder, job.key, delay)
@@ -94,7 +94,7 @@ def work(job, folder, name, delay, deadline, begin, counts):
             break
         shard, claim = taken
         twice += opened.setup.store.path(shard).exists()
-        opened.setup.store.keep(shard, "", {})
+        opened.setup.store.write(shard, "", {})
         claim.finish()
         claim.release()
         writing += time.perf_counter() - looked

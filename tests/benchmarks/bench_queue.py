@@ -9,8 +9,11 @@ busy one the ratios say little.
 """
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -63,7 +66,8 @@ def shard(context, item):
         while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
             time.sleep(0.005)
     began = time.time()
-    time.sleep(options.seconds)
+    if options.seconds:
+        time.sleep(options.seconds)
     matrix = torch.ones(200, 200, device="cpu")
     for _ in range(options.work):
         matrix = matrix @ matrix / 200
@@ -228,6 +232,12 @@ MEASURED = {
 }
 
 
+def python_of(checkout):
+    """The interpreter of a checkout, which knows its plugins; else this one."""
+    own = checkout / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
 def measured(name, checkout):
     """One measurement with the code of a checkout, in a process of its own."""
     with tempfile.TemporaryDirectory() as text:
@@ -237,31 +247,47 @@ def measured(name, checkout):
         install(site)
         sources = [site, checkout / "framework", *checkout.glob("plugins/*/src")]
         place = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))}
-        call = [sys.executable, __file__, "--one", name, "--folder", text]
+        call = [python_of(checkout), __file__, "--one", name, "--folder", text]
+        before = cpu_of_children()
         done = subprocess.run(call, env=place, capture_output=True, text=True, check=False)
         if done.returncode:
-            return None, done.stderr.strip().splitlines()[-1]
-        return json.loads(done.stdout.splitlines()[-1]), ""
+            raise RuntimeError(f"{name} with {checkout}: {done.stderr}")
+        return json.loads(done.stdout.splitlines()[-1]), cpu_of_children() - before
+
+
+def adopt_orphans():
+    """Wait for the processes of a run whose parent has ended, so that their CPU time counts."""
+    set_child_subreaper = 36  # of Linux, as in sys/prctl.h
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+def cpu_of_children():
+    """CPU seconds of all processes that were started and have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def compare(name, rounds, old):
-    """Old and new in turns; prints the medians."""
+    """Old and new in turns; prints medians of what is measured, and of CPU seconds of it all."""
     _, unit, ratio, limit = MEASURED[name]
     checkouts = {"new": ROOT} if old is None else {"old": old, "new": ROOT}
     found = {each: [] for each in checkouts}
     for _ in range(rounds):
         for each, checkout in checkouts.items():
-            value, problem = measured(name, checkout)
-            if value is None:
-                print(f"{name:10} {each}: {problem}", flush=True)
-            else:
-                found[each].append(value)
-    medians = {each: statistics.median(values) for each, values in found.items() if values}
-    told = ", ".join(f"{each} {value:.3g} {unit}" for each, value in medians.items())
+            found[each].append(measured(name, checkout))
+    medians = {each: [statistics.median(column) for column in zip(*found[each])] for each in found}
+    cells = [
+        f"{each} {value:.3g} {unit}, CPU {cpu:.1f} s" for each, (value, cpu) in medians.items()
+    ]
     if len(medians) == 2:
-        told += f", ratio {medians['new'] / medians['old']:.2f}"
+        value, cpu = (new / before for new, before in zip(medians["new"], medians["old"]))
+        cells.append(f"ratio {value:.2f}, CPU {cpu:.2f}")
     target = f"ratio at most {ratio}" if limit is None else f"at most {limit:g} {unit}"
-    print(f"{name:10} {told}   ({target})", flush=True)
+    load = os.getloadavg()[0]
+    print(f"{name:10} {'; '.join(cells)}   ({target}; load {load:.1f})", flush=True)
 
 
 def main():
@@ -275,6 +301,7 @@ def main():
     if options.one:
         print(json.dumps(float(MEASURED[options.one][0](Path(options.folder)))))
         return
+    adopt_orphans()
     old = os.environ.get("PENCHANT_OLD")
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for name in options.names or MEASURED:

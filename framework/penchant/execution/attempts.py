@@ -23,10 +23,12 @@ from penchant.errors import Error
 from penchant.execution.context import Context
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
-from penchant.results.files import read_json
+from penchant.plugins.discovery import Plugins
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
 
 Notify = Callable[..., None]
@@ -39,10 +41,11 @@ def run_job(
     job: Job,
     folder: Path,
     *,
-    pool: Any = None,
+    pool: Pool | None = None,
     notify: Notify | None = None,
     worker: int = 0,
     note: str = "",
+    without: tuple[str, ...] = (),
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why.
 
@@ -53,6 +56,7 @@ def run_job(
         notify: Told how far it is.
         worker: Number of the worker this is.
         note: A warning the result begins with.
+        without: Plugins that the command leaves out.
 
     Returns:
         The result, as it is stored.
@@ -69,29 +73,23 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        result = _finish(job, folder / "jobs" / job.id, result)
+        result = _finish(job, JobFolder.of(folder, job.id), result, discovery.load(without))
     return result
 
 
-def _finish(
-    job: Job,
-    job_folder: Path,
-    result: Result,
-) -> Result:
+def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins) -> Result:
     """Tell listeners that a result is safe, and delete its shards.
 
     A listener may add a warning to the stored result, such as a figure that could not be drawn.
     """
-    listeners = discovery.load()
     for problem in listeners.notify(
-        "penchant_result_stored", job=job, folder=job_folder, result=result
+        "penchant_result_stored", job=job, folder=job_folder.path, result=result
     ):
         with contextlib.suppress(Warning):
             warnings.warn(problem, stacklevel=2)
-    stored = read_result(job_folder, arrays=False)
+    stored = read_result(job_folder.path, arrays=False)
     result = attrs.evolve(result, warnings=stored.warnings)
-    shards = job_folder / "shards"
-    shutil.rmtree(shards, ignore_errors=True)
+    shutil.rmtree(job_folder.shards, ignore_errors=True)
     return result
 
 
@@ -114,7 +112,7 @@ class _Attempt:
         self,
         job: Job,
         folder: Path,
-        pool: Any,
+        pool: Pool | None,
         notify: Notify | None,
         worker: int,
     ) -> None:
@@ -126,7 +124,7 @@ class _Attempt:
             self.device = device
             with (
                 isolated(job.settings, device, texts.append),
-                time_limit(job.settings.time_limit, folder / "jobs" / job.id),
+                time_limit(job.settings.time_limit, JobFolder.of(folder, job.id).path),
             ):
                 context = Context(job, folder, pool=pool, notify=notify, worker=worker)
                 if job.settings.quick:
@@ -208,7 +206,7 @@ def keep_result(
     Returns:
         The result as it was written.
     """
-    job_folder = folder / "jobs" / job.id
+    job_folder = JobFolder.of(folder, job.id)
     record = {
         "status": "failed" if error else "done",
         "id": job.id,
@@ -219,30 +217,18 @@ def keep_result(
         "traceback": details,
         "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
-    # The mark is of this attempt: a job that has ended since is not dangerous any more.
-    record.pop("killed_workers", None)
     if killed:
         record["killed_workers"] = True
     found = attrs.evolve(found, record=record)
     if not error:
         # Figures of an older result would be taken for this one's.
-        shutil.rmtree(job_folder / "figures", ignore_errors=True)
-        result = write_result(job_folder, found)
-        (job_folder / "failure.json").unlink(missing_ok=True)
+        shutil.rmtree(job_folder.path / "figures", ignore_errors=True)
+        result = write_result(job_folder.path, found)
+        job_folder.failure.unlink(missing_ok=True)
         return result
     # A good result of before is kept: this failure stands beside it.
-    stored = (job_folder / "result.json").is_file()
-    good = stored and not _has_failed(job_folder)
-    name = "failure.json" if good else "result.json"
-    return write_result(job_folder, found, name)
-
-
-def _has_failed(job_folder: Path) -> bool:
-    try:
-        record = read_json(job_folder / "result.json")
-    except Error:
-        return True
-    return record.get("status") != "done"
+    path = job_folder.failure if job_folder.has_good_result() else job_folder.result
+    return write_result(job_folder.path, found, path.name)
 
 
 def _measure(job: Job, context: Context) -> Result:
@@ -266,7 +252,7 @@ def refusal(
     job: Job,
     folder: Path,
     *,
-    pool: Any = None,
+    pool: Pool | None = None,
     limit: AbstractContextManager[None] | None = None,
 ) -> str:
     """Why a job cannot begin; empty where it can.

@@ -17,12 +17,12 @@ import attrs
 from penchant.components.component import Architecture
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.execution import pools, progress
+from penchant.execution import progress
 from penchant.execution.checkpoints import Checkpoints
 from penchant.execution.environment import place
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, written
-from penchant.execution.mapping import mapped
+from penchant.execution.mapping import Pool, SerialPool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
 from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
 from penchant.execution.training import Finished, best_rate, learnt_nothing
@@ -54,7 +54,7 @@ class Context:
         job: Job,
         folder: Path,
         *,
-        pool: Any = None,
+        pool: Pool | None = None,
         notify: Callable[..., None] | None = None,
         worker: int = 0,
     ) -> None:
@@ -62,7 +62,7 @@ class Context:
 
         self._job = job
         self._folder = folder
-        self._pool = pool or pools.SerialPool()
+        self._pool = pool or SerialPool()
         self._notify = notify
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
@@ -150,7 +150,7 @@ class Context:
         context = self._in(scope)
         context._inside = True
         # Shards inside a shard are done where it runs: workers start no workers.
-        context._pool = pools.SerialPool()
+        context._pool = SerialPool()
         context._counts = {"shards": 0}
         context.warnings = []
         context.conventions = {}

@@ -20,10 +20,9 @@ from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import long_hash, plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
-from penchant.results.result import are_whole, read_record
-from penchant.results.runs import drop_damaged, make_folder, run_record
+from penchant.results.job_folder import CHANGED, JobFolder
+from penchant.results.runs import make_folder, run_record
 
-CHANGED = "computed again: code, data or versions changed since"
 SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
 _OURS = {
     ".lock",
@@ -70,7 +69,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
     make_folder(folder)
     queue = Queue(folder)
     host = socket.gethostname()
-    command = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    command = secrets.token_hex(4)
     with contextlib.ExitStack() as stack:
         with _lock(folder / ".lock"):
             others = _at_work(queue)
@@ -231,9 +230,8 @@ def still_to_do(
     waiting: list[Job] = []
     notes: dict[str, str] = {}
     for job in jobs:
-        job_folder = folder / "jobs" / job.id
-        state = clean_state if alone else _state
-        done, note = state(job_folder, job)
+        job_folder = JobFolder.of(folder, job.id)
+        done, note = clean_state(job_folder, job) if alone else job_folder.state(job.key)
         if note:
             notes[job.id] = note
         if not done:
@@ -241,40 +239,22 @@ def still_to_do(
     return waiting, notes
 
 
-def clean_state(job_folder: Path, job: Job) -> tuple[bool, str]:
+def clean_state(job_folder: JobFolder, job: Job) -> tuple[bool, str]:
     """Is a job done, and if it was, why it is not any more; what was left half done is removed."""
-    sweep(job_folder)
-    forget(job_folder)
-    done, note = _state(job_folder, job)
+    if not job_folder.path.is_dir():
+        return False, ""
+    sweep(job_folder.path)
+    forget(job_folder.path)
+    done, note = job_folder.state(job.key)
     if done:
         # A failure of other code, which has been changed back since, says nothing any more.
-        (job_folder / "failure.json").unlink(missing_ok=True)
+        job_folder.failure.unlink(missing_ok=True)
         # Its shards are still there where a kill came between the result and their end.
-        shutil.rmtree(job_folder / "shards", ignore_errors=True)
+        if job_folder.shards.is_dir():
+            shutil.rmtree(job_folder.shards, ignore_errors=True)
     elif note and note != CHANGED:
-        drop_damaged(job_folder)
+        job_folder.set_aside()
     return done, note
-
-
-def _state(job_folder: Path, job: Job) -> tuple[bool, str]:
-    path = job_folder / "result.json"
-    if not path.is_file():
-        return False, ""
-    try:
-        record = read_record(path)
-    except Error as error:
-        return False, f"computed again: {error}"
-    # This one must not run in the process of the command.
-    if record.get("killed_workers"):
-        job.record["killed_workers"] = True
-    if record.get("status") != "done":
-        return False, ""
-    # A result of other code or data answers another question.
-    if record.get("key") != job.key:
-        return False, CHANGED
-    if not are_whole(job_folder, record):
-        return False, "computed again: its arrays were damaged"
-    return True, ""
 
 
 def write_experiment(folder: Path, experiment: Experiment) -> None:

@@ -1,14 +1,13 @@
 """Published maps: shards of a running job that any worker may do.
 
 A map is a folder of its own: `map.json` names the function and holds the items, `shared.npz` what
-they share; nothing is pickled. Beside them are the locks of its shards, and `failed.json` when one
-of them has failed. It is removed when the job has all answers.
+they share, and `locks` the locks of its shards; nothing is pickled. `failed.json` is written when
+one of them has failed. The folder is removed when the job has all answers.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import random
 import shutil
@@ -20,13 +19,14 @@ from typing import Any
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
+from penchant.execution import tasks
 from penchant.execution.mapping import MapSetup, store_of
 from penchant.execution.shards import Scope, Shard
 from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
 
-_order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
+order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
 
 
 class RemoteError(Exception):
@@ -62,37 +62,34 @@ class PublishedMap:
         self._taken.clear()
         while self._left:
             shard = self._left.popleft()
+            if self._is_done(shard):
+                continue
             try:
-                claim = self._claim(shard, worker)
+                claim = tasks.claim(self.path / "locks", shard.number, worker)
             except FileNotFoundError:
                 self._left.clear()
                 return None
-            if claim is not None:
+            if claim is None:
+                self._taken.append(shard)
+            elif self._may_begin(shard, claim):
+                claim.begin()
                 return shard, claim
+            else:
+                claim.release()
         return None
 
-    def _claim(self, shard: Shard, worker: str) -> Claim | None:
-        store = self.setup.store
-        assert store is not None
-        path = store.path(shard)
-        if path.exists() and self.setup.stored(shard):
-            return None
-        lock = self.path / f"{shard.number}.lock"
-        task = f"{self.setup.job.id}.{shard.number}"
-        claim = self.queue.claim(task, worker, lock)
-        if claim is None:
-            self._taken.append(shard)
-            return None
+    def _is_done(self, shard: Shard) -> bool:
+        assert self.setup.store is not None
+        return self.setup.store.path(shard).exists()
+
+    def _may_begin(self, shard: Shard, claim: Claim) -> bool:
         # Another worker may have done it in the meantime.
-        if self.setup.stored(shard):
-            claim.release()
-            return None
+        if self._is_done(shard):
+            return False
         if len(claim.attempts) >= self._attempts:
             self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
-            claim.release()
-            return None
-        claim.begin()
-        return claim
+            return False
+        return True
 
     def fail(self, error: BaseException) -> None:
         """Tell the job that one of its shards has failed."""
@@ -146,6 +143,7 @@ def publish(
     path.mkdir(parents=True)
     if setup.shared:
         write_arrays(path / "shared.npz", setup.shared, durable=False)
+    (path / "locks").touch()
     # Written last: a map is there when it is whole.
     _write(path / "map.json", record)
     return PublishedMap(queue, path, setup, shards, attempts)
@@ -176,22 +174,13 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     setup = MapSetup(job, queue.folder, shared, record["digest"], store)
     shards = _decoded(record)
     # In the same order, workers would wait for each other's locks.
-    _order.shuffle(shards)
+    order.shuffle(shards)
     return PublishedMap(queue, path, setup, shards, attempts)
-
-
-def names(queue: Queue) -> list[str]:
-    """Maps that are published, in any order."""
-    found = []
-    with contextlib.suppress(FileNotFoundError):
-        found = [path.name for path in (queue.path / "maps").iterdir()]
-    _order.shuffle(found)
-    return found
 
 
 def forget(queue: Queue, job: Job) -> None:
     """Remove maps of a worker that died with this job."""
-    for name in names(queue):
+    for name in queue.maps():
         owner, _, _ = name.rpartition(".")
         if owner == job.id:
             shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)

@@ -23,21 +23,21 @@ from penchant.execution.executors import Team
 from penchant.execution.fetching import fetch
 from penchant.execution.folders import Session, joined, still_to_do, write_experiment
 from penchant.execution.limits import terminable
-from penchant.execution.pauses import Pause
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
-from penchant.execution.sharing import WaitingPool
-from penchant.execution.tasks import Claim, Queue
-from penchant.execution.worker import Assignment, Worker, drop_shards, run_worker
+from penchant.execution.tasks import Pause, Queue
+from penchant.execution.worker import Assignment, work
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import writing_failed
-from penchant.results.runs import Run, status_of
+from penchant.results.job_folder import JobFolder
+from penchant.results.runs import Run
 
 Notify = Callable[..., None]
 
 SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where no worker has told it
+MAIN = 1_000_000  # number of the worker that is the command itself, per device
 LONGEST_PAUSE = 0.05  # seconds between two looks at what workers tell
 
 
@@ -126,6 +126,7 @@ class _Course:
         self.jobs = jobs
         self.chosen = chosen
         self.temporary = temporary
+        self.plugins = plugins
         self.notify = _notifier(plugins)
 
     def run(self, executor: Any) -> Run:
@@ -170,18 +171,30 @@ class _Course:
             devices=workers or 1,
             threads=self.settings.threads,
             attempts=type(executor).attempts,
+            without=self.plugins.without,
         )
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.notify)
         try:
             # A single job runs here, and its shards in workers.
             alone = len(waiting) == 1 and not self.session.others
-            if alone and type(executor) is Processes and not _is_dangerous(waiting[0]):
+            if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
                 with watching(watch.look):
-                    run_worker(_waiting_worker(assignment, watch))
+                    # The device is that of worker 0; its number is that of no other worker.
+                    number = MAIN * assignment.devices
+                    work(assignment, number, watch.tend, team.size)
             watch.until_done()
         finally:
             team.stop()
+
+    def _is_dangerous(self, job: Job) -> bool:
+        """Must a job run in a worker?
+
+        One that crashed its workers before would crash this process, and one with a time limit can
+        be stopped only with its process, whatever it does.
+        """
+        crashed = JobFolder.of(self.folder, job.id).crashed_workers()
+        return crashed or job.settings.time_limit is not None
 
     def _begun(self, waiting: list[Job]) -> Run:
         """The run with all its jobs, written before the first of them starts."""
@@ -192,7 +205,7 @@ class _Course:
             status = "pending" if job.id in unfinished else "done"
             if job.id not in asked:
                 # Another command may compute it: its result says.
-                status = status_of(self.folder / "jobs" / job.id)
+                status = JobFolder.of(self.folder, job.id).status()
             entry = {
                 "id": job.id,
                 "status": status,
@@ -219,17 +232,15 @@ class _Course:
         """Leave a record that says what is missing, and why."""
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
-            job_folder = run.place(job["id"])
+            job_folder = JobFolder.of(self.folder, job["id"])
             status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
             if status == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
-                job["status"] = status_of(job_folder)
-            elif status == "done":
-                result = job_folder / "result.json"
-                if not result.is_file():
-                    job.update(status="pending", error="its result has been deleted")
+                job["status"] = job_folder.status()
+            elif status == "done" and not job_folder.result.is_file():
+                job.update(status="pending", error="its result has been deleted")
 
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
@@ -263,15 +274,6 @@ def _notifier(plugins: Plugins) -> Notify:
     return notify
 
 
-def _is_dangerous(job: Job) -> bool:
-    """Must a job run in a worker?
-
-    One that crashed its workers before would crash this process, and one with a time limit can be
-    stopped only with its process, whatever it does.
-    """
-    return bool(job.record.get("killed_workers")) or job.settings.time_limit is not None
-
-
 class _Watch:
     """Follows all workers of the folder, and tells listeners what happens."""
 
@@ -301,6 +303,12 @@ class _Watch:
             self.look()
             self.team.tend()
             pause.wait()
+
+    def tend(self, shards: int) -> None:
+        """Have workers for the shards of a job in this process."""
+        self.team.grow(shards)
+        self.look()
+        self.team.tend()
 
     def look(self) -> None:
         """See what has happened since the last look."""
@@ -340,25 +348,8 @@ class _Watch:
         # With arrays: a tracker may draw figures from them.
         result = self.run.result(name)
         if result.status == "done":
-            drop_shards(self.queue.folder, name)
+            # A worker may have stored a shard too late.
+            shutil.rmtree(JobFolder.of(self.run.folder, name).shards, ignore_errors=True)
         error = result.error or ""
         self.run.mark(name, result.status, error)
         self.notify("penchant_job_finished", run=self.run, job=job, result=result)
-
-
-def _waiting_worker(assignment: Assignment, watch: _Watch) -> Worker:
-    """A worker in this process that leaves shards to others."""
-    worker = Worker(assignment, 0, "main")
-
-    def tend(shards: int) -> None:
-        watch.team.grow(shards)
-        watch.look()
-        watch.team.tend()
-
-    def pool(claim: Claim) -> WaitingPool:
-        workers = watch.team.size
-        attempts = assignment.attempts
-        return WaitingPool(worker.queue, worker.name, workers=workers, attempts=attempts, tend=tend)
-
-    worker.pool = pool
-    return worker

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from penchant.results.files import (
     SCHEMA,
     NewerSchemaError,
     read_json,
-    set_aside,
     write_json,
     writing_failed,
 )
-from penchant.results.result import Result, read_record, read_result, result_path
+from penchant.results.job_folder import JobFolder
+from penchant.results.result import Result, read_result
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -92,7 +91,7 @@ class Run:
 
     def place(self, job: str) -> Path:
         """The folder of the job with this id."""
-        return self.folder / "jobs" / job
+        return JobFolder.of(self.folder, job).path
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
@@ -168,7 +167,7 @@ def read(folder: str | Path) -> Run:
     if record is None:
         raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
     for job in record["jobs"]:
-        job["status"] = status_of(folder / "jobs" / job["id"])
+        job["status"] = JobFolder.of(folder, job["id"]).status()
     return Run(folder, record)
 
 
@@ -212,28 +211,6 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
         return None
     seeds = sorted({entry["labels"]["seed"] for entry in entries})
     return {"title": "", "seeds": seeds, "jobs": entries}
-
-
-def status_of(place: Path) -> str:
-    """Done or failed, as the result says; pending where there is none that can be read."""
-    path = result_path(place)
-    if not path.is_file():
-        return "pending"
-    try:
-        return str(read_record(path)["status"])
-    except NewerSchemaError:
-        raise
-    except (Error, KeyError) as error:
-        cure = "run the experiment again to compute it"
-        warnings.warn(f"{path} is damaged ({error}); {cure}", stacklevel=3)
-        return "pending"
-
-
-def drop_damaged(place: Path) -> None:
-    """Move what cannot be read out of the way, so that the job is computed again."""
-    for name in ("result.json", "arrays.npz"):
-        if (place / name).is_file():
-            set_aside(place / name)
 
 
 def make_folder(folder: Path) -> None:

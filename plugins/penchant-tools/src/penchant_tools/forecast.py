@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.errors import Error
 from penchant.execution.attempts import refusal, run_job
 from penchant.execution.environment import default_workers, peak_memory, place
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
-from penchant.results.files import read_json
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 from penchant_numerics.rehearsal import Clock, rehearsed
 
@@ -187,7 +186,7 @@ def forecast(
         What it would cost.
     """
     starting = _loading()
-    waiting = [job for job in jobs if not _is_done(folder, job)]
+    waiting = [job for job in jobs if not JobFolder.of(folder, job.id).is_current(job.key)]
     workers = _workers(experiment, waiting)
     by_cell: dict[str, list[Job]] = {}
     for job in waiting:
@@ -279,18 +278,6 @@ def _loading() -> float:
     import torch  # noqa: F401
 
     return time.process_time()
-
-
-def _is_done(folder: Path, job: Job) -> bool:
-    """Is its result there? Only looks: a run would also mend what is damaged."""
-    path = folder / "jobs" / job.id / "result.json"
-    try:
-        record = read_json(path)
-    except (Error, OSError):
-        return False
-    key = record.get("key")
-    status = record.get("status")
-    return key == job.key and status == "done"
 
 
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
