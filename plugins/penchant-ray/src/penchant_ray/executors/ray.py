@@ -18,7 +18,7 @@ from penchant_ray.declarations import Ray
 
 
 def connect(options: Ray, workers: int | None = None) -> bool:
-    """Join the cluster, or start one here as large as the workers need; False where it is joined."""
+    """Join the cluster, or start one as large as the workers need; False where that is done."""
     if ray.is_initialized():
         return False
     if (options.address or "").startswith("ray://"):
