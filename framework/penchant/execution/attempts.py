@@ -11,8 +11,6 @@ import shutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +29,6 @@ from penchant.plugins.discovery import Plugins
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
 
-Notify = Callable[..., None]
-
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
 
@@ -42,7 +38,6 @@ def run_job(
     folder: Path,
     *,
     pool: Pool | None = None,
-    notify: Notify | None = None,
     worker: int = 0,
     note: str = "",
     without: tuple[str, ...] = (),
@@ -53,7 +48,6 @@ def run_job(
         job: What to measure.
         folder: The run folder.
         pool: Where its shards run; in this process without one.
-        notify: Told how far it is.
         worker: Number of the worker this is.
         note: A warning the result begins with.
         without: Plugins that the command leaves out.
@@ -64,7 +58,7 @@ def run_job(
     started = time.perf_counter()
     attempt = _Attempt(note)
     try:
-        attempt.measure(job, folder, pool, notify, worker)
+        attempt.measure(job, folder, pool, worker)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # What cannot be stored is a failure of this job, not of the run; a full disk is not.
@@ -113,7 +107,6 @@ class _Attempt:
         job: Job,
         folder: Path,
         pool: Pool | None,
-        notify: Notify | None,
         worker: int,
     ) -> None:
         """Run the probe; whatever it raises is this job's failure."""
@@ -126,7 +119,7 @@ class _Attempt:
                 isolated(job.settings, device, texts.append),
                 time_limit(job.settings.time_limit, JobFolder.of(folder, job.id).path),
             ):
-                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                context = Context(job, folder, pool=pool, worker=worker)
                 if job.settings.quick:
                     context.conventions["form"] = REDUCED
                 self.found = _measure(job, context)
@@ -233,7 +226,7 @@ def keep_result(
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
-    _check_fit(job, context)
+    check_fit(job, context)
     component = job.probe.component
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
@@ -248,42 +241,7 @@ def _measure(job: Job, context: Context) -> Result:
     return result
 
 
-def refusal(
-    job: Job,
-    folder: Path,
-    *,
-    pool: Pool | None = None,
-    limit: AbstractContextManager[None] | None = None,
-) -> str:
-    """Why a job cannot begin; empty where it can.
-
-    Args:
-        job: What would be measured.
-        folder: Where it may write.
-        pool: Where its shards run.
-        limit: Ends the probe after a while; without one the probe is not called.
-
-    Returns:
-        What the job would fail with.
-    """
-    device = place(job.settings.device)
-    component = job.probe.component
-    try:
-        with isolated(job.settings, device, lambda text: None):
-            context = Context(job, folder, pool=pool, notify=lambda *event, **facts: None)
-            _check_fit(job, context)
-            measure = resolve(component.target, f"probe {component.name!r}")
-            if limit is not None:
-                with limit:
-                    measure(context.options, context)
-    except Error as error:
-        return str(error)
-    except Exception as error:  # whatever a probe raises, its job fails
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _check_fit(job: Job, context: Context) -> None:
+def check_fit(job: Job, context: Context) -> None:
     """Refuse a network or data that the probe cannot be given."""
     component = job.probe.component
     if job.architecture is not None:

@@ -24,6 +24,7 @@ from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, written
 from penchant.execution.mapping import Pool, SerialPool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
+from penchant.execution.progress import Message
 from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
 from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
@@ -55,7 +56,6 @@ class Context:
         folder: Path,
         *,
         pool: Pool | None = None,
-        notify: Callable[..., None] | None = None,
         worker: int = 0,
     ) -> None:
         import torch
@@ -63,7 +63,6 @@ class Context:
         self._job = job
         self._folder = folder
         self._pool = pool or SerialPool()
-        self._notify = notify
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
@@ -479,14 +478,10 @@ class Context:
         if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
             return
         self._told = now
-        message = {"job": self._job.id, "what": what, "done": done, "total": total}
+        message: Message = {"job": self._job.id, "what": what, "done": done, "total": total}
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
-        # In this process the listeners are at hand; a worker tells its parent.
-        if self._notify is not None:
-            self._notify("penchant_progress", **message)
-        else:
-            progress.report(message)
+        progress.report(message)
 
     def warn(self, text: str) -> None:
         """Keep a warning with the result and show it; the same text once."""

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from penchant.execution.progress import is_expendable
 
@@ -41,7 +41,7 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
         yield
         return
 
-    def over(signum: int, frame: Any) -> None:
+    def over(signum: int, frame: FrameType | None) -> None:
         raise TimeLimitError(_too_long(seconds))
 
     before = signal.signal(signal.SIGALRM, over)
@@ -107,7 +107,7 @@ def terminable() -> Iterator[None]:
         yield
         return
 
-    def stop(signum: int, frame: Any) -> None:
+    def stop(signum: int, frame: FrameType | None) -> None:
         raise TerminatedError("terminated")
 
     before = signal.signal(signal.SIGTERM, stop)

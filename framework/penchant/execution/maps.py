@@ -14,7 +14,7 @@ import shutil
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import attrs
 from penchant.components.targets import resolve, sendable
@@ -27,6 +27,27 @@ from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
 
 order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
+
+
+class MapRecord(TypedDict):
+    """A map as `map.json` holds it."""
+
+    schema: int
+    job: str
+    key: str
+    digest: str  # of what the shards share
+    function: str  # module:name
+    scope: dict[str, Any]  # fields of `Scope`, JSON-like
+    shards: list[tuple[int, dict[str, Any]]]  # number and item
+
+
+class FailureRecord(TypedDict):
+    """What a shard raised, as `failed.json` holds it."""
+
+    schema: int
+    text: str
+    details: str
+    expected: bool
 
 
 class RemoteError(Exception):
@@ -96,7 +117,12 @@ class PublishedMap:
         expected = isinstance(error, Error)
         text = str(error) if expected else f"{type(error).__name__}: {error}"
         details = "".join(traceback.format_exception(error))
-        record = {"schema": SCHEMA, "text": text, "details": details, "expected": expected}
+        record: FailureRecord = {
+            "schema": SCHEMA,
+            "text": text,
+            "details": details,
+            "expected": expected,
+        }
         # The job may have ended in the meantime.
         if self.path.is_dir():
             _write(self.path / "failed.json", record)
@@ -106,7 +132,7 @@ class PublishedMap:
         path = self.path / "failed.json"
         if not path.exists():
             return
-        record = read_json(path)
+        record = cast("FailureRecord", read_json(path))
         if record["expected"]:
             raise Error(record["text"])
         raise RemoteError(record["text"], record["details"])
@@ -163,7 +189,7 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     """
     path = queue.path / "maps" / name
     try:
-        record = read_json(path / "map.json")
+        record = cast("MapRecord", read_json(path / "map.json"))
         job = jobs.get(record["job"])
         if job is None or job.key != record["key"]:
             return None
@@ -186,7 +212,7 @@ def forget(queue: Queue, job: Job) -> None:
             shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)
 
 
-def _encoded(setup: MapSetup, shards: list[Shard]) -> dict[str, Any] | None:
+def _encoded(setup: MapSetup, shards: list[Shard]) -> MapRecord | None:
     """What other workers need to do these shards; None where it is not JSON-like."""
     first = shards[0]
     architecture = first.scope.architecture
@@ -196,27 +222,24 @@ def _encoded(setup: MapSetup, shards: list[Shard]) -> dict[str, Any] | None:
     if architecture is not None:
         cls = type(architecture)
         scope["architecture"] = [f"{cls.__module__}:{cls.__qualname__}", architecture.options()]
-    record = {
+    record: MapRecord = {
         "schema": SCHEMA,
         "job": setup.job.id,
         "key": setup.job.key,
         "digest": setup.digest,
         "function": f"{first.function.__module__}:{first.function.__qualname__}",
         "scope": scope,
-        "shards": [[shard.number, _sent(shard.item)] for shard in shards],
+        "shards": [(shard.number, _sent(shard.item)) for shard in shards],
     }
     try:
         again = _decoded(json.loads(json.dumps(record)))[0]
     except (TypeError, ValueError, Error):
         return None
     # What comes back as something else would be another shard there.
-    same = again.identity(setup.job.key, setup.digest) == first.identity(
-        setup.job.key, setup.digest
-    )
-    return record if same else None
+    return record if again.identity("", "") == first.identity("", "") else None
 
 
-def _decoded(record: dict[str, Any]) -> list[Shard]:
+def _decoded(record: MapRecord) -> list[Shard]:
     """The shards as the job has them."""
     function = resolve(record["function"], "a map")
     fields = dict(record["scope"])
@@ -242,7 +265,7 @@ def _sent(item: Any) -> dict[str, Any]:
     return {"item": item}
 
 
-def _write(path: Path, record: dict[str, Any]) -> None:
+def _write(path: Path, record: MapRecord | FailureRecord) -> None:
     text = json.dumps(record)
     with atomic(path, durable=False) as file:
         file.write(text.encode())

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penchant.components.builtin import Processes
+from penchant.components.builtin import Processes, Serial
+from penchant.components.component import Executor
 from penchant.errors import Error
 from penchant.execution.attempts import REDUCED
 from penchant.execution.environment import default_workers, environment, job_device
@@ -32,7 +33,7 @@ from penchant.experiments.jobs import Job, serial_reason
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import writing_failed
 from penchant.results.job_folder import JobFolder
-from penchant.results.runs import Run
+from penchant.results.runs import JobEntry, Run
 
 Notify = Callable[..., None]
 
@@ -72,29 +73,22 @@ def run_experiment(
     fetch(experiment)
     jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only)
-    executor = _executor(experiment, plugins, chosen)
+    executor = _executor(experiment, chosen)
     try:
         with joined(folder, jobs, fresh=fresh) as session, terminable():
-            course = _Course(experiment, plugins, session, jobs, chosen, temporary)
-            return course.run(executor)
+            command = _Command(experiment, plugins, session, jobs, chosen, temporary)
+            return command.run(executor)
     except OSError as error:
         raise writing_failed(folder, error) from error
 
 
-def _executor(
-    experiment: Experiment,
-    plugins: Plugins,
-    jobs: list[Job],
-) -> Any:
+def _executor(experiment: Experiment, jobs: list[Job]) -> Executor:
     """The executor that was asked for; without one, processes where every job can be sent."""
     # One job that cannot be sent keeps the whole run in this process.
-    reasons = map(serial_reason, jobs)
-    reason = next(filter(None, reasons), "")
-    executor: Any = experiment.executor
+    reason = next(filter(None, map(serial_reason, jobs)), "")
+    executor = experiment.executor
     if executor is None:
-        alone = reason or _workers(experiment) == 1
-        name = "serial" if alone else "processes"
-        executor = plugins.find("executor", name, "executor").component()
+        return Serial() if reason or _workers(experiment) == 1 else Processes()
     if reason and executor.name != "serial":
         raise Error(f"{reason}, or use the executor serial")
     return executor
@@ -106,7 +100,7 @@ def _workers(experiment: Experiment) -> int:
     return settings.workers or default_workers(settings)
 
 
-class _Course:
+class _Command:
     """Everything between joining the work on a folder and leaving it."""
 
     def __init__(
@@ -129,7 +123,7 @@ class _Course:
         self.plugins = plugins
         self.notify = _notifier(plugins)
 
-    def run(self, executor: Any) -> Run:
+    def run(self, executor: Executor) -> Run:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
         waiting, notes = still_to_do(self.folder, self.chosen, alone=not self.session.others)
@@ -155,7 +149,7 @@ class _Course:
         run: Run,
         waiting: list[Job],
         notes: dict[str, str],
-        executor: Any,
+        executor: Executor,
     ) -> None:
         """Every job that waits."""
         if not waiting:
@@ -200,20 +194,15 @@ class _Course:
         """The run with all its jobs, written before the first of them starts."""
         unfinished = {job.id for job in waiting}
         asked = {job.id for job in self.chosen}
-        entries = []
+        entries: list[JobEntry] = []
         for job in self.jobs:
             status = "pending" if job.id in unfinished else "done"
             if job.id not in asked:
                 # Another command may compute it: its result says.
                 status = JobFolder.of(self.folder, job.id).status()
-            entry = {
-                "id": job.id,
-                "status": status,
-                "labels": job.labels,
-                "path": f"jobs/{job.id}",
-            }
-            entries.append(entry)
-        record = {
+            path = f"jobs/{job.id}"
+            entries.append({"id": job.id, "status": status, "labels": job.labels, "path": path})
+        record: dict[str, object] = {
             "title": self.settings.title,
             "seeds": list(self.settings.seeds),
             "threads": self.settings.threads,
@@ -240,7 +229,7 @@ class _Course:
             elif job["id"] not in asked:
                 job["status"] = job_folder.status()
             elif status == "done" and not job_folder.result.is_file():
-                job.update(status="pending", error="its result has been deleted")
+                job.update({"status": "pending", "error": "its result has been deleted"})
 
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)

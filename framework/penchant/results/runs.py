@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import attrs
 from penchant.errors import Error
@@ -23,6 +23,16 @@ from penchant.results.result import Result, read_result
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
+
+
+class JobEntry(TypedDict):
+    """A job in `run.json`."""
+
+    id: str
+    status: str  # pending, running, done or failed
+    labels: dict[str, Any]
+    path: str
+    error: NotRequired[str]
 
 
 class Run:
@@ -43,7 +53,7 @@ class Run:
         self._written = 0.0
         self.others: list[str] = []  # commands that work in the folder as well
         # The entries themselves, not copies: what `mark` notes is what `write` writes.
-        self._entries = {job["id"]: job for job in record["jobs"]}
+        self._entries: dict[str, JobEntry] = {job["id"]: job for job in record["jobs"]}
 
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
@@ -56,7 +66,7 @@ class Run:
         return str(self.record.get("title") or self.folder.name)
 
     @property
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[JobEntry]:
         """Every job: id, status, labels, path."""
         return list(self._entries.values())
 
@@ -109,7 +119,7 @@ class Run:
                 raise Error(f"results are chosen by {listed}, found {label!r}")
         return [self.result(job["id"]) for job in self._matching(labels)]
 
-    def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _matching(self, labels: dict[str, Any]) -> Iterator[JobEntry]:
         for job in self.jobs:
             same = all(job["labels"].get(key) == value for key, value in labels.items())
             if same and job["status"] in ("done", "failed"):
@@ -187,7 +197,7 @@ def run_record(folder: Path) -> dict[str, Any] | None:
     return _rebuilt(folder)
 
 
-def _inside(job: dict[str, Any]) -> dict[str, Any]:
+def _inside(job: JobEntry) -> JobEntry:
     """An entry whose path cannot lead out of the folder."""
     name = job["id"]
     # Told like a damaged file, so that the results are read instead.
