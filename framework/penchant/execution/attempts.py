@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
 import traceback
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +74,7 @@ def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins)
 
     A listener may add a warning to the stored result, such as a figure that could not be drawn.
     """
-    for problem in listeners.notify(
-        "penchant_result_stored", job=job, folder=job_folder.path, result=result
-    ):
-        with contextlib.suppress(Warning):
-            warnings.warn(problem, stacklevel=2)
+    listeners.announce("penchant_result_stored", job=job, folder=job_folder.path, result=result)
     stored = read_result(job_folder.path, arrays=False)
     result = attrs.evolve(result, warnings=stored.warnings)
     shutil.rmtree(job_folder.shards, ignore_errors=True)

@@ -31,8 +31,8 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     """Raise in the middle of whatever runs when the time is over.
 
     Code of a library that does not come back to Python cannot be interrupted. In a worker the
-    process is ended then, a moment later, and says in the job's folder where it was: whoever is
-    given the job next finds that with `overdue`.
+    process is ended then, a moment later, and leaves in the job's folder where it was: the next
+    worker that has the job finds that with `overdue`.
     """
     # Signals reach the main thread only, and not every system has timers.
     in_main = threading.current_thread() is threading.main_thread()

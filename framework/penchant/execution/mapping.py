@@ -112,7 +112,7 @@ def mapped(
         else:
             arrays = (store and store.read(shard, digest)) or compute(setup, shard, 0)
         context._tell("shards", done, len(shards))
-        # Notes of a stored shard are told as if it had just been done.
+        # Notes of a stored shard count as if it had just been done.
         answer, notes = unpack(arrays)
         context.conventions.update(notes["conventions"])
         for warning in notes["warnings"]:

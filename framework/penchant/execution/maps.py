@@ -148,7 +148,7 @@ def publish(
     shards: list[Shard],
     attempts: int,
 ) -> PublishedMap | None:
-    """Offer the shards of a map to all workers.
+    """Let all workers do the shards of a map.
 
     Args:
         queue: Where workers look for it.
@@ -157,8 +157,8 @@ def publish(
         attempts: How often a shard may crash its worker.
 
     Returns:
-        The map; None where another process cannot be told what to do, for example because an
-        object of the user's own is part of the scope.
+        The map; None where it cannot be written as JSON, for example because an object of the
+        user's own is part of the scope.
     """
     record = _encoded(setup, shards)
     if record is None:

@@ -24,7 +24,7 @@ from typing import Any
 from penchant.components.component import Executor
 from penchant.execution.tasks import withdraw_all
 
-SECONDS_TO_LEAVE = 1.0  # that a worker is given when it is told to stop
+SECONDS_TO_LEAVE = 1.0  # that a worker is given to stop by itself
 
 # By the server, because nearly every job needs them. torch asks for its compiler by itself, as soon
 # as there is an optimiser or a dispatch mode.
@@ -178,7 +178,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _leave(signum: int, frame: types.FrameType | None) -> None:
-    """A worker that is told to stop does not count as one that crashed."""
+    """A worker that is stopped does not count as one that crashed."""
     withdraw_all()
     os._exit(128 + signum)
 

@@ -89,7 +89,7 @@ class Follower:
         self._read: dict[str, int] = {}
 
     def messages(self) -> Iterator[Message]:
-        """What was told since the last call."""
+        """Messages since the last call."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
                 seen = self._read.get(entry.name, 0)

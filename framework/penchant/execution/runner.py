@@ -6,14 +6,11 @@ after them, and are drawn again where a run was stopped before them.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from penchant.components.builtin import Processes, Serial
 from penchant.components.component import Executor
@@ -37,7 +34,7 @@ from penchant.results.runs import JobEntry, Run
 
 Notify = Callable[..., None]
 
-SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where no worker has told it
+SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
 MAIN = 1_000_000  # number of the worker that is the command itself, per device
 LONGEST_PAUSE = 0.05  # seconds between two looks at what workers tell
 
@@ -121,7 +118,7 @@ class _Command:
         self.chosen = chosen
         self.temporary = temporary
         self.plugins = plugins
-        self.notify = _notifier(plugins)
+        self.notify = plugins.announce
 
     def run(self, executor: Executor) -> Run:
         """Run what is still to be done."""
@@ -251,18 +248,6 @@ def _one_line(error: BaseException) -> str:
     return line
 
 
-def _notifier(plugins: Plugins) -> Notify:
-    """Calls event hooks; a listener that fails is reported as a warning and hurts nothing."""
-
-    def notify(hook: str, **arguments: Any) -> None:
-        for problem in plugins.notify(hook, **arguments):
-            # Even with -W error, a failing listener must not stop the run.
-            with contextlib.suppress(Warning):
-                warnings.warn(problem, stacklevel=2)
-
-    return notify
-
-
 class _Watch:
     """Follows all workers of the folder, and tells listeners what happens."""
 
@@ -302,15 +287,15 @@ class _Watch:
     def look(self) -> None:
         """See what has happened since the last look."""
         for message in self._follower.messages():
-            self.hear(message)
+            self.on_message(message)
         now = time.monotonic()
         if now - self._listed > SECONDS_BETWEEN_LISTINGS:
             self._listed = now
             for job in self.queue.ended():
                 self._ended(job)
 
-    def hear(self, message: Message) -> None:
-        """What a worker tells: that a job began or ended, or how far it is."""
+    def on_message(self, message: Message) -> None:
+        """Mark the job, and call listeners."""
         job = message.get("job")
         # Others may work on jobs that were not asked for here.
         if job not in self.left:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NOTES = "notes"  # the array of a shard's file that holds its texts
 IDENTITY = "identity"  # the array that names the shard
-LARGEST_MAP = 1_000_000  # shards of a map that anybody would wait for
+LARGEST_MAP = 1_000_000  # more shards than a map can have
 
 
 @attrs.frozen

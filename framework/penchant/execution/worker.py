@@ -27,7 +27,7 @@ SECONDS_BETWEEN_SCANS = 2.0  # for jobs whose worker has died
 
 @attrs.frozen(eq=False)
 class Assignment:
-    """What the workers of a command are told.
+    """What the workers of a command need to know.
 
     Attributes:
         folder: The run folder.
@@ -99,8 +99,8 @@ class Worker:
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
         self._map: maps.PublishedMap | None = None
-        self._tend = tend
-        self._workers = workers
+        self.tend = tend
+        self.workers = workers
 
     def check_device(self) -> None:
         """Refuse to work on another kind of device than the results would say."""
@@ -172,7 +172,7 @@ class Worker:
             run_job(
                 job,
                 folder,
-                pool=self._pool(claim),
+                pool=SharingPool(self, claim),
                 worker=self.index,
                 note=self.assignment.notes.get(job.id, note),
                 without=self.assignment.without,
@@ -180,17 +180,6 @@ class Worker:
         self.queue.end(job.id)
         claim.finish()
         report({"job": job.id, "ended": True})
-
-    def _pool(self, claim: Claim) -> SharingPool:
-        return SharingPool(
-            self.queue,
-            self.name,
-            claim,
-            index=self.index,
-            attempts=self.assignment.attempts,
-            workers=self._workers,
-            tend=self._tend,
-        )
 
     # Shards of jobs that others run.
 

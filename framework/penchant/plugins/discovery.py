@@ -8,6 +8,7 @@ import importlib.metadata
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -155,6 +156,13 @@ class Plugins:
             except BaseException as error:  # not even sys.exit in a tracker ends a measurement
                 problem = f"{type(error).__name__}: {error}"
                 yield f"plugin {plugin.name} {plugin.version} failed in {hook}: {problem}"
+
+    def announce(self, hook: str, **arguments: Any) -> None:
+        """Call an event hook; a listener that fails is reported as a warning and hurts nothing."""
+        for problem in self.notify(hook, **arguments):
+            # Even with -W error, a failing listener must not stop the run.
+            with contextlib.suppress(Warning):
+                warnings.warn(problem, stacklevel=2)
 
     def with_listener(self, name: str, listener: object) -> Plugins:
         """The same plugins and one more that only listens to events."""
