@@ -12,13 +12,14 @@ temporary folder may be on a busy disk.
 """
 
 import argparse
+import collections
 import multiprocessing
 import os
 import tempfile
 import time
 from pathlib import Path
 
-from penchant.execution import maps
+from penchant.execution import maps, tasks
 from penchant.execution.mapping import MapSetup, store_of
 from penchant.execution.shards import Scope, Shard, ShardStore
 from penchant.execution.tasks import Queue
@@ -54,7 +55,8 @@ class DelayedStore(ShardStore):
         self._listed = -delay
         self._names = set()
 
-    def holds(self, shard, shared):
+    def has(self, shard):
+        """Was the shard there when its folder was listed?"""
         now = time.monotonic()
         if now - self._listed >= self.delay:
             self._listed = now
@@ -62,25 +64,32 @@ class DelayedStore(ShardStore):
         return f"{shard.number}.npz" in self._names
 
 
-class CountingQueue(Queue):
-    """Counts locks that another worker had."""
-
-    in_vain = 0
-
-    def claim(self, *arguments):
-        """Take a task; None where another worker has it."""
-        claim = super().claim(*arguments)
-        CountingQueue.in_vain += claim is None
-        return claim
+in_vain = 0  # locks that another worker had
 
 
-def work(job, folder, name, delay, deadline, begin, counts):
+def counted(*arguments):
+    """Take a task; None where another worker has it."""
+    global in_vain
+    claim = tasks.claim(*arguments)
+    in_vain += claim is None
+    return claim
+
+
+class CountingTasks:
+    """What maps know of tasks, with claims that are counted."""
+
+    claim = staticmethod(counted)
+
+
+def work(opened, name, delay, deadline, begin, counts):
     """Claim shards and write them, until none is left or the time is over."""
-    queue = CountingQueue(folder)
-    (published,) = queue.maps()
-    opened = maps.opened(queue, published, {job.id: job}, 3)
+    # As if each worker had opened the map itself, without memory for 200 copies of it.
+    left = list(opened._left)
+    maps.order.shuffle(left)
+    opened._left = collections.deque(left)
     if delay:
-        opened.setup.store = DelayedStore(opened.setup.store.folder, job.key, delay)
+        store = opened.setup.store
+        opened.setup.store = DelayedStore(store.folder, store.key, delay)
     begin.wait()
     done = twice = 0
     looking = writing = 0.0
@@ -99,11 +108,12 @@ def work(job, folder, name, delay, deadline, begin, counts):
         claim.release()
         writing += time.perf_counter() - looked
         done += 1
-    counts.put((done, twice, queue.in_vain, looking, writing, time.monotonic() - began))
+    counts.put((done, twice, in_vain, looking, writing, time.monotonic() - began))
 
 
 def measure(workers, shards, delay, deadline, parent):
     """One number of workers; prints a line."""
+    maps.tasks = CountingTasks
     from bench_folder_scale import nothing  # by its name: workers do not know it as __main__
 
     job = made_job()
@@ -116,10 +126,12 @@ def measure(workers, shards, delay, deadline, parent):
         setup.store.folder.mkdir(parents=True)
         all_shards = [Shard(number, nothing, number, Scope()) for number in range(shards)]
         assert maps.publish(queue, setup, all_shards, 3) is not None
+        (name,) = queue.maps()
+        opened = maps.opened(queue, name, {job.id: job}, 3)
         begin, counts = context.Barrier(workers), context.SimpleQueue()
         started = []
         for number in range(workers):
-            call = (job, folder, f"w{number}", delay, deadline, begin, counts)
+            call = (opened, f"w{number}", delay, deadline, begin, counts)
             started.append(context.Process(target=work, args=call))
             started[-1].start()
         found = [counts.get() for _ in started]

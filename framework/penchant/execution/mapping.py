@@ -70,7 +70,16 @@ class SerialPool:
     def map(
         self, function: Function, setup: MapSetup, shards: Sequence[Shard], /
     ) -> Iterator[Arrays]:
-        """Yield the answers in order."""
+        """Yield the answers in order.
+
+        Args:
+            function: Called as `function(setup, shard, worker)`.
+            setup: What all shards share.
+            shards: What is mapped.
+
+        Yields:
+            What the function returned.
+        """
         for shard in shards:
             yield function(setup, shard, 0)
 

@@ -101,7 +101,7 @@ class PublishedMap:
 
     def _is_done(self, shard: Shard) -> bool:
         assert self.setup.store is not None
-        return self.setup.store.path(shard).exists()
+        return self.setup.store.has(shard)
 
     def _may_begin(self, shard: Shard, claim: Claim) -> bool:
         # Another worker may have done it in the meantime.

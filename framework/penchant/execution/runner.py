@@ -36,7 +36,7 @@ Notify = Callable[..., None]
 
 SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
 MAIN = 1_000_000  # number of the worker that is the command itself, per device
-LONGEST_PAUSE = 0.05  # seconds between two looks at what workers tell
+SHORTEST_PAUSE = 0.05  # seconds between two looks at messages
 
 
 def run_experiment(
@@ -265,17 +265,21 @@ class _Watch:
         self.left = {job.id: job for job in waiting}
         self._follower = Follower(self.queue)
         self._listed = 0.0
+        self._messages = 0
         self.wanted = 0
 
     def until_done(self) -> None:
         """Have workers, until every job has ended."""
-        pause = Pause(LONGEST_PAUSE)
+        pause = Pause(SHORTEST_PAUSE)
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
                 self.team.grow(max(self.wanted, len(self.left)))
+            before = self._messages
             self.look()
             self.team.tend()
+            if self._messages > before:
+                pause.reset()
             pause.wait()
 
     def tend(self, shards: int) -> None:
@@ -287,6 +291,7 @@ class _Watch:
     def look(self) -> None:
         """See what has happened since the last look."""
         for message in self._follower.messages():
+            self._messages += 1
             self.on_message(message)
         now = time.monotonic()
         if now - self._listed > SECONDS_BETWEEN_LISTINGS:

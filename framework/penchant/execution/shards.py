@@ -209,6 +209,10 @@ class ShardStore:
         """The file of a shard."""
         return self.folder / f"{shard.number}.npz"
 
+    def has(self, shard: Shard) -> bool:
+        """Is there a file with this number? After `missing` it is the shard's."""
+        return self.path(shard).exists()
+
     def missing(self, shards: Sequence[Shard], shared: str) -> list[Shard]:
         """Those that are still to be done; files of other shards with their numbers are removed."""
         try:

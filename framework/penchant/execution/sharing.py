@@ -66,7 +66,7 @@ class SharingPool:
         assert setup.store is not None
         pause = Pause()
         while True:
-            if setup.store.path(first).exists():
+            if setup.store.has(first):
                 # One that is damaged is computed again.
                 return setup.store.read(first, setup.digest) or function(setup, first, worker.index)
             published.check()

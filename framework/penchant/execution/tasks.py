@@ -40,18 +40,18 @@ PARTS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
 class Pause:
     """A pause between two looks at files: short at first, longer while nothing happens."""
 
-    def __init__(self, longest: float = LONGEST) -> None:
-        self._longest = longest
-        self._seconds = SHORTEST
+    def __init__(self, shortest: float = SHORTEST) -> None:
+        self._shortest = shortest
+        self._seconds = shortest
 
     def wait(self) -> None:
         """Wait a little, and longer the next time."""
         time.sleep(self._seconds)
-        self._seconds = min(self._longest, self._seconds * 1.5)
+        self._seconds = min(LONGEST, self._seconds * 1.5)
 
     def reset(self) -> None:
         """Something happened."""
-        self._seconds = SHORTEST
+        self._seconds = self._shortest
 
 
 @attrs.frozen
