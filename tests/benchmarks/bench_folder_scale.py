@@ -8,7 +8,8 @@ worker spends on looking for a free shard, the locks that it tried in vain, and 
 written twice. With `--delay` a worker sees files of others only after so many seconds, as on a
 network file system that caches what it has listed: correct, but some shards are done twice. Give a
 `--folder` on the file system that is to be measured; by default it is one in memory, because the
-temporary folder may be on a busy disk.
+temporary folder may be on a busy disk. With `--turns` all workers are in one process and take turns:
+their CPU time says what the queue costs, however busy the machine is.
 """
 
 import argparse
@@ -148,6 +149,53 @@ def measure(workers, shards, delay, deadline, parent):
     )
 
 
+def take_turns(workers, shards, parent):
+    """Workers of one process that take turns, each with a shard in hand; prints CPU times."""
+    from bench_folder_scale import nothing
+
+    maps.tasks = CountingTasks
+    job = made_job()
+    with tempfile.TemporaryDirectory(dir=parent) as text:
+        folder = Path(text)
+        queue = Queue(folder)
+        queue.make()
+        setup = MapSetup(job, folder, {}, "", store_of(job, folder))
+        setup.store.folder.mkdir(parents=True)
+        all_shards = [Shard(number, nothing, number, Scope()) for number in range(shards)]
+        maps.publish(queue, setup, all_shards, 3)
+        (name,) = queue.maps()
+        opened = [maps.opened(queue, name, {job.id: job}, 3) for _ in range(workers)]
+        global in_vain
+        in_vain = 0
+        looking = writing = 0.0
+        held = {}
+        done = 0
+        while opened:
+            for number, each in list(enumerate(opened)):
+                start = time.process_time()
+                if number in held:
+                    shard, claim = held.pop(number)
+                    setup.store.write(shard, "", {})
+                    claim.finish()
+                    claim.release()
+                    done += 1
+                    middle = time.process_time()
+                    writing += middle - start
+                    start = middle
+                taken = each.take(f"w{number}")
+                looking += time.process_time() - start
+                if taken is not None:
+                    held[number] = taken
+            if not held:
+                break
+    print(
+        f"{workers:4} workers: {(looking + writing) / done * 1e3:.2f} ms of CPU per shard, "
+        f"{looking / (looking + writing):.0%} looking, {in_vain / done:.2f} locks in vain per "
+        f"shard, {done} of {shards} stored",
+        flush=True,
+    )
+
+
 def main():
     """Every delay with every number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -156,8 +204,13 @@ def main():
     parser.add_argument("--delay", type=float, nargs="*", default=[0.0, 0.5])
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--folder", default=MEMORY if Path(MEMORY).is_dir() else None)
+    parser.add_argument("--turns", action="store_true", help="CPU time, in one process")
     options = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    if options.turns:
+        for workers in options.workers:
+            take_turns(workers, options.shards, options.folder)
+        return
     for delay in options.delay:
         print(f"files of others are seen after {delay:g} s, in {options.folder}")
         for workers in options.workers:
