@@ -75,7 +75,7 @@ def run(
 
 def _with_bars(plugins: Plugins) -> Plugins:
     """The plugins, and bars where the package that draws them is installed."""
-    if not is_installed("penchant_tools"):
+    if not is_installed("penchant_tools") or "tools" in plugins.without:
         return plugins
     return plugins.with_listener("display", extra("penchant_tools.display:Display")(lines=False))
 

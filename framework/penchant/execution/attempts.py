@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
 import traceback
-import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +19,13 @@ from penchant.errors import Error
 from penchant.execution.context import Context
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
-from penchant.results.files import read_json
+from penchant.plugins.discovery import Plugins
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
-
-Notify = Callable[..., None]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
@@ -39,10 +35,10 @@ def run_job(
     job: Job,
     folder: Path,
     *,
-    pool: Any = None,
-    notify: Notify | None = None,
+    pool: Pool | None = None,
     worker: int = 0,
     note: str = "",
+    without: tuple[str, ...] = (),
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why.
 
@@ -50,9 +46,9 @@ def run_job(
         job: What to measure.
         folder: The run folder.
         pool: Where its shards run; in this process without one.
-        notify: Told how far it is.
         worker: Number of the worker this is.
         note: A warning the result begins with.
+        without: Plugins that the command leaves out.
 
     Returns:
         The result, as it is stored.
@@ -60,7 +56,7 @@ def run_job(
     started = time.perf_counter()
     attempt = _Attempt(note)
     try:
-        attempt.measure(job, folder, pool, notify, worker)
+        attempt.measure(job, folder, pool, worker)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # What cannot be stored is a failure of this job, not of the run; a full disk is not.
@@ -69,29 +65,19 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        result = _finish(job, folder / "jobs" / job.id, result)
+        result = _finish(job, JobFolder.of(folder, job.id), result, discovery.load(without))
     return result
 
 
-def _finish(
-    job: Job,
-    job_folder: Path,
-    result: Result,
-) -> Result:
+def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins) -> Result:
     """Tell listeners that a result is safe, and delete its shards.
 
     A listener may add a warning to the stored result, such as a figure that could not be drawn.
     """
-    listeners = discovery.load()
-    for problem in listeners.notify(
-        "penchant_result_stored", job=job, folder=job_folder, result=result
-    ):
-        with contextlib.suppress(Warning):
-            warnings.warn(problem, stacklevel=2)
-    stored = read_result(job_folder, arrays=False)
+    listeners.announce("penchant_result_stored", job=job, folder=job_folder.path, result=result)
+    stored = read_result(job_folder.path, arrays=False)
     result = attrs.evolve(result, warnings=stored.warnings)
-    shards = job_folder / "shards"
-    shutil.rmtree(shards, ignore_errors=True)
+    shutil.rmtree(job_folder.shards, ignore_errors=True)
     return result
 
 
@@ -114,8 +100,7 @@ class _Attempt:
         self,
         job: Job,
         folder: Path,
-        pool: Any,
-        notify: Notify | None,
+        pool: Pool | None,
         worker: int,
     ) -> None:
         """Run the probe; whatever it raises is this job's failure."""
@@ -126,9 +111,9 @@ class _Attempt:
             self.device = device
             with (
                 isolated(job.settings, device, texts.append),
-                time_limit(job.settings.time_limit, folder / "jobs" / job.id),
+                time_limit(job.settings.time_limit, JobFolder.of(folder, job.id).path),
             ):
-                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                context = Context(job, folder, pool=pool, worker=worker)
                 if job.settings.quick:
                     context.conventions["form"] = REDUCED
                 self.found = _measure(job, context)
@@ -208,7 +193,7 @@ def keep_result(
     Returns:
         The result as it was written.
     """
-    job_folder = folder / "jobs" / job.id
+    job_folder = JobFolder.of(folder, job.id)
     record = {
         "status": "failed" if error else "done",
         "id": job.id,
@@ -219,35 +204,23 @@ def keep_result(
         "traceback": details,
         "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
-    # The mark is of this attempt: a job that has ended since is not dangerous any more.
-    record.pop("killed_workers", None)
     if killed:
         record["killed_workers"] = True
     found = attrs.evolve(found, record=record)
     if not error:
         # Figures of an older result would be taken for this one's.
-        shutil.rmtree(job_folder / "figures", ignore_errors=True)
-        result = write_result(job_folder, found)
-        (job_folder / "failure.json").unlink(missing_ok=True)
+        shutil.rmtree(job_folder.path / "figures", ignore_errors=True)
+        result = write_result(job_folder.path, found)
+        job_folder.failure.unlink(missing_ok=True)
         return result
     # A good result of before is kept: this failure stands beside it.
-    stored = (job_folder / "result.json").is_file()
-    good = stored and not _has_failed(job_folder)
-    name = "failure.json" if good else "result.json"
-    return write_result(job_folder, found, name)
-
-
-def _has_failed(job_folder: Path) -> bool:
-    try:
-        record = read_json(job_folder / "result.json")
-    except Error:
-        return True
-    return record.get("status") != "done"
+    path = job_folder.failure if job_folder.has_good_result() else job_folder.result
+    return write_result(job_folder.path, found, path.name)
 
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
-    _check_fit(job, context)
+    check_fit(job, context)
     component = job.probe.component
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
@@ -262,42 +235,7 @@ def _measure(job: Job, context: Context) -> Result:
     return result
 
 
-def refusal(
-    job: Job,
-    folder: Path,
-    *,
-    pool: Any = None,
-    limit: AbstractContextManager[None] | None = None,
-) -> str:
-    """Why a job cannot begin; empty where it can.
-
-    Args:
-        job: What would be measured.
-        folder: Where it may write.
-        pool: Where its shards run.
-        limit: Ends the probe after a while; without one the probe is not called.
-
-    Returns:
-        What the job would fail with.
-    """
-    device = place(job.settings.device)
-    component = job.probe.component
-    try:
-        with isolated(job.settings, device, lambda text: None):
-            context = Context(job, folder, pool=pool, notify=lambda *event, **facts: None)
-            _check_fit(job, context)
-            measure = resolve(component.target, f"probe {component.name!r}")
-            if limit is not None:
-                with limit:
-                    measure(context.options, context)
-    except Error as error:
-        return str(error)
-    except Exception as error:  # whatever a probe raises, its job fails
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _check_fit(job: Job, context: Context) -> None:
+def check_fit(job: Job, context: Context) -> None:
     """Refuse a network or data that the probe cannot be given."""
     component = job.probe.component
     if job.architecture is not None:

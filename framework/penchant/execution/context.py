@@ -17,13 +17,14 @@ import attrs
 from penchant.components.component import Architecture
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.execution import pools, progress
+from penchant.execution import progress
 from penchant.execution.checkpoints import Checkpoints
 from penchant.execution.environment import place
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, written
-from penchant.execution.mapping import mapped
+from penchant.execution.mapping import Pool, SerialPool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
+from penchant.execution.progress import Message
 from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
 from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
@@ -54,16 +55,14 @@ class Context:
         job: Job,
         folder: Path,
         *,
-        pool: Any = None,
-        notify: Callable[..., None] | None = None,
+        pool: Pool | None = None,
         worker: int = 0,
     ) -> None:
         import torch
 
         self._job = job
         self._folder = folder
-        self._pool = pool or pools.SerialPool()
-        self._notify = notify
+        self._pool = pool or SerialPool()
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
@@ -150,7 +149,7 @@ class Context:
         context = self._in(scope)
         context._inside = True
         # Shards inside a shard are done where it runs: workers start no workers.
-        context._pool = pools.SerialPool()
+        context._pool = SerialPool()
         context._counts = {"shards": 0}
         context.warnings = []
         context.conventions = {}
@@ -479,14 +478,10 @@ class Context:
         if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
             return
         self._told = now
-        message = {"job": self._job.id, "what": what, "done": done, "total": total}
+        message: Message = {"job": self._job.id, "what": what, "done": done, "total": total}
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
-        # In this process the listeners are at hand; a worker tells its parent.
-        if self._notify is not None:
-            self._notify("penchant_progress", **message)
-        else:
-            progress.report(message)
+        progress.report(message)
 
     def warn(self, text: str) -> None:
         """Keep a warning with the result and show it; the same text once."""

@@ -8,9 +8,9 @@ import penchant
 class Ray(penchant.Executor):
     """Spreads jobs and shards over a Ray cluster, or over this machine where none is named.
 
-    Workers are Ray tasks. One that dies is started again and what it had is done again; five
-    deaths in a row fail a job or shard, because a machine that leaves the cluster is one of them.
-    The run folder must be on a file system with locks that all machines of the cluster share.
+    Workers are Ray tasks. One that dies is started again and its task is done again; five deaths
+    in a row fail a job or shard, because a machine that leaves the cluster is one of them. The run
+    folder must be on a file system with locks that all machines of the cluster share.
 
     Reference: Moritz et al., Ray: A Distributed Framework for Emerging AI Applications, OSDI 2018.
     """
@@ -21,7 +21,7 @@ class Ray(penchant.Executor):
     attempts = 5
 
     address: str | None = penchant.option(
-        None, "address of a cluster, or auto for the one here; by default one is started"
+        None, "host:port of a cluster, or auto for the one here; by default one is started"
     )
     cpus_per_worker: float = penchant.option(1.0, "cores that Ray reserves for a worker", above=0)
     gpus_per_worker: float = penchant.option(
