@@ -33,7 +33,7 @@ import attrs
 ATTEMPTS = 3  # after which a task that crashes its worker has failed
 SECONDS_TO_EXPLAIN = 5.0  # that a command is given to find out how its worker died
 SLOT = 128  # bytes: the names of a few workers
-SHORTEST, LONGEST = 0.01, 0.25  # seconds between two looks at files
+SHORTEST, LONGEST = 0.005, 0.05  # seconds between two looks at files
 PARTS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
 
 

@@ -71,7 +71,7 @@ class Run:
         return list(self._entries.values())
 
     @property
-    def selected(self) -> list[dict[str, Any]]:
+    def selected(self) -> list[JobEntry]:
         """The jobs that were to be run: all, or those that `only` selects."""
         return [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
 
