@@ -20,6 +20,7 @@ from penchant_testing.claims import check_claims
 from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda
+from penchant_testing.on_device import check_on_device
 from penchant_testing.parts import only_job
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -298,7 +299,7 @@ class _SmallProbe:
 
     def device(self, folder: Path) -> None:
         for place, parts, result in self._places(folder):
-            checks.check_on_device(self.cls.name, place, parts, result)
+            check_on_device(self.cls.name, place, parts, result)
 
     def cuda(self, folder: Path) -> None:
         for place, parts, result in self._places(folder):
