@@ -96,7 +96,10 @@ def isolated(
     """
     with limited(settings.threads), policy(settings, device, warn):
         _forget_peak(device)
-        yield
+        try:
+            yield
+        finally:
+            _release_host_memory(device)
 
 
 def _forget_peak(device: str) -> None:
@@ -105,6 +108,15 @@ def _forget_peak(device: str) -> None:
 
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats(device)
+
+
+def _release_host_memory(device: str) -> None:
+    """Give page-locked memory back, which torch keeps for the next copies to a GPU."""
+    import torch
+
+    release = getattr(torch.accelerator, "empty_host_cache", None)
+    if device.startswith("cuda") and release is not None:
+        release()
 
 
 @contextlib.contextmanager
