@@ -140,6 +140,43 @@ def test_work_is_halved_until_it_fits(hidden):
     assert found == pytest.approx(float(rows.square().sum()), rel=1e-5)
 
 
+def test_a_backward_pass_beyond_the_limit_is_an_error_too():
+    with testing.emulated_device(limit=12_000) as counts:
+        x = torch.zeros(1000, device="emulated").requires_grad_()
+        y = x.tanh().sum()
+        with pytest.raises(torch.OutOfMemoryError):
+            y.backward()
+        assert counts.memory.peak <= 12_000
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_hessian_that_finds_little_memory_keeps_nothing_and_passes_less(hidden):
+    inputs, labels = numbers(32, 3, 32, 32), torch.arange(32, device="cpu") % 5
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(3, 16, 3), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        network = safe(nn.Sequential(*layers, nn.Linear(16, 5)))
+
+    def product(device):
+        there = network.to(device)
+        operator = Hessian(there, (inputs.to(device), labels.to(device)), batch=32)
+        return (operator @ numbers(operator.size, seed=1).to(device)).cpu()
+
+    expected = product("cpu")
+    with (
+        testing.emulated_device(limit=3 * 2**20, hidden=hidden) as counts,
+        memory.budget(2**33),
+        pytest.warns(memory.MemoryWarning) as caught,
+    ):
+        found = product("emulated")
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    texts = " ".join(str(each.message) for each in caught)
+    assert "recorded gradients are not kept" in texts and "a pass of Hessian products" in texts
+    assert "pairs of samples in a check" in texts
+    assert counts.memory.peak <= 3 * 2**20
+
+
 LAYERS = [nn.LSTM, nn.GRU, nn.RNN]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.precision import agreement
 from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
@@ -51,14 +52,16 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     """
     _check_modes(network)
 
-    # the same samples twice, and half of them
+    def passes(pairs: int) -> tuple[Calls, Calls, Calls]:
+        """Calls of the same samples twice, and of half of them."""
+        few = inputs[: 2 * pairs]
+        half = few[: (len(few) + 1) // 2]
+        return _passed(network, few), _passed(network, few), _passed(network, half)
+
     devices = [inputs.device] if inputs.device.type == "cuda" else []
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
-        few = inputs[: _fitting_samples(network, inputs)]
-        half = few[: (len(few) + 1) // 2]
-        first = _passed(network, few)
-        second = _passed(network, few)
-        part = _passed(network, half)
+        pairs = _fitting_pairs(network, inputs)
+        first, second, part = memory.halving(passes, pairs, what="pairs of samples in a check")
 
     # the second pass is the first, to the bit
     again = "gives other outputs for equal inputs the second time"
@@ -68,15 +71,15 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     _compare(network, first, part, _close, mixing)
 
 
-def _fitting_samples(network: nn.Module, inputs: Tensor) -> int:
-    """Samples whose calls fit, at least two: fewer cannot mix."""
+def _fitting_pairs(network: nn.Module, inputs: Tensor) -> int:
+    """Pairs of samples whose calls fit, at least one: a single sample cannot mix."""
 
     # Sizes are tried in pairs: what mixes samples may have no answer for a single one.
     def passed(some: Tensor) -> Calls:
         pairs = torch.cat([some, some])
         return _passed(network, pairs)
 
-    return 2 * fitting_batch(passed, inputs, largest=_SAMPLES // 2, share=_SHARE)
+    return fitting_batch(passed, inputs, largest=_SAMPLES // 2, share=_SHARE)
 
 
 def _check_modes(network: nn.Module) -> None:

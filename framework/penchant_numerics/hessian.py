@@ -115,7 +115,9 @@ class Hessian(Operator):
         self.kept_bytes = 0
         if keep is None:
             keep = kept_by_default(self.device)
-        self._keep(keep)
+        if not memory.fits(lambda: self._keep(keep), what="recorded gradients"):
+            self._records = []
+            self.kept_bytes = 0
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:

@@ -19,7 +19,7 @@ from penchant_testing import checks
 from penchant_testing.claims import check_claims
 from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
-from penchant_testing.on_cuda import check_on_cuda
+from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
 from penchant_testing.on_device import check_on_device
 from penchant_testing.parts import only_job
 
@@ -55,13 +55,6 @@ def offers(distribution: str) -> list[Offer]:
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
     assert found, f"{distribution} offers nothing; is it installed?"
     return found
-
-
-def has_cuda() -> bool:
-    """Is there a GPU that torch can use?"""
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 def label(offer: Offer) -> str:
@@ -119,7 +112,7 @@ def conformance(
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
         if each.cuda:
-            without = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+            without = pytest.mark.skipif(not has_tested_device(), reason="no CUDA device")
             marks = [pytest.mark.cuda, without]
         case = pytest.param(each, id=each.name, marks=marks)
         cases.append(case)
@@ -302,8 +295,9 @@ class _SmallProbe:
             check_on_device(self.cls.name, place, parts, result)
 
     def cuda(self, folder: Path) -> None:
-        for place, parts, result in self._places(folder):
-            check_on_cuda(self.cls.name, place, parts, result)
+        with on_tested_device() as device:
+            for place, parts, result in self._places(folder):
+                check_on_cuda(self.cls.name, place, parts, result, device=device)
 
     def _places(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
         """A folder for each run elsewhere, its parts, and what it gave here."""

@@ -2,8 +2,8 @@
 
 Operators without a deterministic kernel are those of which `torch.use_deterministic_algorithms`
 says so. cuSOLVER solves least squares for matrices of full rank only. cuDNN differentiates
-recurrent layers in training mode only. And sums are added up in another order, so that the last
-bits differ.
+recurrent layers in training mode only. TF32 shortens what is multiplied. And sums are added up in
+another order, so that the last bits differ.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _UNORDERED = set(
 _MEDIANS = ("median", "nanmedian")  # those with indices, which are those along an axis
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
 # Operators that add up, whose last bits depend on the order.
+_PRODUCTS = set("mm addmm bmm baddbmm linear matmul".split())
 _SUMMING = set(
-    "mm addmm bmm baddbmm mv addmv dot vdot convolution convolution_backward "
+    "mm addmm bmm baddbmm linear matmul mv addmv dot vdot conv1d conv2d conv3d convolution "
+    "convolution_backward "
     "sum mean linalg_vector_norm var var_mean native_batch_norm".split()
 )
 
@@ -61,6 +63,21 @@ def refuse_lstsq(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         raise RuntimeError(
             f"torch.linalg.lstsq: gels needs a matrix of full rank {full}, found rank {least}"
         )
+
+
+def as_tf32(name: str, values: Any) -> Any:
+    """The arguments of a matrix product as TF32 has them, where that is switched on: 10 bits."""
+    if name not in _PRODUCTS or torch.backends.cuda.matmul.fp32_precision != "tf32":
+        return values
+    return type(values)(_shortened(each) for each in values)
+
+
+def _shortened(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return value
+    # Of 23 bits behind the point 13 go; half of the last that stays is added, to round.
+    bits = value.contiguous().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 def rounded(name: str, result: Any, ulps: int) -> Any:

@@ -35,6 +35,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 
 from penchant_testing.cuda_rules import (
     RecurrentLayersOfCudnn,
+    as_tf32,
     is_unordered,
     refuse_lstsq,
     rounded,
@@ -358,7 +359,7 @@ class _Call:
 
     def _computed(self) -> Any:
         """The result in the host's memory."""
-        args = self._held_args
+        args = as_tf32(self.name, self._held_args) if self.ours else self._held_args
         kwargs = self._held_kwargs
         if self.asks_for_device:
             kwargs["device"] = torch.device("cpu")
@@ -453,7 +454,8 @@ def _backward_in_one_thread() -> Iterator[None]:
     run = torch.autograd._engine_run_backward
 
     def alone(*args: Any, **kwargs: Any) -> Any:
-        with torch.autograd.set_multithreading_enabled(False):
+        memory = _counts[-1].memory
+        with memory.backward_pass(), torch.autograd.set_multithreading_enabled(False):
             empty = contextvars.Context()
             return empty.run(run, *args, **kwargs)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,6 +30,24 @@ class Memory:
         self._live: collections.Counter[int] = collections.Counter()
         self._holders: collections.Counter[tuple[int, int]] = collections.Counter()
         self._references: dict[int, Any] = {}
+        self._backward = 0  # passes that run, one inside another
+        self._late: torch.OutOfMemoryError | None = None
+
+    @contextlib.contextmanager
+    def backward_pass(self) -> Iterator[None]:
+        """Errors wait for the end of a pass: torch aborts where one of Python leaves a device's."""
+        self._backward += 1
+        try:
+            yield
+        finally:
+            self._backward -= 1
+        if not self._backward and self._late is not None:
+            raise self.error_of("mm", self._take_late())
+
+    def _take_late(self) -> torch.OutOfMemoryError:
+        late, self._late = self._late, None
+        assert late is not None
+        return late
 
     def hold(self, tensor: Any) -> None:
         """Count a tensor's storage for as long as the tensor lives."""
@@ -52,19 +72,26 @@ class Memory:
     def _make_room(self, device: int, count: int) -> None:
         live = self._live[device] + count
         if self.limit is not None and live > self.limit:
-            raise torch.OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {count} bytes. The emulated device has "
-                f"{self.limit} bytes, of which {self._live[device]} are in use."
-            )
+            # No local name for the error: its frames would keep their tensors alive.
+            if not self._backward:
+                raise self._shortage(device, count)
+            self._late = self._late or self._shortage(device, count)
         self._live[device] = live
-        self.peak = max(self.peak, live)
+        if self._late is None:
+            self.peak = max(self.peak, live)
+
+    def _shortage(self, device: int, count: int) -> torch.OutOfMemoryError:
+        return torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {count} bytes. The emulated device has "
+            f"{self.limit} bytes, of which {self._live[device]} are in use."
+        )
 
     def error_of(self, name: str, error: torch.OutOfMemoryError) -> RuntimeError:
         """What an operator that found no room raises."""
         if not self.hidden:
             return error
-        if name.startswith(("convolution", "cudnn")):
+        if name.startswith("conv"):
             return RuntimeError(_OF_CUDNN)
-        if name in ("mm", "addmm", "bmm", "baddbmm"):
+        if name in ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul"):
             return RuntimeError(_OF_CUBLAS)
         return error
