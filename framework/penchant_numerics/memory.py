@@ -185,7 +185,7 @@ def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
 
 
 def fits(work: Callable[[], object], *, what: str) -> bool:
-    """Do what is only done to save time; False, with a warning, where the device runs out of memory.
+    """Keep what saves time; False, with a warning, where the device runs out of memory.
 
     Args:
         work: Keeps something that can be computed again.
