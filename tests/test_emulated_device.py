@@ -282,3 +282,22 @@ def test_conformance_names_the_line_of_an_operator_without_an_order(tmp_path, in
     expected = checks.small_run("unordered", tmp_path / "here", parts)
     with pytest.raises(AssertionError, match=r"cumsum in .*penchant_unordered.*run"):
         check_on_device("unordered", tmp_path / "there", parts, expected)
+
+
+def test_blocks_of_hessian_products_are_one_product_on_a_device():
+    """A block costs the launches of one vector, and gives the numbers of the CPU."""
+    torch.manual_seed(0)
+    network = safe(nn.Sequential(nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(12, 4)))
+    inputs, labels = numbers(6, 1, 4, 4), torch.arange(6, device="cpu") % 4
+    rows = numbers(5, sum(each.numel() for each in network.parameters()), seed=1)
+    expected = Hessian(network, (inputs, labels)).multiply_rows(rows)
+    with testing.emulated_device() as counts:
+        place = "emulated"
+        operator = Hessian(network.to(place), (inputs.to(place), labels.to(place)))
+        launches = []
+        for some in (rows[:2], rows):
+            before = counts.launches
+            found = operator.multiply_rows(some.to(place)).cpu()
+            launches.append(counts.launches - before)
+            torch.testing.assert_close(found, expected[: len(some)], rtol=1e-4, atol=1e-6)
+    assert launches[0] == launches[1]

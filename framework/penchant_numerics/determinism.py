@@ -52,23 +52,22 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     """
     _check_modes(network)
 
-    def passes(pairs: int) -> tuple[Calls, Calls, Calls]:
-        """Calls of the same samples twice, and of half of them."""
+    def check(pairs: int) -> None:
+        """Compare passes of the same samples twice, and of half of them."""
         few = inputs[: 2 * pairs]
         half = few[: (len(few) + 1) // 2]
-        return _passed(network, few), _passed(network, few), _passed(network, half)
+        first = _passed(network, few)
+        # the second pass is the first, to the bit
+        again = "gives other outputs for equal inputs the second time"
+        _compare(network, first, _passed(network, few), torch.equal, again)
+        # and half of the samples have what they had among all, to rounding
+        mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
+        _compare(network, first, _passed(network, half), _close, mixing)
 
     devices = [inputs.device] if inputs.device.type == "cuda" else []
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
         pairs = _fitting_pairs(network, inputs)
-        first, second, part = memory.halving(passes, pairs, what="pairs of samples in a check")
-
-    # the second pass is the first, to the bit
-    again = "gives other outputs for equal inputs the second time"
-    _compare(network, first, second, torch.equal, again)
-    # and half of the samples have what they had among all, to rounding
-    mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
-    _compare(network, first, part, _close, mixing)
+        memory.halving(check, pairs, what="pairs of samples in a check")
 
 
 def _fitting_pairs(network: nn.Module, inputs: Tensor) -> int:
