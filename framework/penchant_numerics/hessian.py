@@ -113,6 +113,7 @@ class Hessian(Operator):
         self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
         self.kept_bytes = 0
+        self._batch_bytes = 0  # that a whole batch keeps
         if keep is None:
             keep = kept_by_default(self.device)
         if not memory.fits(lambda: self._keep(keep), what="recorded gradients"):
@@ -149,6 +150,7 @@ class Hessian(Operator):
             # all batches keep as much a sample
             if number == 0:
                 a_sample = live.alive() / len(inputs)
+                self._batch_bytes = int(a_sample * self.batch)
             used += a_sample * len(inputs)
             # only the first can turn out to be too large
             if used > budget:
@@ -258,8 +260,7 @@ class Hessian(Operator):
         """How many vectors are one product with a kept batch; one by one on a CPU."""
         if self.device.type == "cpu":
             return 1
-        a_batch = self.kept_bytes // len(self._records)
-        return vectors_together(self.layout, a_batch)
+        return vectors_together(self.layout, self._batch_bytes)
 
     def _add_blocks(
         self,
