@@ -24,7 +24,7 @@ from penchant_numerics.gauss_newton import (
     counted_samples,
     kept_by_default,
 )
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.linearisation import Outputs, vectors_together
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
 from penchant_numerics.peak_memory import LiveBytes
@@ -113,9 +113,12 @@ class Hessian(Operator):
         self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
         self.kept_bytes = 0
+        self._batch_bytes = 0  # that a whole batch keeps
         if keep is None:
             keep = kept_by_default(self.device)
-        self._keep(keep)
+        if not memory.fits(lambda: self._keep(keep), what="recorded gradients"):
+            self._records = []
+            self.kept_bytes = 0
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:
@@ -147,6 +150,7 @@ class Hessian(Operator):
             # all batches keep as much a sample
             if number == 0:
                 a_sample = live.alive() / len(inputs)
+                self._batch_bytes = int(a_sample * self.batch)
             used += a_sample * len(inputs)
             # only the first can turn out to be too large
             if used > budget:
@@ -240,6 +244,10 @@ class Hessian(Operator):
         keep: bool,
     ) -> None:
         """Add a batch's products with all rows; its graph goes with the last one unless kept."""
+        together = self._vectors_together() if keep and record.moving else 1
+        if together > 1 and len(rows) > 1:
+            self._add_blocks(total, rows, record, together)
+            return
         last = len(rows) - 1
         for position, (sum_, row) in enumerate(zip(total, rows)):
             along = self.layout.split(row)
@@ -247,6 +255,27 @@ class Hessian(Operator):
             product = record.times(along, keep=goes_on)
             if product is not None:
                 self.layout.add_(sum_, product)
+
+    def _vectors_together(self) -> int:
+        """How many vectors are one product with a kept batch; one by one on a CPU."""
+        if self.device.type == "cpu":
+            return 1
+        return vectors_together(self.layout, self._batch_bytes)
+
+    def _add_blocks(
+        self,
+        total: Tensor,
+        rows: Tensor,
+        record: _RecordedGradient,
+        together: int,
+    ) -> None:
+        """Add a batch's products with so many rows at a time."""
+
+        def product(row: Tensor) -> Sequence[Tensor] | None:
+            return record.times(self.layout.split(row), keep=True)
+
+        for some, block in zip(total.split(together), rows.split(together)):
+            self.layout.add_(some, torch.vmap(product)(block))
 
 
 def residual(

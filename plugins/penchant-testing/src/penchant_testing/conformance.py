@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.api import run
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result
 
 from penchant_testing import checks
 from penchant_testing.claims import check_claims
+from penchant_testing.emulated_device import NAME, emulated_device
 from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
-from penchant_testing.on_cuda import check_on_cuda
-from penchant_testing.parts import only_job
+from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
+from penchant_testing.on_device import ROUNDING, check_on_device
+from penchant_testing.parts import experiment, only_job
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
 
@@ -54,13 +57,6 @@ def offers(distribution: str) -> list[Offer]:
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
     assert found, f"{distribution} offers nothing; is it installed?"
     return found
-
-
-def has_cuda() -> bool:
-    """Is there a GPU that torch can use?"""
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 def label(offer: Offer) -> str:
@@ -118,7 +114,7 @@ def conformance(
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
         if each.cuda:
-            without = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+            without = pytest.mark.skipif(not has_tested_device(), reason="no CUDA device")
             marks = [pytest.mark.cuda, without]
         case = pytest.param(each, id=each.name, marks=marks)
         cases.append(case)
@@ -185,6 +181,8 @@ def _properties(
     if probes:
         check = functools.partial(check_processes, probes)
         yield Property("same-in-processes", check)
+        on_device = functools.partial(check_processes_on_device, probes)
+        yield Property("same-in-processes-on-device", on_device, slow=True)
 
 
 def _of_a_declaration(offer: Offer) -> Iterator[Property]:
@@ -298,11 +296,12 @@ class _SmallProbe:
 
     def device(self, folder: Path) -> None:
         for place, parts, result in self._places(folder):
-            checks.check_on_device(self.cls.name, place, parts, result)
+            check_on_device(self.cls.name, place, parts, result)
 
     def cuda(self, folder: Path) -> None:
-        for place, parts, result in self._places(folder):
-            check_on_cuda(self.cls.name, place, parts, result)
+        with on_tested_device() as device:
+            for place, parts, result in self._places(folder):
+                check_on_cuda(self.cls.name, place, parts, result, device=device)
 
     def _places(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
         """A folder for each run elsewhere, its parts, and what it gave here."""
@@ -401,6 +400,20 @@ def check_rooms(offer: Offer) -> None:
         expected = rooms[kind]
         place, _, _ = target.partition(":")
         assert place.startswith(expected), f"{cls.name}: {target} is not in {expected}"
+
+
+def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:
+    """Every probe gives the same in two worker processes with the emulated device as in one."""
+    parts = {"figures": False, "device": NAME}
+    with emulated_device(rounding=ROUNDING):
+        jobs = {name: only_job(name, {**runs[0], **parts}) for name, runs in probes.items()}
+        run_in_processes(list(jobs.values()), folder / "processes")
+        for name, job in jobs.items():
+            there = read_result(folder / "processes" / "jobs" / job.id)
+            assert there.status == "done", f"{name} failed in processes: {there.error}"
+            raw = {**experiment(name, {**probes[name][0], **parts}), "executor": "serial"}
+            here = checks.only_result(run(raw, out=folder / name))
+            checks.assert_same(here, there, f"{name}: processes on the device")
 
 
 def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:

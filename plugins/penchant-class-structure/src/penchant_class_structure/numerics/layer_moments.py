@@ -225,7 +225,7 @@ class _Passes:
         for name in passed.layers:
             own = self._heard(passed, name, errors.pop(name)).flatten(0, 1)
             rows = self._seen(passed, name).flatten(0, 1)
-            moments[name].gradient += own.T @ rows / len(self.inputs)
+            moments[name].gradient += self._product(own, rows) / len(self.inputs)
 
     def _errors(self, passed: LayerPass, cotangent: Tensor) -> Errors:
         """Errors of all layers, use by use."""
@@ -251,6 +251,18 @@ class _Passes:
         heard = heard_at_positions(layer, passed.inputs(name), errors)
         return heard.to(self.wide)
 
+    def _product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The matrix left^T right of a batch; sums of batches are in double precision.
+
+        GPUs for consumers multiply in double precision at 1/64 of their speed, so that on devices
+        products have the network's precision.
+        """
+        if left.device.type == "cpu":
+            return left.T @ right
+        own = self.outputs.layout.dtype
+        product = left.to(own).T @ right.to(own)
+        return product.to(self.wide)
+
     def _add_features(
         self,
         layer: LayerMoments,
@@ -260,7 +272,7 @@ class _Passes:
         """Add what a layer saw, (n, t, d)."""
         positions = h.shape[1]
         rows = h.flatten(0, 1)
-        layer.features += rows.T @ rows / (len(self.inputs) * positions)
+        layer.features += self._product(rows, rows) / (len(self.inputs) * positions)
 
         # a sample's positions are of its class
         inputs = h.sum(1)
@@ -280,7 +292,7 @@ class _Passes:
         """Add errors (n, t, o) towards one c', of probabilities p (n,)."""
         weights = p / len(self.inputs)
         weighted = (delta * weights[:, None, None]).flatten(0, 1)
-        layer.errors += delta.flatten(0, 1).T @ weighted
+        layer.errors += self._product(delta.flatten(0, 1), weighted)
         by_sample = delta.sum(1)
         errors = by_sample * weights[:, None]
         for sums, labels in zip(layer.sums, labellings):
