@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 from penchant.components.output import ONE_OF_MANY
+from penchant.components.taking import how_taken
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
@@ -28,8 +29,10 @@ from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 from penchant.results.files import read_json
 from penchant.results.result import Result, read_result, write_result
+from penchant.results.steps import stacked
 
 Notify = Callable[..., None]
+Measure = Callable[[Any, Context], Result]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
@@ -252,7 +255,7 @@ def _measure(job: Job, context: Context) -> Result:
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
     started = time.perf_counter()
-    result = measure(context.options, context)
+    result = _called(job, measure, context)
     if not isinstance(result, Result):
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
@@ -260,6 +263,29 @@ def _measure(job: Job, context: Context) -> Result:
     seconds = time.perf_counter() - started
     _advise(job, context, seconds)
     return result
+
+
+def _called(job: Job, measure: Measure, context: Context) -> Result:
+    """What the probe returns; a trajectory that it does not follow is given state by state."""
+    choice = job.architecture
+    kind = choice.network_kind if choice is not None else "fresh"
+    cls = type(job.probe.component)
+    if kind == "trajectory" and how_taken(cls, kind) == "by state":
+        return _by_state(measure, context)
+    return measure(context.options, context)
+
+
+def _by_state(measure: Measure, context: Context) -> Result:
+    """Every state of a trajectory, each as the trained network of the context it is given."""
+    tell = context.progress(len(context.steps), "states")
+    results: list[Result] = []
+    for narrower in context._states():
+        result = measure(narrower.options, narrower)
+        if not isinstance(result, Result):
+            return result
+        results.append(result)
+        tell(len(results))
+    return stacked(results, context.steps)
 
 
 def refusal(
@@ -289,7 +315,7 @@ def refusal(
             measure = resolve(component.target, f"probe {component.name!r}")
             if limit is not None:
                 with limit:
-                    measure(context.options, context)
+                    _called(job, measure, context)
     except Error as error:
         return str(error)
     except Exception as error:  # whatever a probe raises, its job fails

@@ -29,6 +29,7 @@ from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import Choice, Job, training_name
 from penchant.experiments.typed_text import parse_component
+from penchant.experiments.weight_files import Weights
 from penchant.seeds import derive
 
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
@@ -251,30 +252,50 @@ class Context:
 
     def _given(self) -> Any:
         """The network that training begins with: number 0, or the user's own."""
-        network = self.network()
         choice = self._job.architecture
-        if choice is not None and choice.weights:
-            left_out = load_weights(network, Path(choice.weights), choice.label)
-            if left_out:
-                self.conventions["weights"] = left_out
+        if choice is None or choice.weights is None:
+            return self.network()
+        return self._stored(choice, choice.weights, 0)
+
+    def _stored(self, choice: Choice, weights: Weights, number: int) -> Any:
+        """The network of one of the user's files, on the device."""
+        network = self.network()
+        path = Path(weights.files[number])
+        left_out = load_weights(network, path, choice.label, strict=weights.strict)
+        if left_out:
+            self.conventions["weights"] = left_out
         return network
 
     # Training.
+
+    @property
+    def network_kind(self) -> str:
+        """What the architecture stands for: "fresh" networks, one "trained", a "trajectory".
+
+        Where a trajectory is measured state by state, each state is one "trained" network; so is
+        a network that is trained further "fresh": it begins with weights of the user's.
+        """
+        choice = self._job.architecture
+        if choice is None or self._scope.architecture is not None or self._job.probe.trains_further:
+            return "fresh"
+        return "trained" if self._scope.state is not None else choice.network_kind
 
     def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
         """Yield (step, network) along the training of this architecture, dataset and seed.
 
         By default its end only. Steps after an early stop (`until_loss`) are left out. A module or
-        `weights` of the user's are yielded as they are, as step 0, unless this probe was given a
-        training of its own.
+        `weights` of one file are yielded as they are, as step 0, unless this probe was given a
+        training of its own. Of a trajectory, `weights` of several files, all states are yielded,
+        or those of `steps`.
         """
+        kind = self.network_kind
         choice = self._job.architecture
         # A network of the user's own is measured as it is, unless this probe asks for training.
-        if choice is not None and choice.is_one_network:
-            if not self._job.probe.trains_further:
-                self.conventions["network"] = "the user's own, as it is: not trained"
-                yield 0, self._given()
-                return
+        if kind != "fresh" and choice is not None:
+            self.conventions["network"] = "the user's own, as it is: not trained"
+            yield from self._own_states(choice, steps)
+            return
+        if choice is not None and choice.network_kind != "fresh":
             self.conventions["network"] = "the user's own, trained further"
 
         training = self._recipe()
@@ -284,6 +305,31 @@ class Context:
             yield step, network
         if network is not None:
             self._warn_if_at_chance(network, self.data.train)
+
+    def _own_states(self, choice: Choice, steps: Sequence[int] | None) -> Iterator[tuple[int, Any]]:
+        """The user's network, or states of her training."""
+        weights = choice.weights
+        if weights is None or weights.steps is None:
+            yield 0, self._given()
+            return
+        alone = self._scope.state
+        numbers = range(len(weights.steps)) if alone is None else [alone]
+        if steps is not None and alone is None:
+            numbers = [_number_of(step, weights.steps) for step in sorted(set(steps))]
+        for number in numbers:
+            yield weights.steps[number], self._stored(choice, weights, number)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps of the user's trajectory; empty where there is none."""
+        choice = self._job.architecture
+        weights = choice.weights if choice is not None else None
+        return weights.steps or () if weights is not None else ()
+
+    def _states(self) -> Iterator[Context]:
+        """A context for every state of the trajectory, in which it is the trained network."""
+        for number in range(len(self.steps)):
+            yield self._in(attrs.evolve(self._scope, state=number))
 
     def _recipe(self) -> Training:
         """The training; of several learning rates the one with the smallest test error."""
@@ -492,3 +538,11 @@ class Context:
         """Keep a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _number_of(step: int, steps: Sequence[int]) -> int:
+    """The number of the state at a step."""
+    if step not in steps:
+        listed = ", ".join(map(str, steps))
+        raise Error(f"the trajectory has no step {step}; there are {listed}")
+    return list(steps).index(step)

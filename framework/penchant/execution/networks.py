@@ -11,10 +11,12 @@ import attrs
 from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
+from penchant.experiments.state_files import read_tensors
 from penchant.seeds import derive
 
 # Names under which trainers save the state of a network; the first that a file has is taken.
 STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
+SHOWN = 8  # names that a message lists
 
 
 @attrs.frozen(eq=False)
@@ -108,39 +110,18 @@ class BoundArchitecture:
             raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
-    """Tensors and plain containers from a file, on the host; anything else in it is refused."""
-    import torch
-
-    try:
-        # A file may come from a stranger: nothing in it is run.
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a file that is not a checkpoint fails in many ways
-        problem, _, _ = str(error).partition("\n")
-        raise Error(f"{path} cannot be read as a checkpoint: {problem}") from error
-    if not isinstance(state, dict):
-        kind = type(state).__name__
-        raise Error(f"{path} must hold a dict of tensors, found {kind}")
-    return state
-
-
-def load_weights(
-    network: Any,
-    path: Path,
-    label: str,
-) -> str:
+def load_weights(network: Any, path: Path, label: str, *, strict: bool = True) -> str:
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:
         network: What is filled.
         path: The file.
         label: The architecture's label, for messages.
+        strict: Are weights that the network has not refused? Else they are left out, and named.
 
     Returns:
         What was left out of the file: a prefix of names, weights beside these; empty if nothing.
     """
-    import torch
-
     own = network.state_dict()
     # What else the file holds, such as an optimiser's state, is let go at once.
     state, others = _state_in(read_tensors(path))
@@ -149,25 +130,51 @@ def load_weights(
     # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
     unexpected = sorted(state.keys() - own.keys())
-    if missing or unexpected:
-        lacking = missing or "nothing"
-        surplus = unexpected or "nothing"
-        raise Error(f"{what}: missing {lacking}, unexpected {surplus}")
-    wrong = []
+    if missing or (unexpected and strict):
+        hint = ""
+        if not missing:
+            hint = "; strict = false leaves the unexpected ones out"
+        names = f"missing {_listed(missing)}, unexpected {_listed(unexpected)}"
+        raise Error(f"{what}: {names}{hint}")
+    _check_shapes(state, own, what)
+    network.load_state_dict({name: state[name] for name in own})
+    notes = [f"names in the file without {prefix!r}"] if prefix else []
+    notes += [f"the file's {name!r} is not used" for name in others]
+    if unexpected:
+        notes.append(f"left out: {_listed(unexpected)}")
+    return "; ".join(notes)
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a message: of many only the first."""
+    if not names:
+        return "nothing"
+    more = len(names) - SHOWN
+    return f"{names[:SHOWN]} and {more} more" if more > 0 else str(names)
+
+
+def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any], what: str) -> None:
+    """Refuse weights of other shapes; where these are the last layer's alone, say so."""
+    import torch
+
+    wrong = {}
     for name, tensor in own.items():
         given = state[name]
         if not isinstance(given, torch.Tensor):
             kind = type(given).__name__
-            wrong.append(f"{name} is a {kind}, expected a tensor")
+            wrong[name] = f"{name} is a {kind}, expected a tensor"
         elif given.shape != tensor.shape:
             shape, expected = tuple(given.shape), tuple(tensor.shape)
-            wrong.append(f"{name} {shape}, expected {expected}")
-    if wrong:
-        raise Error(f"{what}: {'; '.join(wrong)}")
-    network.load_state_dict(state)
-    notes = [f"names in the file without {prefix!r}"] if prefix else []
-    notes += [f"the file's {name!r} is not used" for name in others]
-    return "; ".join(notes)
+            wrong[name] = f"{name} {shape}, expected {expected}"
+    if not wrong:
+        return
+    # A head for other classes is the commonest of all mismatches.
+    last = list(own)[-1].rpartition(".")[0]
+    hint = ""
+    if {name.rpartition(".")[0] for name in wrong} == {last}:
+        outputs = [state[name].shape[0] for name in wrong if hasattr(state[name], "shape")]
+        hint = f"; the head {last!r} is for {outputs[0]} outputs" if outputs else ""
+    raise Error(f"{what}: {'; '.join(wrong.values())}{hint}")
 
 
 def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -190,19 +197,19 @@ def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The state without the word that a wrapper put before every name, and that word.
+    """The state without the words that wrappers put before every name, and these words.
 
     torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
-    of an attribute. Only where all names fit without it.
+    of an attribute. Names that do not have them, such as a buffer of the trainer's, stay as they
+    are. Only where all names of the network are found so.
     """
-    names = [str(name) for name in state]
-    first = names[0] if names else ""
-    word, _, _ = first.partition(".")
-    prefix = f"{word}."
-    same = all(name.startswith(prefix) for name in names)
-    stripped = {}
-    for name, value in zip(names, state.values()):
-        stripped[name.removeprefix(prefix)] = value
-    if same and stripped.keys() == own.keys():
-        return stripped, prefix
-    return state, ""
+    named = {str(name): value for name, value in state.items()}
+    first = next(iter(own), "")
+    for name in named:
+        prefix = name.removesuffix(first)
+        if prefix == name or not prefix.endswith("."):
+            continue
+        stripped = {each.removeprefix(prefix): value for each, value in named.items()}
+        if own.keys() <= stripped.keys():
+            return stripped, prefix
+    return named, ""

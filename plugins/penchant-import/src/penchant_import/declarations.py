@@ -32,8 +32,11 @@ class ImportedArchitecture(Architecture):
     output: str | None = option(
         None, 'the part of what it returns that is its output, such as logits or "0"; none: all'
     )
-    unit: int | None = option(
-        None, "the only one of its outputs that is looked at, from 0; none: all", at_least=0
+    unit: int | tuple[int, ...] | None = option(
+        None,
+        "the only one of its outputs that is looked at, from 0; its place along each axis where "
+        "outputs have several, such as [0, 2, 2]; none: all",
+        at_least=0,
     )
 
     def __attrs_post_init__(self) -> None:

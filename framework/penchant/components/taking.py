@@ -1,0 +1,50 @@
+"""What a probe can be given: the words of `takes` and `needs`, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penchant.components.component import Probe
+
+# Kinds of networks, as an experiment gives them.
+KINDS = {
+    "fresh": "networks that are drawn, and trained where the job has a training",
+    "trained": "one network of the user's, as it is: a module, or `weights` of a file",
+    "trajectory": "checkpoints of one training of the user's, in their order",
+}
+# What a probe cannot do without.
+NEEDS = {
+    "architecture": "networks",
+    "dataset": "samples",
+    "training": "a recipe by which networks are trained",
+    "classes": "labels that are classes",
+    "images": "inputs of channels x height x width",
+    "scalar-output": "one output, or two logits",
+    "second-derivatives": "second derivatives of the network",
+    "continuous-inputs": "inputs that can be moved a little: no tokens",
+}
+AXES = ("architecture", "dataset")
+
+
+def how_taken(cls: type[Probe], kind: str) -> str:
+    """How a probe takes networks of a kind: "yes", "by state", or "no".
+
+    A trajectory that a probe does not follow itself is measured state by state, where the probe
+    measures one trained network.
+    """
+    if kind in cls.takes:
+        return "yes"
+    return "by state" if kind == "trajectory" and "trained" in cls.takes else "no"
+
+
+def takes_tokens(cls: type[Probe]) -> bool:
+    """Can its dataset hold whole numbers, such as tokens?"""
+    return cls.has_axis("dataset") and not {"continuous-inputs", "images"} & set(cls.needs)
+
+
+def takes_data(cls: type[Probe]) -> str:
+    """Whether it is given samples: "yes", "if given", or "no"."""
+    if "dataset" in cls.needs:
+        return "yes"
+    return "if given" if cls.has_axis("dataset") else "no"
