@@ -133,7 +133,8 @@ class Probe(Component):
             "images", "scalar-output", "second-derivatives" (whether a network has them is found
             out by `penchant doctor`), "continuous-inputs" (it differentiates in the input, which
             tokens do not allow).
-        accepts: Axes it takes only when an experiment selects them.
+        accepts: Axes it takes only when an experiment selects them; "sequences" where its dataset
+            may have a label for every position.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
         uses: Datasets and architectures that its code asks the context for by name; "{network}"
             is the one that its option `network` names.

@@ -25,6 +25,8 @@ NEEDS = {
     "continuous-inputs": "inputs that can be moved a little: no tokens",
 }
 AXES = ("architecture", "dataset")
+# What a probe takes only when it is given: an axis, or labels of every position of a sequence.
+ACCEPTS = (*AXES, "sequences")
 
 
 def how_taken(cls: type[Probe], kind: str) -> str:
@@ -41,6 +43,11 @@ def how_taken(cls: type[Probe], kind: str) -> str:
 def takes_tokens(cls: type[Probe]) -> bool:
     """Can its dataset hold whole numbers, such as tokens?"""
     return cls.has_axis("dataset") and not {"continuous-inputs", "images"} & set(cls.needs)
+
+
+def takes_sequences(cls: type[Probe]) -> bool:
+    """Can its dataset have a label for every position of a sequence?"""
+    return "sequences" in cls.accepts
 
 
 def takes_data(cls: type[Probe]) -> str:

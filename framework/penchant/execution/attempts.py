@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.components.component import Probe
 from penchant.components.output import ONE_OF_MANY
-from penchant.components.taking import how_taken
+from penchant.components.taking import how_taken, takes_sequences, takes_tokens
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.maps import RemoteError
+from penchant.execution.networks import FROM_EMBEDDING
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 from penchant.results.files import read_json
@@ -325,10 +327,23 @@ def refusal(
 
 def _check_fit(job: Job, context: Context) -> None:
     """Refuse a network or data that the probe cannot be given."""
-    component = job.probe.component
+    cls = type(job.probe.component)
+    what = f"probe {cls.name!r}"
+    if context.has("dataset"):
+        _check_data(cls, context, what)
     if job.architecture is not None:
-        context.architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, f"probe {component.name!r}")
+        _check_architecture(context)
+    _check_needs(cls, context, what)
+
+
+def _check_architecture(context: Context) -> None:
+    """One forward pass, on valid tokens where the data have any."""
+    example = positions = None
+    if context.has("dataset"):
+        data = context.data
+        positions = data.positions
+        example = data.train.inputs[:1] if data.has_tokens else None
+    context.architecture.check(_why_so_many(context), example=example, positions=positions)
 
 
 def _advise(
@@ -357,12 +372,9 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(
-    needs: tuple[str, ...],
-    context: Context,
-    what: str,
-) -> None:
+def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
+    needs = cls.needs
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
@@ -377,6 +389,18 @@ def _check_needs(
             found = f"found {outputs} outputs"
             cure = f"set outputs = 1, or {ONE_OF_MANY}"
             raise Error(f"{what} needs one output or two logits, {found}; {cure}")
+
+
+def _check_data(cls: type[Probe], context: Context, what: str) -> None:
+    """Refuse tokens and sequences for probes that cannot take them."""
+    data = context.data
+    if data.has_tokens and not takes_tokens(cls):
+        hint = f"tokens cannot be moved a little; {FROM_EMBEDDING}"
+        raise Error(f"{what} needs continuous-inputs, found whole numbers: {hint}")
+    if data.positions is not None and not takes_sequences(cls):
+        found = f"found {data.positions} labels per sample, one for each position of a sequence"
+        hint = "give one label per sample, such as that of the last position"
+        raise Error(f"{what} needs one label per sample, {found}; {hint}")
 
 
 def _inputs(context: Context) -> dict[str, Any]:

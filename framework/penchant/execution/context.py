@@ -10,8 +10,9 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import Architecture
@@ -32,6 +33,7 @@ from penchant.experiments.typed_text import parse_component
 from penchant.experiments.weight_files import Weights
 from penchant.seeds import derive
 
+EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
 
 
@@ -183,13 +185,49 @@ class Context:
             who = self._job.probe.label
             raise Error(f"the probe {who!r} was given no dataset")
 
-        held = self._held.get("data")
-        # Samples that somebody has written to are loaded again: nobody sees another's changes.
+        # Where networks begin at a layer, samples are its outputs, and each state has its own.
+        begins_at = self._begins_at
+        key = f"data of state {self._scope.state}" if begins_at else "data"
+        held = self._held.get(key)
+        # Samples that were written to are loaded again: a probe never sees another's changes.
         if held is None or held[1] != written(held[0]):
             data = self._load(choice)
+            if begins_at:
+                data = self._embedded(data, begins_at)
             held = (data, written(data))
-            self._held["data"] = held
+            self._held[key] = held
         return held[0]
+
+    @property
+    def _begins_at(self) -> str | None:
+        """The layer at which the job's networks begin; None where they are whole."""
+        choice = self._job.architecture
+        if choice is None or self._scope.architecture is not None or self._job.dataset is None:
+            return None
+        return getattr(choice.component, "inputs_from", None)
+
+    def _embedded(self, data: Any, layer: str) -> Any:
+        """Samples as the outputs of the layer at which networks begin."""
+        import torch
+
+        choice = self._job.architecture
+        assert choice is not None
+        if self.network_kind == "trajectory":
+            raise Error("inputs_from needs one network, found a trajectory that is followed")
+        bound = self._bound(choice.component, data.shape, data.outputs)
+        network = self._placed(bound(0))
+        if choice.weights is not None:
+            self._fill(network, choice, choice.weights, self._scope.state or 0)
+        self._held["shape"] = data.shape
+        self.conventions["inputs"] = f"outputs of the layer {layer!r} for the dataset's inputs"
+        if choice.network_kind == "fresh":
+            self.conventions["inputs"] += ", in the first network"
+
+        def embedded(samples: Any) -> Any:
+            rows = [network.embed(part).detach() for part in samples.inputs.split(EMBEDDED)]
+            return samples._replace(inputs=torch.cat(rows))
+
+        return replace(data, train=embedded(data.train), test=embedded(data.test))
 
     def dataset(self, name: str, **options: Any) -> Any:
         """Samples of a dataset that the running component names in `uses`."""
@@ -230,6 +268,17 @@ class Context:
             shape = self.data.shape if self._job.dataset else self._job.settings.shape
         if outputs is None:
             outputs = self.data.outputs if self._job.dataset else self._job.settings.outputs
+        built_for = self._held["shape"] if self._begins_at else None
+        return self._bound(cast("Architecture", component), shape, outputs, built_for)
+
+    def _bound(
+        self,
+        component: Architecture,
+        shape: Sequence[int],
+        outputs: int,
+        built_for: tuple[int, ...] | None = None,
+    ) -> BoundArchitecture:
+        choice = self._job.architecture
         replaced = choice is None or self._scope.architecture is not None
         label = component.name if replaced else choice.label  # type: ignore[union-attr]
         return BoundArchitecture(
@@ -239,6 +288,7 @@ class Context:
             outputs,
             seed=self.seed,
             first=self._scope.first,
+            built_for=built_for,
         )
 
     def network(self, index: int = 0, outputs: int | None = None) -> Any:
@@ -246,8 +296,10 @@ class Context:
         architecture = self.architecture
         if outputs is not None:
             architecture = architecture.with_outputs(outputs)
+        return self._placed(architecture(index))
+
+    def _placed(self, network: Any) -> Any:
         # Drawn on the host and moved then: the same numbers on every device.
-        network = architecture(index)
         return network.to(self.device, self.dtype).eval()
 
     def _given(self) -> Any:
@@ -260,11 +312,14 @@ class Context:
     def _stored(self, choice: Choice, weights: Weights, number: int) -> Any:
         """The network of one of the user's files, on the device."""
         network = self.network()
+        self._fill(network, choice, weights, number)
+        return network
+
+    def _fill(self, network: Any, choice: Choice, weights: Weights, number: int) -> None:
         path = Path(weights.files[number])
         left_out = load_weights(network, path, choice.label, strict=weights.strict)
         if left_out:
             self.conventions["weights"] = left_out
-        return network
 
     # Training.
 

@@ -17,11 +17,15 @@ from penchant.seeds import derive
 # Names under which trainers save the state of a network; the first that a file has is taken.
 STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
 SHOWN = 8  # names that a message lists
+FROM_EMBEDDING = "measure from the embedding on: inputs_from = 'name of the embedding layer'"
 
 
 @attrs.frozen(eq=False)
 class BoundArchitecture:
     """An architecture with its shape and outputs: a callable index -> module.
+
+    `built_for` is the shape that networks are built for, where they begin at a layer and `shape` is
+    that of the layer's outputs.
 
     Modules are made on the CPU, in single precision. Network i comes from (seed, "network", i)
     alone, whatever device, precision, worker or estimator asks for it; `first` shifts all numbers.
@@ -33,6 +37,7 @@ class BoundArchitecture:
     outputs: int
     seed: int
     first: int = 0
+    built_for: tuple[int, ...] | None = None
 
     def __call__(self, index: int = 0) -> Any:
         """Network number `index`."""
@@ -67,14 +72,17 @@ class BoundArchitecture:
         # numbers are seeded: `torch.manual_seed` would seed those of every device, for good.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
-            network = self._function(self.component, self.shape, self.outputs)
+            shape = self.shape if self.built_for is None else self.built_for
+            network = self._function(self.component, shape, self.outputs)
         return network.float().eval()
 
-    def check(self, why: str = "") -> None:
-        """One forward pass on zeros: a network that does not fit is refused before all else.
+    def check(self, why: str = "", *, example: Any = None, positions: int | None = None) -> None:
+        """One forward pass: a network that does not fit is refused before all else.
 
         Args:
             why: Why it must have so many outputs, for the message.
+            example: One input (1, *shape) of whole numbers, such as tokens; None: zeros.
+            positions: Positions of a sequence, each of which has outputs; None: one per sample.
         """
         import torch
 
@@ -84,30 +92,47 @@ class BoundArchitecture:
         if next(network.parameters(), None) is None:
             raise Error(f"{what} has no parameters, expected at least one")
         # Does it take such an input?
-        zeros = torch.zeros(1, *self.shape, device="cpu")
+        given = torch.zeros(1, *self.shape, device="cpu") if example is None else example.cpu()
         try:
             with torch.no_grad():
-                outputs = network(zeros)
+                outputs = network(given)
         except Error as error:  # told by the kernel itself
             raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
             line, _, _ = str(error).partition("\n")
             text = line or type(error).__name__
-            raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
+            hint = _other_type(network, given)
+            raise Error(f"{what} does not take inputs of shape {size}: {text}{hint}") from error
         # Does it give what is expected of it?
         if not isinstance(outputs, torch.Tensor):
             raise Error(f"{what} returns {told(outputs)}")
-        shape = tuple(outputs.shape)
-        if shape != (1, self.outputs):
-            found = " x ".join(map(str, shape)) or "a single number"
-            given = f"for one input of shape {size}"
-            expected = f"expected 1 x {self.outputs}"
+        expected = (1, self.outputs) if positions is None else (1, positions, self.outputs)
+        if outputs.shape != expected:
+            found = " x ".join(map(str, outputs.shape)) or "a single number"
+            sizes = " x ".join(map(str, expected))
             reason = f"; {why}" if why else ""
-            raise Error(f"{what} gives {found} {given}, {expected}{reason}")
+            given_to = f"for one input of shape {size}"
+            raise Error(f"{what} gives {found} {given_to}, expected {sizes}{reason}")
         if not torch.isfinite(outputs).all():
-            some = outputs.flatten()[:3]
-            found = str(some.tolist())
-            raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
+            some = outputs.flatten()[:3].tolist()
+            of = "an input of zeros" if example is None else "the first sample"
+            raise Error(f"{what} gives {some} for {of}, expected finite numbers")
+
+
+def _other_type(network: Any, given: Any) -> str:
+    """A hint where the network takes the same input as whole numbers, or as floating-point ones."""
+    import torch
+
+    floating = given.is_floating_point()
+    other = given.long() if floating else given.float()
+    try:
+        with torch.no_grad():
+            network(other)
+    except Exception:  # then the type was not what is wrong
+        return ""
+    if floating:
+        return f"; it takes whole numbers, such as tokens: {FROM_EMBEDDING}"
+    return "; it takes floating-point numbers: give inputs.float()"
 
 
 def load_weights(network: Any, path: Path, label: str, *, strict: bool = True) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from penchant.components.component import RESERVED, Component, Probe
 from penchant.components.roles import role_of
-from penchant.components.taking import AXES, KINDS, NEEDS
+from penchant.components.taking import ACCEPTS, KINDS, NEEDS
 from penchant.errors import Error, suggestion
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -51,7 +51,7 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
     if issubclass(component, Probe):
         _check_words(component.needs, NEEDS, f"{what}.needs")
-        _check_words(component.accepts, AXES, f"{what}.accepts")
+        _check_words(component.accepts, ACCEPTS, f"{what}.accepts")
         _check_words(component.takes, KINDS, f"{what}.takes")
         _check_preset_names(component, what)
 

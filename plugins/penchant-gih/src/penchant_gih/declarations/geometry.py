@@ -49,7 +49,7 @@ class AverageGeometry(penchant.Probe):
     name = "average-geometry"
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
     question = "Which directions of its input does an architecture weigh before it is trained?"
-    needs = ("architecture",)
+    needs = ("architecture", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.average_geometry:run"
@@ -106,7 +106,7 @@ class GeometryEvolution(penchant.Probe):
         "-d 'gaussian:input_shape=[1,4,4],train=64,test=2'"
     )
     question = "Where does the geometry of a network move when training begins?"
-    needs = ("architecture", "dataset", "second-derivatives")
+    needs = ("architecture", "dataset", "second-derivatives", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
     figures = "penchant_gih.figures.geometry_evolution:draw"
@@ -188,7 +188,7 @@ class GeometryTraining(penchant.Probe):
     name = "geometry-training"
     example = "penchant probe geometry-training -a lenet --shape 1,16,16"
     question = "Does the geometry of a network align with the data while it is trained?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     uses = ("gaussian",)
@@ -312,7 +312,7 @@ class InputCurvature(penchant.Probe):
         "-d 'two-circles:input_shape=[16],train=400,test=100'"
     )
     question = "Does the curvature of the loss in the input follow the network's geometry?"
-    needs = ("architecture", "dataset", "classes", "second-derivatives")
+    needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"
     quantities = {

@@ -104,6 +104,7 @@ class InformationBenchmark(penchant.Probe):
     question = "How far are estimators of mutual information from the truth?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
+    needs = ("continuous-inputs",)
     accepts = ("dataset",)
     roles = {"mutual-information": ("mine", "mine-f", "ksg", "gaussian")}
     quantities = {

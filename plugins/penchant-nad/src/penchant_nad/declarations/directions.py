@@ -67,7 +67,7 @@ class Nad(penchant.Probe):
     question = "Which directions of its input does an architecture prefer before it has seen data?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
@@ -117,7 +117,7 @@ class NadAgreement(penchant.Probe):
     question = "Do two estimators find the same preferred directions?"
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": ("gradient-covariance", "mixed-derivative")}
     quantities = {
         "corr": "Frobenius cosine of the two second moments, norms from independent networks",
