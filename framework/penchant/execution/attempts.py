@@ -383,7 +383,9 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
-    if "scalar-output" in needs:
+    # Of several logits of a trained network, that of each sample's class is looked at.
+    by_class = context.network_kind == "trained" and context.has("dataset")
+    if "scalar-output" in needs and not by_class:
         outputs = context.architecture.outputs
         if outputs > 2:
             found = f"found {outputs} outputs"

@@ -43,6 +43,11 @@ class AverageGeometry(penchant.Probe):
     dataset (options of the estimator). The null is an isotropic architecture with the same gradient
     norms.
 
+    Of a trained network of your own it is E_x[g g^T] over samples of its dataset, g the gradient of
+    the output, of the difference of two logits, or of the logit of the sample's class; standard
+    errors are over samples. Nulls are then gradients with their pixels in random order, and with
+    the phases of their waves in random order, which keeps the amplitude at every frequency.
+
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """
 
@@ -50,6 +55,7 @@ class AverageGeometry(penchant.Probe):
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
     question = "Which directions of its input does an architecture weigh before it is trained?"
     needs = ("architecture", "continuous-inputs")
+    takes = ("fresh", "trained")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.average_geometry:run"
@@ -61,7 +67,10 @@ class AverageGeometry(penchant.Probe):
         "rank": "eigenvalues above the rounding of gradients",
         "corr-isotropic": "Corr(G, I), the norm of G from independent parts of the networks",
         "beyond-null": "eigenvalues outside null-edges",
-        "low-frequencies": "share of the trace in waves of eight pixels or longer",
+        "low-frequencies": "share of the trace in waves of eight pixels or longer; null: isotropic "
+        "gradients, of a trained network gradients with shuffled pixels",
+        "rank-over-scrambled": "of a trained network: effective rank over that of the same "
+        "gradients with scrambled phases; null: another scrambling",
     }
     arrays = {
         "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
@@ -71,6 +80,10 @@ class AverageGeometry(penchant.Probe):
         "null-eigenvalues": "mean spectrum of these architectures",
         "null-eigenvalues-spread": "its standard deviation over them",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
+        "radii": "of a trained network: lengths of frequencies, in waves across the input",
+        "radial-shares": "share of the trace at frequencies of each length",
+        "radial-shares-null": "the same with shuffled pixels",
+        "radial-shares-null-spread": "its standard deviation over shufflings",
     }
     presets = {
         "quick": {"networks": 500},
@@ -80,8 +93,12 @@ class AverageGeometry(penchant.Probe):
     networks: int = penchant.option(500, "networks drawn", at_least=12)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     null_draws: int = penchant.option(
-        8, "isotropic architectures simulated for the null", at_least=2
+        8, "isotropic architectures, or shufflings, simulated for the null", at_least=2
     )
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
+    split: str = penchant.option("train", "which samples of the dataset", choices=("train", "test"))
 
 
 @attrs.frozen

@@ -37,7 +37,7 @@ class MutualInformation(penchant.Probe):
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
     accepts = ("architecture",)
-    takes = ("fresh", "trained")
+    takes = ("fresh", "trained", "trajectory")
     roles = {"mutual-information": ("mine", "ksg")}
     quantities = {
         "{mutual-information}": (

@@ -59,6 +59,9 @@ class Nad(penchant.Probe):
     order of their eigenvalues. The null is an isotropic architecture with the same gradient norms,
     index by index: a sorted spectrum falls even where nothing is preferred.
 
+    Of a trained network of your own, they are those of its gradients at samples of its dataset, and
+    standard errors are over samples.
+
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
     """
 
@@ -68,6 +71,8 @@ class Nad(penchant.Probe):
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
+    takes = ("fresh", "trained")
+    accepts = ("dataset",)
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
@@ -96,6 +101,9 @@ class Nad(penchant.Probe):
     networks: int = penchant.option(200, "networks drawn", at_least=2)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     store_matrix: bool = penchant.option(False, "store the second moment itself")
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
 
 
 @attrs.frozen
