@@ -198,6 +198,8 @@ class GeometryTraining(penchant.Probe):
 
     On a dataset of two classes, or on N(0, G) (`data = geometry`) or N(0, flip G)
     (`data = flipped`, eigenvalues in reverse order) with random labels.
+    Along a trajectory of your own (`data = dataset`), G_t is that of one network over probing
+    inputs, and standard errors are over these.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 2, 3, 8, 12, 13.
     """
@@ -206,6 +208,7 @@ class GeometryTraining(penchant.Probe):
     example = "penchant probe geometry-training -a lenet --shape 1,16,16"
     question = "Does the geometry of a network align with the data while it is trained?"
     needs = ("architecture", "training", "continuous-inputs")
+    takes = ("fresh", "trajectory")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     uses = ("gaussian",)
@@ -318,7 +321,8 @@ class InputCurvature(penchant.Probe):
     """Input Hessian of the loss against the geometry, along training.
 
     The mean Hessian is E[l''] g g^T + E[l' Hess_x f]. The paper drops the second term; here it is
-    measured (`second-share`). Two classes, one output, small inputs.
+    measured (`second-share`). Two classes, one output, small inputs. Of a network of your own, or
+    of checkpoints of its training, standard errors are over samples instead of networks.
 
     Reference: Geometric Inductive Biases of Deep Networks, appendix A.3.
     """
@@ -330,6 +334,7 @@ class InputCurvature(penchant.Probe):
     )
     question = "Does the curvature of the loss in the input follow the network's geometry?"
     needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
+    takes = ("fresh", "trained", "trajectory")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"
     quantities = {
@@ -352,6 +357,6 @@ class InputCurvature(penchant.Probe):
     trainings: int = penchant.option(16, "networks trained", at_least=3)
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
     samples: int = penchant.option(
-        32, "training samples a network at which Hessians are taken", at_least=1
+        32, "training samples of a network at which Hessians are taken", at_least=1
     )
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))
