@@ -19,6 +19,11 @@ def stored_type(inputs: Any) -> torch.dtype:
     return inputs.dtype if isinstance(inputs, Tensor) or stored is None else stored()
 
 
+def in_precision(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Inputs in a precision; tokens stay as they are."""
+    return inputs if stored_type(inputs) in WHOLE else inputs.to(dtype)
+
+
 class Samples(NamedTuple):
     """Inputs and their labels.
 

@@ -40,6 +40,28 @@ def how_taken(cls: type[Probe], kind: str) -> str:
     return "by state" if kind == "trajectory" and "trained" in cls.takes else "no"
 
 
+def taken(cls: type[Probe]) -> dict[str, str]:
+    """How a probe takes each kind of network and data: "yes", "by state", "if given" or "no"."""
+    found = {kind: how_taken(cls, kind) for kind in KINDS}
+    found["tokens"] = "yes" if takes_tokens(cls) else "no"
+    found["sequences"] = "yes" if takes_sequences(cls) else "no"
+    found["data"] = takes_data(cls)
+    # Without networks there are none to take.
+    if not cls.has_axis("architecture"):
+        found |= dict.fromkeys(KINDS, "no")
+    return found
+
+
+def letters(cls: type[Probe]) -> str:
+    """Kinds of networks in three letters: "FTC", small where a trajectory is taken by state."""
+    marks = {"fresh": "F", "trained": "T", "trajectory": "C"}
+    how = taken(cls)
+    found = ["-" if how[kind] == "no" else mark for kind, mark in marks.items()]
+    if how["trajectory"] == "by state":
+        found[-1] = "c"
+    return "".join(found)
+
+
 def takes_tokens(cls: type[Probe]) -> bool:
     """Can its dataset hold whole numbers, such as tokens?"""
     return cls.has_axis("dataset") and not {"continuous-inputs", "images"} & set(cls.needs)

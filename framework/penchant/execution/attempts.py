@@ -384,7 +384,7 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
     # Of several logits of a trained network, that of each sample's class is looked at.
-    by_class = context.network_kind == "trained" and context.has("dataset")
+    by_class = context.network_kind != "fresh" and context.has("dataset")
     if "scalar-output" in needs and not by_class:
         outputs = context.architecture.outputs
         if outputs > 2:

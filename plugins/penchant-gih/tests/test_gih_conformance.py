@@ -195,6 +195,10 @@ test_conforms = testing.conformance(
     "penchant-gih",
     small={**PROBES, **DATASETS},
     claims=CLAIMS,
+    own={
+        "geometry-training": {**ALONG, "dataset": CIRCLES, "data": "dataset", "inputs": 6},
+        "input-curvature": {"dataset": CIRCLES, "samples": 6},
+    },
     without_null=WITHOUT_NULL,
     no_effect=NO_EFFECT,
     effects=EFFECTS,

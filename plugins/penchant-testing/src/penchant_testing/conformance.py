@@ -21,6 +21,7 @@ from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda
 from penchant_testing.parts import only_job
+from penchant_testing.takes import check_takes
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
 
@@ -79,6 +80,7 @@ def conformance(
     without_null: Mapping[str, Mapping[str, str]] | None = None,
     no_effect: Mapping[str, Mapping[str, Any]] | None = None,
     effects: Mapping[str, Mapping[str, str]] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -99,6 +101,8 @@ def conformance(
             network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
             quantity may be significant in more than two.
         effects: Probe to quantities that differ from their null in that run, each with its reason.
+        own: Probe to the parts of a small run on a trained network, a trajectory or tokens, where
+            its first small run does not fit these.
 
     Returns:
         A test function for pytest.
@@ -112,6 +116,7 @@ def conformance(
         without_null=dict(without_null or {}),
         no_effect=dict(no_effect or {}),
         effects=dict(effects or {}),
+        own=dict(own or {}),
     )
     properties = _properties(distribution, dict(small or {}), exceptions)
     cases = []
@@ -140,6 +145,7 @@ class _Exceptions:
     without_null: dict[str, Mapping[str, str]]
     no_effect: dict[str, Mapping[str, Any]]
     effects: dict[str, Mapping[str, str]]
+    own: dict[str, Mapping[str, Any]]
 
     @property
     def names(self) -> set[str]:
@@ -151,6 +157,7 @@ class _Exceptions:
             *self.without_null,
             *self.no_effect,
             *self.effects,
+            *self.own,
         }
 
 
@@ -229,6 +236,7 @@ def _of_a_probe(
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-takes", small.takes)
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
@@ -292,6 +300,10 @@ class _SmallProbe:
         place = Path(result.record["kept_in"])
         read = read_result(place)
         checks.assert_same(result, read, "the disk")
+
+    def takes(self, folder: Path) -> None:
+        parts = self.exceptions.own.get(self.cls.name, self.runs[0])
+        check_takes(self.cls, parts, folder)
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import penchant
 import torch
 from penchant_numerics import memory
-from penchant_numerics.data import Samples
+from penchant_numerics.data import Samples, in_precision
 from penchant_numerics.eigenpairs import (
     Eigenpairs,
     exact_pairs,
@@ -214,7 +214,7 @@ def _operators(
         # all eigenvalues are wanted, small ones too: in double precision
         wide = accumulation_dtype(data.inputs.device)
         network = copy.deepcopy(network).to(wide)
-        data = Samples(data.inputs.to(wide), data.labels)
+        data = Samples(in_precision(data.inputs, wide), data.labels)
 
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
