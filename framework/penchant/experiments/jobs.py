@@ -215,7 +215,8 @@ def make_job(
     # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
     offers = [choice.offer for choice in chosen]
-    found = {"versions": versions([*offers, *probe.used.values()]), "code": _contents(chosen)}
+    code = _contents(chosen) | _loss_code(probe)
+    found = {"versions": versions([*offers, *probe.used.values()]), "code": code}
     if gpu:
         found["gpu"] = dict(gpu)
     record = {
@@ -309,6 +310,16 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     return name
 
 
+def _loss_code(probe: ProbeChoice) -> dict[str, str]:
+    """The hash of a loss of the user's own, where a training or the probe has one."""
+    named = {
+        "training.loss": getattr(probe.training, "loss", ""),
+        "probe.loss": getattr(probe.component, "loss", ""),
+    }
+    own = {place: name for place, name in named.items() if isinstance(name, str) and ":" in name}
+    return {place: _object_hash(name, "the loss") for place, name in own.items()}
+
+
 def _contents(chosen: list[Choice]) -> dict[str, str]:
     return {place: text for choice in chosen for place, text in choice.content.items()}
 
@@ -333,7 +344,10 @@ def _without_versions(value: object) -> Any:
 
 def training_name(network_key: str, training: Training) -> str:
     """The name of a training's folder: long enough that no two are the same by chance."""
-    text = long_hash([network_key, plain(training.options())])
+    parts = [network_key, plain(training.options())]
+    if ":" in training.loss:
+        parts.append(_object_hash(training.loss, "the loss"))
+    text = long_hash(parts)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
