@@ -71,7 +71,7 @@ def test_a_mask_is_part_of_the_input():
     assert same.quantities["cka"].value == plain.quantities["cka"].value
     assert "attention_mask is 1 everywhere" in same.conventions["import: inputs"]
     mask = (torch.arange(LENGTH) < 1 + torch.arange(60)[:, None] % LENGTH).long()
-    named = {"name": "import", "factory": network, "inputs": ["input_ids", "attention_mask"]}
+    named = {"name": "import", "factory": network, "input_names": ["input_ids", "attention_mask"]}
     masked = kernel(architecture=named, dataset=rows(mask))
     assert masked.quantities["cka"].value != plain.quantities["cka"].value
     columns = {"input_ids": IDS, "attention_mask": mask, "labels": LABELS}

@@ -85,7 +85,16 @@ def conventions(loss: str, reduction: str) -> dict[str, str]:
 
 
 def output_hessians(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
-    """Hessians (n, C, C) of each sample's loss in its outputs, by automatic differentiation."""
+    """Hessians of each sample's loss in its outputs, by automatic differentiation.
+
+    Args:
+        loss: The mean loss of outputs and labels.
+        outputs: Where it is taken, (n, C).
+        labels: Labels (n, ...).
+
+    Returns:
+        One matrix per sample, (n, C, C).
+    """
 
     def of_sample(row: Tensor, label: Tensor) -> Tensor:
         return loss(row[None], label[None])

@@ -25,12 +25,15 @@ def differentiated(outputs: int) -> str:
 
 
 def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int = _BATCH) -> Tensor:
-    """Gradients (samples, D) in the input.
+    """Gradients in the input.
 
     Args:
         network: A network in evaluation mode, whose samples do not mix.
         samples: Inputs (samples, *shape), and labels where there are more than two outputs.
         batch: Samples a pass.
+
+    Returns:
+        Gradients (samples, D).
 
     Raises:
         ValueError: There are more than two outputs, and labels are not classes.
@@ -81,6 +84,9 @@ def scrambled_phases(rows: Tensor, shape: tuple[int, ...], generator: torch.Gene
         shape: Channels and the grid, or the length of a signal; channels of a sample keep their
             phases relative to each other.
         generator: On the CPU.
+
+    Returns:
+        Gradients (samples, D).
     """
     channels, *grid = shape if len(shape) > 1 else (1, *shape)
     axes = tuple(range(-len(grid), 0))
@@ -100,6 +106,9 @@ def shuffled_pixels(rows: Tensor, shape: tuple[int, ...], generator: torch.Gener
         rows: Gradients.
         shape: Channels and the grid, or the length of a signal; channels of a pixel stay together.
         generator: On the CPU.
+
+    Returns:
+        Gradients (samples, D).
     """
     channels = shape[0] if len(shape) > 1 else 1
     pixels = rows.reshape(len(rows), channels, -1)

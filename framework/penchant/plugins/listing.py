@@ -13,7 +13,7 @@ from penchant.plugins.discovery import KERNEL, Plugin, Plugins
 # In the order in which they are listed: what one measures, with what, and how.
 KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
 Row = dict[str, str]
-LETTERS = " (F fresh networks, T a trained one, C checkpoints: c state by state)"
+LETTERS = "  (F: fresh networks, T: a trained one, C: checkpoints, c: state by state)"
 
 
 def rows(plugins: Plugins, kind: str | None) -> list[Row]:
@@ -73,8 +73,9 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
     found: list[str] = []
     for kind, same in by_kind.items():
         # A gap before each heading but the first.
-        heading = f"{kind}s{LETTERS if 'networks' in same[0] else ''}"
-        found += ["", heading] if found else [heading]
+        found += ["", f"{kind}s"] if found else [f"{kind}s"]
+        if "networks" in same[0]:
+            found.append(LETTERS)
         longest = max(len(row["name"]) for row in same)
         room = max(width, longest + 5)
         for row in same:

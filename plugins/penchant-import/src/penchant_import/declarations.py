@@ -39,7 +39,7 @@ class ImportedArchitecture(Architecture):
         at_least=0,
     )
 
-    inputs: tuple[str, ...] = option(
+    input_names: tuple[str, ...] = option(
         (),
         "names by which it takes the parts of an input of several, such as "
         '["input_ids", "attention_mask"]; none: one input, by position',
@@ -52,8 +52,8 @@ class ImportedArchitecture(Architecture):
 
     def __attrs_post_init__(self) -> None:
         """Replace a text that names a module by the module: every worker is sent its weights."""
-        if self.inputs and self.inputs_from is not None:
-            raise Error("a network that begins at a layer has one input: leave out inputs")
+        if self.input_names and self.inputs_from is not None:
+            raise Error("a network that begins at a layer has one input: leave out input_names")
         if not isinstance(self.factory, str):
             return
         found = resolve(self.factory, "the architecture 'import'")

@@ -48,8 +48,8 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
 def _prepared(network: Any, options: ImportedArchitecture, shape: tuple[int, ...]) -> Any:
     """The network with hooks for what the options say of its inputs and outputs."""
     choose(network, options.output, options.unit)
-    if options.inputs:
-        by_name(network, options.inputs)
+    if options.input_names:
+        by_name(network, options.input_names)
     if options.inputs_from is not None:
         begin_at(network, options.inputs_from, shape)
     return network
@@ -203,7 +203,9 @@ def _with_mask(inputs: Any, names: tuple[str, ...], conventions: dict[str, str])
         conventions["inputs"] = "input_ids, as they are; attention_mask is 1 everywhere"
         return inputs[:, 0].long()
     listed = ", ".join(names)
-    conventions["inputs"] = f"{listed} as one; the network takes them by name: inputs = {[*names]}"
+    conventions["inputs"] = (
+        f"{listed} as one; the network takes them by name: input_names = {[*names]}"
+    )
     return inputs.long()
 
 

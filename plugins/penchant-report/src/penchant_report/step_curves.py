@@ -68,5 +68,6 @@ def _spread(axes: Any, steps: Any) -> None:
     positive = steps[steps > 0]
     if len(positive) > 2 and positive.max() > 20 * positive.min():
         axes.set_xscale("symlog", linthresh=float(positive.min()))
-        axes.set_xlim(left=0 if steps.min() == 0 else float(positive.min()) / 1.3)
+        first = float(positive.min())
+        axes.set_xlim(left=-first / 4 if steps.min() == 0 else first / 1.3)
         axes.minorticks_off()
