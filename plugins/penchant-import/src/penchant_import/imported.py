@@ -108,7 +108,7 @@ def load(options: ImportedDataset, generator: Any) -> Any:
     parts = [_read(part, conventions, warnings) for part in _parts(source)]
     inputs, read = zip(*parts)
     # Classes of all parts are numbered together.
-    labels, classes = numbered(read, conventions, _positions(inputs[0]))
+    labels, classes = numbered(read, conventions, _positions(inputs[0]), options.classes)
     if options.classes is not None:
         if not classes or options.classes < classes:
             found = f"labels up to {classes - 1}" if classes else "labels that are numbers"

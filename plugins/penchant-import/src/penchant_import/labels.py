@@ -43,7 +43,10 @@ def read_labels(values: Any) -> Any:
 
 
 def numbered(
-    parts: Sequence[Any], conventions: dict[str, str], positions: int | None = None
+    parts: Sequence[Any],
+    conventions: dict[str, str],
+    positions: int | None = None,
+    classes: int | None = None,
 ) -> tuple[list[Any], int]:
     """Labels of all parts of a dataset, as tensors, and the number of classes; 0 for numbers.
 
@@ -51,6 +54,7 @@ def numbered(
         parts: Labels of each part, as `read_labels` gives them.
         conventions: Told what was done with them.
         positions: Positions of an input, each of which may have a label; None: it has none.
+        classes: How many classes there are; None: those that occur.
 
     Raises:
         Error: What they mean is not clear.
@@ -69,7 +73,7 @@ def numbered(
         raise Error("labels of the two parts have other shapes, expected the same")
     if ndim == 1:
         whole = [part.long() for part in parts]
-        return whole, _counted(whole)
+        return whole, _counted(whole, classes)
     return _of_rows(parts, conventions, positions)
 
 
@@ -109,7 +113,8 @@ def _of_rows(
         known = [part[part != NO_LABEL] for part in whole]
         if all(len(part) for part in known):
             conventions["labels"] = "a class for each position of a sequence, -100 for none"
-            return whole, _counted(known)
+            # Tokens that do not occur are classes as well.
+            return whole, max(int(part.max()) for part in known) + 1
     # Neither: their meaning is unknown.
     size = " x ".join(map(str, lengths))
     found = f"labels are whole numbers, {size} per sample, and not one-hot"
@@ -135,14 +140,14 @@ def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
     conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
 
 
-def _counted(parts: Sequence[Any]) -> int:
-    """How many classes there are; refuses those that do not count from 0."""
+def _counted(parts: Sequence[Any], classes: int | None = None) -> int:
+    """How many classes there are; refuses those that do not count from 0, unless it is said."""
     lowest = min(int(part.min()) for part in parts)
     highest = max(int(part.max()) for part in parts)
-    if lowest > 0:
+    if lowest > 0 and classes is None:
         raise Error(
             f"labels run from {lowest} to {highest}, expected classes that count from 0: subtract "
             f"{lowest}; or, where some classes have no samples, give "
-            "penchant_numerics.data.Data(train, test, classes)"
+            "penchant_numerics.data.Data(train, test, classes), or the option classes"
         )
     return highest + 1

@@ -105,6 +105,11 @@ class Nad(penchant.Probe):
         1000, "samples at which gradients of one trained network are taken", at_least=16
     )
 
+    @classmethod
+    def trains(cls) -> bool:
+        """A network is fresh, or the user's own as it is."""
+        return False
+
 
 @attrs.frozen
 class NadAgreement(penchant.Probe):
