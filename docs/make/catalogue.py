@@ -14,6 +14,7 @@ import attrs
 from penchant.components.component import Probe
 from penchant.components.options import describe_type, hints
 from penchant.components.roles import role_of
+from penchant.components.taking import AXES, taken
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Offer, load
@@ -92,13 +93,37 @@ def _index(offers: list[Offer]) -> str:
         "what comes out, an example, and when not to trust it.",
     ]
     for kind, title in KINDS.items():
-        lines += ["", f"## {title}", "", "| name | what it is | plugin |", "|---|---|---|"]
+        lines += ["", f"## {title}", ""]
+        if kind == "probe":
+            lines += _probe_table([offer for offer in offers if offer.component.kind == kind])
+            continue
+        lines += ["| name | what it is | plugin |", "|---|---|---|"]
         for offer in offers:
             cls = offer.component
             if cls.kind == kind:
                 link = f"[`{cls.name}`]({_file(cls)})"
                 lines.append(f"| {link} | {_cell(_summary(cls))} | {offer.distribution} |")
     return "\n".join(lines) + "\n"
+
+
+def _probe_table(offers: list[Offer]) -> list[str]:
+    """A row for every probe: what it asks, and which networks and data it takes."""
+    kinds = list(taken(Probe))
+    lines = [
+        "`fresh` networks are drawn; one `trained` network is a module or a file of weights; a",
+        "`trajectory` is checkpoints of a training, which some probes follow and others measure",
+        "state by state.",
+        "",
+        f"| name | what it is | {' | '.join(kinds)} | plugin |",
+        "|---" * (len(kinds) + 3) + "|",
+    ]
+    for offer in offers:
+        cls: Any = offer.component
+        how = taken(cls)
+        cells = " | ".join("" if how[kind] == "no" else how[kind] for kind in kinds)
+        link = f"[`{cls.name}`]({_file(cls)})"
+        lines.append(f"| {link} | {_cell(_summary(cls))} | {cells} | {offer.distribution} |")
+    return lines
 
 
 def _page(offer: Offer, limit: str) -> str:
@@ -225,8 +250,13 @@ def _value(value: Any) -> str:
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     needs = [f"`{each}`" for each in cls.needs]
-    needs += [f"`{each}` (only when selected)" for each in cls.accepts]
+    needs += [f"`{each}` (only when selected)" for each in cls.accepts if each in AXES]
+    takes = []
+    for kind, how in taken(cls).items():
+        if how != "no":
+            takes.append(f"`{kind}`" if how == "yes" else f"`{kind}` ({how})")
     lines = ["## Needs", "", ", ".join(needs) or "nothing", ""]
+    lines += ["## Takes", "", ", ".join(takes) or "nothing", ""]
     for role, default in cls.roles.items():
         names = [default] if isinstance(default, str) else list(default)
         links = [_estimator_link(name) for name in names]

@@ -20,11 +20,11 @@ from penchant_numerics.gauss_newton import (
     GaussNewton,
     KeptFor,
     batch_size,
-    conventions,
     counted_samples,
     kept_by_default,
 )
 from penchant_numerics.linearisation import Outputs, vectors_together
+from penchant_numerics.losses import conventions
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
 from penchant_numerics.peak_memory import LiveBytes
@@ -64,7 +64,7 @@ class Hessian(Operator):
         network: A network with outputs (samples, C).
         data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
             are needed; samples with the label -100 are left out.
-        loss: `cross-entropy` or `squared-error`.
+        loss: `cross-entropy`, `squared-error`, `binary-cross-entropy`, or `module:function`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from penchant_numerics import losses
 from penchant_numerics.data import Samples
 from penchant_numerics.precision import training_cast
 from penchant_numerics.rehearsal import Pace
@@ -349,11 +350,17 @@ def loss_function(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Mean loss of outputs (samples, outputs) against labels.
 
     Args:
-        name: `cross-entropy`, or `squared-error`, half the sum over outputs.
+        name: `cross-entropy`; `squared-error`, half the sum over outputs; `binary-cross-entropy`,
+            the sum over outputs; or `module:function` of one's own.
     """
-    if name == "cross-entropy":
-        return _cross_entropy
-    return _squared_error
+    if losses.is_own(name):
+        return losses.own_loss(name)
+    built_in = {
+        "cross-entropy": _cross_entropy,
+        "squared-error": _squared_error,
+        "binary-cross-entropy": losses.binary_cross_entropy,
+    }
+    return built_in[name]
 
 
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:

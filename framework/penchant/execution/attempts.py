@@ -9,11 +9,14 @@ import os
 import shutil
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.components.component import Probe
 from penchant.components.output import ONE_OF_MANY
+from penchant.components.taking import how_taken, takes_sequences, takes_tokens
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
@@ -21,11 +24,15 @@ from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
+from penchant.execution.networks import FROM_EMBEDDING
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
+from penchant.results.steps import stacked
+
+Measure = Callable[[Any, Context], Result]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
@@ -225,7 +232,7 @@ def _measure(job: Job, context: Context) -> Result:
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
     started = time.perf_counter()
-    result = measure(context.options, context)
+    result = call_probe(job, measure, context)
     if not isinstance(result, Result):
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
@@ -235,12 +242,48 @@ def _measure(job: Job, context: Context) -> Result:
     return result
 
 
+def call_probe(job: Job, measure: Measure, context: Context) -> Result:
+    """What the probe returns; a trajectory that it does not follow is given state by state."""
+    choice = job.architecture
+    kind = choice.network_kind if choice is not None else "fresh"
+    cls = type(job.probe.component)
+    if kind == "trajectory" and how_taken(cls, kind) == "by state":
+        return _by_state(measure, context)
+    return measure(context.options, context)
+
+
+def _by_state(measure: Measure, context: Context) -> Result:
+    """Every state of a trajectory, each as the trained network of the context it is given."""
+    tell = context.progress(len(context.steps), "states")
+    results: list[Result] = []
+    for narrower in context._states():
+        result = measure(narrower.options, narrower)
+        if not isinstance(result, Result):
+            return result
+        results.append(result)
+        tell(len(results))
+    return stacked(results, context.steps)
+
+
 def check_fit(job: Job, context: Context) -> None:
     """Refuse a network or data that the probe cannot be given."""
-    component = job.probe.component
+    cls = type(job.probe.component)
+    what = f"probe {cls.name!r}"
+    if context.has("dataset"):
+        _check_data(cls, context, what)
     if job.architecture is not None:
-        context.architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, f"probe {component.name!r}")
+        _check_architecture(context)
+    _check_needs(cls, context, what)
+
+
+def _check_architecture(context: Context) -> None:
+    """One forward pass, on valid tokens where the data have any."""
+    example = positions = None
+    if context.has("dataset"):
+        data = context.data
+        positions = data.positions
+        example = data.train.inputs[:1] if data.has_tokens else None
+    context.architecture.check(_why_so_many(context), example=example, positions=positions)
 
 
 def _advise(
@@ -269,12 +312,9 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(
-    needs: tuple[str, ...],
-    context: Context,
-    what: str,
-) -> None:
+def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
+    needs = cls.needs
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
@@ -283,12 +323,26 @@ def _check_needs(
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
-    if "scalar-output" in needs:
+    # Of several logits of a trained network, that of each sample's class is looked at.
+    by_class = context.network_kind != "fresh" and context.has("dataset")
+    if "scalar-output" in needs and not by_class:
         outputs = context.architecture.outputs
         if outputs > 2:
             found = f"found {outputs} outputs"
             cure = f"set outputs = 1, or {ONE_OF_MANY}"
             raise Error(f"{what} needs one output or two logits, {found}; {cure}")
+
+
+def _check_data(cls: type[Probe], context: Context, what: str) -> None:
+    """Refuse tokens and sequences for probes that cannot take them."""
+    data = context.data
+    if data.has_tokens and not takes_tokens(cls):
+        hint = f"tokens cannot be moved a little; {FROM_EMBEDDING}"
+        raise Error(f"{what} needs continuous-inputs, found whole numbers: {hint}")
+    if data.positions is not None and not takes_sequences(cls):
+        found = f"found {data.positions} labels per sample, one for each position of a sequence"
+        hint = "give one label per sample, such as that of the last position"
+        raise Error(f"{what} needs one label per sample, {found}; {hint}")
 
 
 def _inputs(context: Context) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Scope:
         shape: The input's shape, where it replaces the job's.
         outputs: The number of outputs, where it replaces the job's.
         first: Number of the network that counts as number 0.
+        state: The state of a trajectory that is measured alone; None: all of them.
     """
 
     owner: tuple[str, int] | None = None
@@ -48,6 +49,7 @@ class Scope:
     shape: tuple[int, ...] | None = None
     outputs: int | None = None
     first: int = 0
+    state: int | None = None
 
 
 @attrs.frozen

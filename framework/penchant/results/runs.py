@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -19,7 +19,9 @@ from penchant.results.files import (
     writing_failed,
 )
 from penchant.results.job_folder import JobFolder
+from penchant.results.quantities import Quantity
 from penchant.results.result import Result, read_result
+from penchant.results.steps import is_by_step, quantities_by_step
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -130,29 +132,23 @@ class Run:
                 yield job
 
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
-        """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays.
+        """One row per job and quantity, ready for `pandas.DataFrame`.
 
+        Where every state of a trajectory was measured, one row per quantity and `step`.
         `p` is the two-sided p-value against the null, and `z` the same as a normal deviate. With
         `options` every option of the probe is a column, named `option.networks`.
         """
-        rows = []
+        rows: list[dict[str, Any]] = []
         for job in self._matching({}):
             found = self.result(job["id"], arrays=False)
             given = found.options if options else {}
             chosen = {f"option.{name}": value for name, value in given.items()}
-            for name, quantity in found.quantities.items():
-                away = against_null(Pooled(quantity))
-                rows.append(
-                    {
-                        "job": job["id"],
-                        **job["labels"],
-                        "quantity": name,
-                        **attrs.asdict(quantity),
-                        "p": away.p if away else None,
-                        "z": away.z if away else None,
-                        **chosen,
-                    }
-                )
+            about = {"job": job["id"], **job["labels"]}
+            if not is_by_step(found):
+                rows += _rows(found.quantities, about, chosen)
+                continue
+            for step, quantities in quantities_by_step(self.result(job["id"])):
+                rows += _rows(quantities, {**about, "step": step}, chosen)
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
@@ -162,6 +158,7 @@ class Run:
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
 
+        Where every state of a trajectory was measured, also over `step`.
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
@@ -177,6 +174,22 @@ class Run:
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))
+
+
+def _rows(
+    quantities: Mapping[str, Quantity], about: dict[str, Any], chosen: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A row for every quantity: what it is of, its numbers, and options."""
+    for name, quantity in quantities.items():
+        away = against_null(Pooled(quantity))
+        yield {
+            **about,
+            "quantity": name,
+            **attrs.asdict(quantity),
+            "p": away.p if away else None,
+            "z": away.z if away else None,
+            **chosen,
+        }
 
 
 def read(folder: str | Path) -> Run:

@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 from penchant.api import run
-from penchant.components.component import AXES, Estimator, Probe
+from penchant.components.component import Estimator, Probe
 from penchant.components.names import placeholders
 from penchant.components.options import hints
 from penchant.components.roles import role_of
+from penchant.components.taking import AXES
 from penchant.components.targets import check_parameters, resolve
 from penchant.components.training import Training
 from penchant.experiments.experiment import build

@@ -24,6 +24,7 @@ from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
 from penchant_testing.on_device import ROUNDING, check_on_device
 from penchant_testing.parts import experiment, only_job
+from penchant_testing.takes import check_takes
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
 
@@ -75,6 +76,7 @@ def conformance(
     without_null: Mapping[str, Mapping[str, str]] | None = None,
     no_effect: Mapping[str, Mapping[str, Any]] | None = None,
     effects: Mapping[str, Mapping[str, str]] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -95,6 +97,8 @@ def conformance(
             network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
             quantity may be significant in more than two.
         effects: Probe to quantities that differ from their null in that run, each with its reason.
+        own: Probe to the parts of a small run on a trained network, a trajectory or tokens, where
+            its first small run does not fit these.
 
     Returns:
         A test function for pytest.
@@ -108,6 +112,7 @@ def conformance(
         without_null=dict(without_null or {}),
         no_effect=dict(no_effect or {}),
         effects=dict(effects or {}),
+        own=dict(own or {}),
     )
     properties = _properties(distribution, dict(small or {}), exceptions)
     cases = []
@@ -136,6 +141,7 @@ class _Exceptions:
     without_null: dict[str, Mapping[str, str]]
     no_effect: dict[str, Mapping[str, Any]]
     effects: dict[str, Mapping[str, str]]
+    own: dict[str, Mapping[str, Any]]
 
     @property
     def names(self) -> set[str]:
@@ -147,6 +153,7 @@ class _Exceptions:
             *self.without_null,
             *self.no_effect,
             *self.effects,
+            *self.own,
         }
 
 
@@ -227,6 +234,7 @@ def _of_a_probe(
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-takes", small.takes)
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
@@ -290,6 +298,10 @@ class _SmallProbe:
         place = Path(result.record["kept_in"])
         read = read_result(place)
         checks.assert_same(result, read, "the disk")
+
+    def takes(self, folder: Path) -> None:
+        parts = self.exceptions.own.get(self.cls.name, self.runs[0])
+        check_takes(self.cls, parts, folder)
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.execution.attempts import check_fit
+from penchant.execution.attempts import call_probe, check_fit
 from penchant.execution.context import Context
 from penchant.execution.environment import isolated, place
 from penchant.execution.mapping import Pool
@@ -41,7 +41,7 @@ def refusal(
             measure = resolve(component.target, f"probe {component.name!r}")
             if limit is not None:
                 with limit:
-                    measure(context.options, context)
+                    call_probe(job, measure, context)
     except Error as error:
         return str(error)
     except Exception as error:  # whatever a probe raises, its job fails

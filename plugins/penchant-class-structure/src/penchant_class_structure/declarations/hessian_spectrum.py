@@ -152,7 +152,9 @@ class HessianSpectrum(penchant.Probe):
         MATRICES, "whose spectra: each costs as much as the others", choices=MATRICES
     )
     loss: str = penchant.option(
-        "training", LOSS, choices=("training", "cross-entropy", "squared-error")
+        "training",
+        f'{LOSS}; cross-entropy, squared-error, or with matrices = ["hessian"] also '
+        "binary-cross-entropy or module:function",
     )
     deflate: bool = penchant.option(
         True, "find leading eigenvalues one by one and give them their exact mass"

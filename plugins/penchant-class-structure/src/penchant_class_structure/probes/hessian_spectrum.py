@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import penchant
 import torch
 from penchant_numerics import memory
-from penchant_numerics.data import Samples
+from penchant_numerics.data import Samples, in_precision
 from penchant_numerics.eigenpairs import (
     Eigenpairs,
     exact_pairs,
@@ -95,6 +95,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
     loss = measured_loss(options, context)
+    _check_loss(loss, options)
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
@@ -111,6 +112,18 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
         arrays,
         conventions=_conventions(options, parts, loss),
         missing=tuple(missing),
+    )
+
+
+def _check_loss(loss: str, options: HessianSpectrum) -> None:
+    """G and E are known for two losses; the Hessian for every one."""
+    known = ("cross-entropy", "squared-error")
+    if loss in known or options.matrices == ("hessian",):
+        return
+    found = f"found {loss!r} and matrices {list(options.matrices)}"
+    listed = " and ".join(known)
+    raise penchant.Error(
+        f'G and E are taken for {listed}, {found}: matrices = ["hessian"] takes any loss'
     )
 
 
@@ -214,7 +227,7 @@ def _operators(
         # all eigenvalues are wanted, small ones too: in double precision
         wide = accumulation_dtype(data.inputs.device)
         network = copy.deepcopy(network).to(wide)
-        data = Samples(data.inputs.to(wide), data.labels)
+        data = Samples(in_precision(data.inputs, wide), data.labels)
 
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
@@ -535,7 +548,7 @@ def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> 
     }
     fisher = "; G is the true Fisher" if loss == "cross-entropy" else ""
     return {
-        "loss": f"{names[loss]}, mean over samples{fisher}",
+        "loss": f"{names.get(loss, loss)}, mean over samples{fisher}",
         "samples": "; ".join(named),
         "density": f"{leading}; Gaussian bumps at Ritz values, "
         f"{options.lanczos_steps} Lanczos steps",

@@ -43,13 +43,19 @@ class AverageGeometry(penchant.Probe):
     dataset (options of the estimator). The null is an isotropic architecture with the same gradient
     norms.
 
+    Of a trained network of your own it is E_x[g g^T] over samples of its dataset, g the gradient of
+    the output, of the difference of two logits, or of the logit of the sample's class; standard
+    errors are over samples. Nulls are then gradients with their pixels in random order, and with
+    the phases of their waves in random order, which keeps the amplitude at every frequency.
+
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """
 
     name = "average-geometry"
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
     question = "Which directions of its input does an architecture weigh before it is trained?"
-    needs = ("architecture",)
+    needs = ("architecture", "continuous-inputs")
+    takes = ("fresh", "trained")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.average_geometry:run"
@@ -61,7 +67,10 @@ class AverageGeometry(penchant.Probe):
         "rank": "eigenvalues above the rounding of gradients",
         "corr-isotropic": "Corr(G, I), the norm of G from independent parts of the networks",
         "beyond-null": "eigenvalues outside null-edges",
-        "low-frequencies": "share of the trace in waves of eight pixels or longer",
+        "low-frequencies": "share of the trace in waves of eight pixels or longer; null: isotropic "
+        "gradients, of a trained network gradients with shuffled pixels",
+        "rank-over-scrambled": "of a trained network: effective rank over that of the same "
+        "gradients with scrambled phases; null: another scrambling",
     }
     arrays = {
         "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
@@ -71,6 +80,10 @@ class AverageGeometry(penchant.Probe):
         "null-eigenvalues": "mean spectrum of these architectures",
         "null-eigenvalues-spread": "its standard deviation over them",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
+        "radii": "of a trained network: lengths of frequencies, in waves across the input",
+        "radial-shares": "share of the trace at frequencies of each length",
+        "radial-shares-null": "the same with shuffled pixels",
+        "radial-shares-null-spread": "its standard deviation over shufflings",
     }
     presets = {
         "quick": {"networks": 500},
@@ -80,8 +93,12 @@ class AverageGeometry(penchant.Probe):
     networks: int = penchant.option(500, "networks drawn", at_least=12)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     null_draws: int = penchant.option(
-        8, "isotropic architectures simulated for the null", at_least=2
+        8, "isotropic architectures, or shufflings, simulated for the null", at_least=2
     )
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
+    split: str = penchant.option("train", "which samples of the dataset", choices=("train", "test"))
 
 
 @attrs.frozen
@@ -106,7 +123,7 @@ class GeometryEvolution(penchant.Probe):
         "-d 'gaussian:input_shape=[1,4,4],train=64,test=2'"
     )
     question = "Where does the geometry of a network move when training begins?"
-    needs = ("architecture", "dataset", "second-derivatives")
+    needs = ("architecture", "dataset", "second-derivatives", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
     figures = "penchant_gih.figures.geometry_evolution:draw"
@@ -181,6 +198,8 @@ class GeometryTraining(penchant.Probe):
 
     On a dataset of two classes, or on N(0, G) (`data = geometry`) or N(0, flip G)
     (`data = flipped`, eigenvalues in reverse order) with random labels.
+    Along a trajectory of your own (`data = dataset`), G_t is that of one network over probing
+    inputs, and standard errors are over these.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 2, 3, 8, 12, 13.
     """
@@ -188,7 +207,8 @@ class GeometryTraining(penchant.Probe):
     name = "geometry-training"
     example = "penchant probe geometry-training -a lenet --shape 1,16,16"
     question = "Does the geometry of a network align with the data while it is trained?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
+    takes = ("fresh", "trajectory")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     uses = ("gaussian",)
@@ -301,7 +321,8 @@ class InputCurvature(penchant.Probe):
     """Input Hessian of the loss against the geometry, along training.
 
     The mean Hessian is E[l''] g g^T + E[l' Hess_x f]. The paper drops the second term; here it is
-    measured (`second-share`). Two classes, one output, small inputs.
+    measured (`second-share`). Two classes, one output, small inputs. Of a network of your own, or
+    of checkpoints of its training, standard errors are over samples instead of networks.
 
     Reference: Geometric Inductive Biases of Deep Networks, appendix A.3.
     """
@@ -312,7 +333,8 @@ class InputCurvature(penchant.Probe):
         "-d 'two-circles:input_shape=[16],train=400,test=100'"
     )
     question = "Does the curvature of the loss in the input follow the network's geometry?"
-    needs = ("architecture", "dataset", "classes", "second-derivatives")
+    needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
+    takes = ("fresh", "trained", "trajectory")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"
     quantities = {
@@ -335,6 +357,6 @@ class InputCurvature(penchant.Probe):
     trainings: int = penchant.option(16, "networks trained", at_least=3)
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
     samples: int = penchant.option(
-        32, "training samples a network at which Hessians are taken", at_least=1
+        32, "training samples of a network at which Hessians are taken", at_least=1
     )
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

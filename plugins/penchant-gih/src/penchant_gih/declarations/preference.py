@@ -52,7 +52,7 @@ class DirectionGeneralization(FromGeometry):
     name = "direction-generalization"
     example = "penchant probe direction-generalization -a lenet --shape 1,16,16"
     question = "Does a network generalise better where a direction it prefers decides the labels?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.direction_generalization:run"
@@ -131,7 +131,7 @@ class FeaturePreference(FromGeometry):
     name = "feature-preference"
     example = "penchant probe feature-preference -a lenet --shape 1,16,16"
     question = "Does a network that could learn either rely on a linear feature or on a ring?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_preference:run"
@@ -190,7 +190,7 @@ class FeatureElimination(FromGeometry):
     name = "feature-elimination"
     example = "penchant probe feature-elimination -a 'mlp:widths=[100,100]' -d digits"
     question = "Do the directions that an architecture is least aligned with matter for accuracy?"
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_elimination:run"
     figures = "penchant_gih.figures.feature_elimination:draw"
@@ -240,7 +240,7 @@ class SamplePruning(FromGeometry):
     name = "sample-pruning"
     example = "penchant probe sample-pruning -a 'mlp:widths=[100,100]' -d digits"
     question = "Which training samples can be left out at no cost of accuracy?"
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.sample_pruning:run"
     figures = "penchant_gih.figures.sample_pruning:draw"
@@ -292,7 +292,7 @@ class DecisionPlane(FromGeometry):
     name = "decision-plane"
     example = "penchant probe decision-plane -a lenet --shape 1,16,16"
     question = "Which boundary do networks learn between two circles?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.decision_plane:run"

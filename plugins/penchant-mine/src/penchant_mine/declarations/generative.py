@@ -54,7 +54,7 @@ class GanModes(penchant.Probe):
     question = "How many modes of the data does a GAN capture, with and without information?"
     target = "penchant_mine.probes.gan_modes:run"
     figures = "penchant_mine.figures.gan_modes:draw"
-    needs = ("dataset",)
+    needs = ("dataset", "continuous-inputs")
     quantities = {
         "modes-gan": "modes with their share of the GAN's samples; null: of as many test data",
         "modes-mine": "the same with the term for information",
@@ -192,7 +192,7 @@ class InformationBottleneck(penchant.Probe):
     )
     target = "penchant_mine.probes.information_bottleneck:run"
     figures = "penchant_mine.figures.information_bottleneck:draw"
-    needs = ("dataset", "classes")
+    needs = ("dataset", "classes", "continuous-inputs")
     roles = {"mutual-information": "mine"}
     quantities = {
         "error-{rows}": "misclassified share of test samples; null: always the commonest class",
@@ -330,7 +330,7 @@ class BidirectionalReconstruction(penchant.Probe):
     question = "How well do models that infer and generate give back what they were shown?"
     target = "penchant_mine.probes.bidirectional_reconstruction:run"
     figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
-    needs = ("dataset",)
+    needs = ("dataset", "continuous-inputs")
     quantities = {
         "reconstruction-error-{variants}": (
             "squared distance to the reconstruction; null: to that of another sample"

@@ -37,7 +37,7 @@ class MutualInformation(penchant.Probe):
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
     accepts = ("architecture",)
-    takes = ("fresh", "trained")
+    takes = ("fresh", "trained", "trajectory")
     roles = {"mutual-information": ("mine", "ksg")}
     quantities = {
         "{mutual-information}": (
@@ -104,6 +104,7 @@ class InformationBenchmark(penchant.Probe):
     question = "How far are estimators of mutual information from the truth?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
+    needs = ("continuous-inputs",)
     accepts = ("dataset",)
     roles = {"mutual-information": ("mine", "mine-f", "ksg", "gaussian")}
     quantities = {

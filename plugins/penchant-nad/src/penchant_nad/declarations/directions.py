@@ -59,6 +59,9 @@ class Nad(penchant.Probe):
     order of their eigenvalues. The null is an isotropic architecture with the same gradient norms,
     index by index: a sorted spectrum falls even where nothing is preferred.
 
+    Of a trained network of your own, they are those of its gradients at samples of its dataset, and
+    standard errors are over samples.
+
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
     """
 
@@ -67,7 +70,9 @@ class Nad(penchant.Probe):
     question = "Which directions of its input does an architecture prefer before it has seen data?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
+    takes = ("fresh", "trained")
+    accepts = ("dataset",)
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
@@ -96,6 +101,14 @@ class Nad(penchant.Probe):
     networks: int = penchant.option(200, "networks drawn", at_least=2)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     store_matrix: bool = penchant.option(False, "store the second moment itself")
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
+
+    @classmethod
+    def trains(cls) -> bool:
+        """A network is fresh, or the user's own as it is."""
+        return False
 
 
 @attrs.frozen
@@ -117,7 +130,7 @@ class NadAgreement(penchant.Probe):
     question = "Do two estimators find the same preferred directions?"
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": ("gradient-covariance", "mixed-derivative")}
     quantities = {
         "corr": "Frobenius cosine of the two second moments, norms from independent networks",

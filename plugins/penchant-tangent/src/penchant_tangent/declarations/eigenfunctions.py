@@ -48,7 +48,7 @@ class TangentEigenfunctions(penchant.Probe):
     question = "Which functions does a network learn fastest, and how do they change on the way?"
     target = "penchant_tangent.probes.tangent_eigenfunctions:run"
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
-    needs = ("architecture", "dataset", "training", "scalar-output")
+    needs = ("architecture", "dataset", "training", "scalar-output", "continuous-inputs")
     quantities = {
         "decay-{eval_steps}": "eigenvalue number `leading` over the first, at step {eval_steps}; "
         "null: all equal",

@@ -81,7 +81,7 @@ class TangentKernel(penchant.Probe):
         if self.groups * 2 > self.samples:
             raise penchant.Error(
                 f"groups of at least two samples are needed: {self.samples} samples make at most "
-                f"{self.samples // 2} groups, found {self.groups}"
+                f"{self.samples // 2} groups, found groups = {self.groups}"
             )
 
 

@@ -25,9 +25,11 @@ class TangentTraining(penchant.Probe):
     then told of both. True labels align with the kernel of an untrained network, too, so the lead
     of easy samples counts from the first look on, above what labels in random order align by.
 
-    Errors are over trainings: other networks, orders of samples, batches, random labels. The null
-    of an alignment is its mean over all orders of the labels, exactly. Kernels are taken in double
-    precision on the CPU, because centring leaves little of those of deep networks.
+    Standard errors are over trainings: other networks, orders of samples, batches, random labels.
+    Along a trajectory of your own, `trainings` batches without a common sample are looked at, and
+    standard errors are over these. The null of an alignment is its mean over all orders of the
+    labels, exactly. Kernels are taken in double precision on the CPU, because centring leaves
+    little of those of deep networks.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
@@ -43,6 +45,7 @@ class TangentTraining(penchant.Probe):
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
+    takes = ("fresh", "trajectory")
     uses = ("{difficult_data}",)
     quantities = {
         "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn; "
@@ -124,7 +127,9 @@ class TangentTraining(penchant.Probe):
         },
     }
 
-    trainings: int = penchant.option(3, "trainings for each share of random labels", at_least=2)
+    trainings: int = penchant.option(
+        3, "trainings for each share of random labels; batches of a trajectory", at_least=2
+    )
     samples: int = penchant.option(100, "samples of each batch", at_least=4)
     looks: int = penchant.option(12, "log-spaced steps looked at, the first included", at_least=2)
     eval_steps: tuple[int, ...] | None = penchant.option(
