@@ -27,7 +27,7 @@ from penchant_numerics.linear_layers import (
     takes_batch,
     watched,
 )
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.linearisation import FlatOutputs
 from penchant_numerics.sample_gradients import sample_gradients
 from torch import Tensor, nn
 
@@ -203,7 +203,7 @@ class TangentFeatures:
         *,
         parameters: str | Sequence[str] | None = None,
     ) -> None:
-        self.outputs = Outputs(network, parameters)
+        self.outputs = FlatOutputs(network, parameters)
 
         # layers that may go by factors, and those that do
         names = set(self.outputs.layout.names)
@@ -219,7 +219,7 @@ class TangentFeatures:
             covered.add(_parameter(layer, "weight"))
             covered.add(_parameter(layer, "bias"))
         self.others = [name for name in self.outputs.layout.names if name not in covered]
-        self._rest = Outputs(network, self.others) if self.others else None
+        self._rest = FlatOutputs(network, self.others) if self.others else None
 
     def __call__(self, inputs: Tensor) -> dict[str, Factored | Rows]:
         """Features of a batch by layer.

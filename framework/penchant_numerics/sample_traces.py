@@ -59,6 +59,12 @@ def sample_traces(
     [2.0, 5.0]
     """
     outputs = Outputs(network, parameters)
+    shape = outputs.sample_shape(inputs)
+    if len(shape) == 2:
+        raise ValueError(
+            f"expected outputs (samples, classes), found {shape[0]} x {shape[1]} of a sequence; "
+            "give `sequence_columns.gauss_newton_columns` of the network instead"
+        )
     wanted = batch or batch_size(inputs.device)
     given = contextlib.nullcontext()
     if memory is not None:

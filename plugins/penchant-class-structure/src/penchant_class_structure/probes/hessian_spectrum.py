@@ -67,7 +67,7 @@ class Measured(NamedTuple):
     network: nn.Module
     samples: Samples
     loss: str
-    part: str  # train or test
+    split: str  # train or test
 
 
 class Spectrum(NamedTuple):
