@@ -24,6 +24,7 @@ from penchant_numerics.linear_layers import (
     input_positions,
     is_gradient,
     is_linear,
+    is_transposed,
     takes_batch,
     watched,
 )
@@ -339,6 +340,10 @@ class TangentFeatures:
             slopes = torch.autograd.grad(outputs, leaves, weights, **options)
         errors = iter([each[:, None] for each in columns])
         exact = dict(zip(self.outputs.layout.names, slopes))
+        for name, module in self._candidates.items():
+            if is_transposed(module):
+                weight = _parameter(name, "weight")
+                exact[weight] = exact[weight].T
         # layer by layer: positions of a convolution are many times its inputs
         features = self._by_sample(seen, errors, len(sample))
         return [name for name, each in features if _agrees(name, each, of_samples, exact)]

@@ -22,6 +22,7 @@ from penchant_numerics.layer_passes import (
     layer_pass,
     seen_at_positions,
 )
+from penchant_numerics.linear_layers import weight_matrix
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.sample_gradients import floating_inputs
@@ -212,7 +213,7 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     """h_t . h_s (n, t, t), where pairs of positions cost less than gradients; None elsewhere."""
     h = seen_at_positions(module, inputs)
     positions, width = h.shape[1:]
-    units = len(module.weight)
+    units = len(weight_matrix(module))
     # one position has one pair
     pairs = positions * (width + units)
     gradients = width * units

@@ -87,10 +87,27 @@ def loss_gradients(network: nn.Module, data: Sequence[Tensor]) -> OfSequences:
     inputs, labels = data
     refuse_other_labels(labels)
     scale = len(labels) / int(positions_counted(labels).sum())
+    return _losses(network, inputs, labels[:, None], scale)
+
+
+def empirical_columns(network: nn.Module, data: Sequence[Tensor]) -> OfSequences:
+    """The same with a scale that makes their outer products' mean the empirical Fisher.
+
+    That of sequences is Ave s_i s_i^T with s_i the sum of gradients over the positions of a
+    sequence, over the mean number of positions: what sampled labels would make Gauss-Newton.
+    """
+    inputs, labels = data
+    refuse_other_labels(labels)
+    scale = len(labels) / int(positions_counted(labels).sum())
+    return _losses(network, inputs, labels[:, None], scale**0.5)
+
+
+def _losses(network: nn.Module, inputs: Tensor, labels: Tensor, scale: float) -> OfSequences:
+    """Sums over positions (n, k) of the cross-entropy at labels (n, k, positions), scaled."""
 
     def combine(outputs: Tensor, chosen: Tensor) -> Tensor:
         logs = outputs.log_softmax(-1)
-        return -scale * _picked(logs, labels[chosen][:, None])
+        return -scale * _picked(logs, labels[chosen])
 
     return OfSequences(network, inputs, combine)
 
@@ -143,13 +160,8 @@ def gauss_newton_columns(
 
     drawn = drawn_labels(network, inputs, count, generator=generator)
     drawn = drawn.masked_fill(~counted[:, None], IGNORED)
-
-    def combine(outputs: Tensor, chosen: Tensor) -> Tensor:
-        logs = outputs.log_softmax(-1)
-        return -scale * _picked(logs, drawn[chosen])
-
     said = f"{count} draws of the labels of each sequence from the network's probabilities"
-    return OfSequences(network, inputs, combine), said
+    return _losses(network, inputs, drawn, scale), said
 
 
 def _random_signs(

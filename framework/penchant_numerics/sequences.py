@@ -1,4 +1,6 @@
-"""Losses over the positions of sequences: outputs (samples, positions, C), labels (samples, positions).
+"""Losses over the positions of sequences.
+
+Outputs are (samples, positions, C), labels (samples, positions).
 
 A sample stays the sequence: it is what batches are made of and what standard errors are over. The
 loss is a mean over all positions that count, those whose label is not -100, of all sequences
@@ -54,7 +56,8 @@ def as_rows(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         expected = " x ".join(map(str, outputs.shape[:2]))
         found = " x ".join(map(str, labels.shape))
         raise ValueError(
-            f"outputs are (samples, positions, classes) and need labels of {expected}, found {found}"
+            "outputs are (samples, positions, classes) and "
+            f"need labels of {expected}, found {found}"
         )
     return outputs.flatten(0, 1), labels.flatten(0, 1)
 
