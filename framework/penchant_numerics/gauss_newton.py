@@ -119,6 +119,9 @@ def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[s
         loss: `cross-entropy` or `squared-error`.
         reduction: `mean` or `sum`.
         sequences: Whether samples are sequences, with a loss at every position.
+
+    Returns:
+        Text by name, for a result.
     """
     if loss not in LOSSES or reduction not in ("mean", "sum"):
         known = ", ".join(LOSSES)
