@@ -14,7 +14,7 @@ import attrs
 import penchant
 from penchant import Result
 from penchant.results.result import read_result
-from penchant_report.figures import one_look
+from penchant_report.figures import figure_style
 from PIL import Image
 
 LARGEST = 60_000  # bytes of a picture
@@ -154,6 +154,6 @@ def _image(drawn: Path, name: str) -> Image.Image:
     # A drawing with many points is drawn again as an image.
     figure = read_result(drawn.parent.parent).figures()[name]
     file = io.BytesIO()
-    with one_look():
+    with figure_style():
         figure.savefig(file, format="png")
     return Image.open(file)

@@ -133,6 +133,14 @@ class Quantity:
 
         return null_p_value(self)
 
+    @property
+    def is_significant(self) -> bool:
+        """Does the value differ from its null at the 1 % level, as a single comparison?"""
+        from penchant_numerics.significance import LEVEL
+
+        p = self.null_p_value
+        return p is not None and p <= LEVEL
+
     def __str__(self) -> str:
         if self.missing:
             return "missing"

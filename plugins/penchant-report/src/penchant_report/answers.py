@@ -381,12 +381,23 @@ def _groups(
         members = found.setdefault(tuple(labels), [])
         members.append(entry)
     for key, members in found.items():
-        named = [str(part) for part in key if part]
         yield Group(
-            label=", ".join(named) or probe,
+            label=_group_label(dict(zip(axes, key))) or probe,
             entries=members,
             quantities=_pooled_quantities(members),
         )
+
+
+def _group_label(labels: dict[str, Any]) -> str:
+    """What tells a group from others.
+
+    >>> _group_label({"architecture": "lenet", "dataset": "mnist"})
+    'lenet on mnist'
+    """
+    given = {axis: str(label) for axis, label in labels.items() if label}
+    dataset = given.pop("dataset", "")
+    named = ", ".join(given.values())
+    return f"{named} on {dataset}" if named and dataset else named or dataset
 
 
 def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:

@@ -14,7 +14,7 @@ from penchant.results.evidence import Pooled
 from penchant_report.answers import Answer, Group
 
 WIDTH = 320  # of a panel, in pixels, names included
-LEFT, RIGHT, TOP, ROW, BOTTOM = 114, 14, 8, 24, 26
+LEFT, RIGHT, TOP, ROW, BOTTOM = 14, 14, 8, 40, 26
 MOST_PANELS = 6
 MOST_ROWS = 24
 _TICKS = 4  # at most so many
@@ -80,7 +80,7 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
     scale = _Scale.around(everything)
     rows = []
     for number, group in enumerate(groups):
-        y = TOP + ROW * (number + 0.5)
+        y = TOP + ROW * (number + 0.65)
         found = group.quantities[name]
         rows.append(_row(group.label, found, y, scale))
     first = groups[0].quantities[name]

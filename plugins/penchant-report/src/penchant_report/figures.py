@@ -1,8 +1,9 @@
-"""Figures of a result: drawn in one look, as SVG, or as PNG where that would be large."""
+"""Figures of a result, as SVG, or as PNG where that would be large; and its headline."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ LARGEST_SVG = 400_000  # bytes: thousands of points are a picture, not a drawing
 
 
 @contextlib.contextmanager
-def one_look() -> Iterator[None]:
+def figure_style() -> Iterator[None]:
     """The style that every figure is drawn in."""
     import matplotlib
     import matplotlib.style
@@ -31,10 +32,10 @@ def one_look() -> Iterator[None]:
 def figures_of(target: Any, result: Any) -> dict[str, Any]:
     """The figures of a result, by name, in the order in which they are to be seen."""
     draw = resolve(target, "the figures")
-    # Whoever draws must not change what was measured.
+    # Drawing must not change what was measured.
     arrays = {name: _locked(array) for name, array in result.arrays.items()}
     shown = attrs.evolve(result, arrays=arrays)
-    with one_look():
+    with figure_style():
         found = draw(shown)
 
     if not isinstance(found, dict):
@@ -53,6 +54,19 @@ def figures_of_result(result: Any) -> dict[str, Any]:
     return figures_of(target, result)
 
 
+def headline_of(result: Any) -> str:
+    """What a probe says of its result in one sentence; empty where it says nothing.
+
+    The sentence comes from a function `headline(result)` beside the function that draws.
+    """
+    target = result.record.get("figures")
+    if not target:
+        return ""
+    module = inspect.getmodule(resolve(target, "the figures"))
+    headline = getattr(module, "headline", None)
+    return "" if headline is None else headline(result) or ""
+
+
 def _locked(array: Any) -> Any:
     """A view that cannot be written to: figures show numbers, they do not change them."""
     view = array.view()
@@ -63,7 +77,7 @@ def _locked(array: Any) -> Any:
 def picture(figure: Any) -> tuple[str, bytes]:
     """A figure as a file: its ending and its content, the same bytes for the same figure."""
     # The style again: some of it is looked up when a figure is saved.
-    with one_look():
+    with figure_style():
         content = _saved(figure, "svg")
         if len(content) <= LARGEST_SVG:
             return "svg", content

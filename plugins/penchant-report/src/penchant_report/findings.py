@@ -7,19 +7,32 @@ from typing import Any
 import attrs
 from penchant.results.lines import z_text
 from penchant.results.quantities import rounded, short_error
+from penchant.results.runs import Run
+from penchant_numerics import significance
 
 from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
+from penchant_report.headlines import headlines
+from penchant_report.lead_figures import lead_figures
 from penchant_report.wording import counted, level_text, value_text
 
 CSV = "quantities.csv"  # the numbers of a report, beside its page
 MOST_GROUPS = 300  # rows of a table of answers
-WIDE = 5  # groups that stand side by side as columns
+WIDE = 4  # groups that stand side by side as columns
 MOST_SENTENCES = 4
 
 
-def answer_values(answer: Answer) -> dict[str, Any]:
-    """What the page shows of an answer: sentences, panels and a table."""
+def answer_values(answer: Answer, run: Run | None = None) -> dict[str, Any]:
+    """What the page shows of an answer: sentences, lead figures, panels and a table.
+
+    Args:
+        answer: What a probe found.
+        run: The run, where its figures and headlines are to be shown.
+
+    Returns:
+        The values that the page's template asks for.
+    """
+    own, problems = headlines(run, answer) if run else ([], [])
     groups = answer.groups[:MOST_GROUPS]
     wide = len(groups) <= WIDE
     rows = []
@@ -39,9 +52,11 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "question": answer.question,
         "eyebrow": _eyebrow(answer),
         "failed": len(failed),
-        "found": _sentences(answer),
-        "nothing": _nothing_found(answer),
-        "flags": _flags(answer),
+        "headlines": own,
+        "leads": lead_figures(run, answer) if run else [],
+        "found": _contrast_sentences(answer)[:MOST_SENTENCES] if own else _sentences(answer),
+        "nothing": "" if own else _nothing_found(answer),
+        "flags": [*_flags(answer), *problems],
         "panels": panels(answer),
         "panel_caption": _panel_caption(answer),
         "table_caption": _table_caption(answer, len(groups)),
@@ -130,7 +145,8 @@ def _sentences(answer: Answer) -> list[str]:
     room = max(half, MOST_SENTENCES - len(between))
     found = nulls[:room]
     found += between[: MOST_SENTENCES - len(found)]
-    found.append(f"{rest} more are marked in the table.")
+    more = "One more significant difference is" if rest == 1 else f"{rest} more are"
+    found.append(f"{more} marked in the table.")
     return found
 
 
@@ -195,7 +211,30 @@ def _nothing_found(answer: Answer) -> str:
     if several:
         what.append("between groups")
     listed = " or ".join(what)
-    return f"No significant difference {listed} ({level_text(answer.comparisons)})."
+    found = f"No significant difference {listed} ({level_text(answer.comparisons)})."
+    return f"{found} {_what_is_needed(answer)}".rstrip()
+
+
+def _what_is_needed(answer: Answer) -> str:
+    """How far the nearest quantity is from being significant, and what would decide about it."""
+    nearest = None
+    for group in answer.groups:
+        for name, away in group.from_null.items():
+            if away.p is not None and (nearest is None or away.p < nearest[2].p):
+                nearest = (group, name, away)
+    if nearest is None:
+        return ""
+    group, name, away = nearest
+    who = f"{name} of {group.label}" if len(answer.groups) > 1 else name
+    level = significance.LEVEL / max(answer.comparisons, 1)
+    text = f"The nearest is {who}, with p = {away.p:.2g}; it would need p below {level:.2g}"
+    quantity = group.quantities[name].quantity
+    z = away.z
+    # An error that falls with the number of repetitions says how many more would decide.
+    if quantity.p is None and quantity.count and quantity.over and z and abs(z) > 1:
+        more = (significance.z_score(level, 1.0) / z) ** 2
+        text += f": about {more:.1f} times as many {quantity.over}, if the effect is real"
+    return f"{text}."
 
 
 def _has_null(answer: Answer) -> bool:

@@ -18,7 +18,7 @@ from penchant_report.pages import embedded
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.wording import counted, setting_text, value_text
 
-MOST_EMBEDDED = 8_000_000  # bytes of figures in the page
+MOST_EMBEDDED = 1_500_000  # bytes of figures in the sections of jobs
 _NOTHING = "–"
 
 

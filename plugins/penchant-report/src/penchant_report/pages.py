@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from penchant.results.files import atomic
-from penchant.results.lines import shortened
 
 HERE = Path(__file__).parent
 _COLOUR = re.compile(r"(fill|stroke): #([0-9a-f]{6})\b")
@@ -57,15 +56,13 @@ def _templates() -> Any:
     import jinja2
 
     # Labels, warnings and tracebacks may hold anything, also what a browser would run.
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["fitting"] = shortened
-    return environment
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,7 @@
 """The report of a run: answers first, then every job, then how to reproduce it.
 
-One page that opens from disk. It reads no arrays. Figures are part of the page while they are
-small; runs of many jobs list them with links to their files.
+One page that opens from disk. Each probe shows its lead figure, groups side by side. Other figures
+are part of the page while they are small; runs of many jobs list them with links to their files.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
         "title": run.title,
         "lead": _lead(run, entries),
         "count": len(entries),
-        "answers": [answer_values(answer) for answer in answers(entries)],
+        "answers": [answer_values(answer, run) for answer in answers(entries)],
         "legend": _legend(entries),
         "failures": failures,
         "waiting": len(waiting),
@@ -104,7 +104,10 @@ def _legend(entries: Sequence[Entry]) -> str:
             "own standard errors give and what their spread shows. ≁: seeds differ by more than "
             "their standard errors allow, so their spread alone is the standard error. "
         )
-    return text + "± is one standard error; of a null, the standard deviation without an effect."
+    return text + (
+        "± is one standard error; after a null it is the standard deviation of the statistic when "
+        "there is no effect."
+    )
 
 
 def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -131,17 +134,17 @@ def _reproduction(run: Run) -> dict[str, Any]:
     record = run.record
     seeds = map(str, record.get("seeds", []))
     threads = str(record.get("threads", 1))
-    facts = [("seeds", ", ".join(seeds)), ("threads a job", threads)]
+    facts = [("seeds", ", ".join(seeds)), ("threads per job", threads)]
     environment = record.get("environment") or {}
     for name, value in environment.items():
         facts.append((name, setting_text(value)))
     return {
         "objects": _objects(run),
-        "command": f"penchant run {folder}/experiment.toml --out {folder}-again",
+        "command": f"penchant run experiment.toml --out ../{folder}-again   # in this folder",
         "python": (
             "import penchant\n"
-            f'run = penchant.read("{folder}")\n'
-            "run.to_pandas()                  # one row a job and quantity\n"
+            'run = penchant.read(".")         # in this folder\n'
+            "run.to_pandas()                  # one row per job and quantity\n"
             "run.results()[0].arrays          # name to array"
         ),
         "facts": [(name, text) for name, text in facts if text],

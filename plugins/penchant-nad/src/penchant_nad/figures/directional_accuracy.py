@@ -26,6 +26,26 @@ SHOWN = 12  # curves of directions in one panel
 WINDOW = 10  # steps of a running mean
 
 
+def headline(result: penchant.Result) -> str | None:
+    """Whether accuracy falls from the most to the least preferred direction, and by how much."""
+    correlation = result.quantities.get("rank-correlation")
+    if correlation is None or correlation.missing:
+        return None
+    accuracy, indices = result.arrays["test-accuracy"], result.arrays["indices"]
+    ends = (
+        f"{accuracy[0]:.2f} along direction {indices[0]}, {accuracy[-1]:.2f} along direction "
+        f"{indices[-1]}"
+    )
+    size = f"{correlation.value:.2f}, p = {correlation.null_p_value:.1g}"
+    if not correlation.is_significant:
+        return (
+            "Test accuracy does not follow the order of the directions significantly (rank "
+            f"correlation {size}): it is {ends}."
+        )
+    verb = "falls" if correlation.value > 0 else "rises"
+    return f"Test accuracy {verb} along the directions: {ends} (rank correlation {size})."
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy by index, eigenvalue, frequency and sample count; losses while training."""
     arrays = result.arrays

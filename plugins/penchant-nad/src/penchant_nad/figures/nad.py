@@ -6,26 +6,50 @@ import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import FAINT, captioned, rows_as_images, spectrum
 
+from penchant_nad.shared.direction_words import described
+
 SHOWN = 12
 MANY = 100  # directions from which on a second figure shows more of them
 VEIL = 0.25  # opacity of directions that are not above the null
 
 
+def headline(result: penchant.Result) -> str | None:
+    """How many directions are preferred, and what they look like."""
+    above = _count_above(result)
+    if above is None:
+        return None
+    rank = result.quantities["effective-rank"]
+    size = result.arrays["directions"].shape[1]
+    if not above:
+        return (
+            "No direction of the input is preferred: no eigenvalue lies above those of gradients "
+            "with the same norms in random directions."
+        )
+    counted = "1 direction" if above == 1 else f"{above} directions"
+    text = f"{counted} of {size} lie above the null"
+    if rank.is_significant:
+        text += f" (effective rank {rank.value:.0f}, {rank.null:.0f} without a preference)"
+    looks = described(result.arrays["directions"][:above], result.shape or ())
+    return f"{text}: {looks}." if looks else f"{text}."
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """Eigenvalues with the null of each index, and the directions as pictures of the input."""
-    # How strongly, then which.
-    figures = {"eigenvalues": _eigenvalues(result)}
+    """The directions as pictures of the input, and eigenvalues with the null of each index."""
     shape = result.shape
     if shape is None or len(shape) > 3:
-        return figures
+        return {"eigenvalues": _eigenvalues(result)}
+    # Which, then how strongly.
     count = len(result.arrays["directions"])
-    figures["directions"] = _directions(
-        result,
-        list(range(min(SHOWN, count))),
-        caption="The first NADs in the shape of the input, and their amplitude spectra with zero "
-        "frequency in the centre.",
-        columns=6,
-    )
+    figures = {
+        "directions": _directions(
+            result,
+            list(range(min(SHOWN, count))),
+            caption="The first NADs in the shape of the input, and their amplitude spectra with "
+            "zero frequency in the centre.",
+            columns=6,
+        ),
+        "eigenvalues": _eigenvalues(result),
+    }
     # The paper's choice: the first twenty, and every fiftieth.
     if count >= MANY:
         further = list(range(50, min(count, 1001), 50))

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.significance import LEVEL
-
-
-def is_significant(quantity: penchant.Quantity) -> bool:
-    """Whether the value differs from its null at the level of 1 %."""
-    p = quantity.null_p_value
-    return p is not None and p <= LEVEL
 
 
 def with_verdict(quantity: penchant.Quantity) -> str:
     """The value with its error, and whether it differs significantly from its null."""
-    verdict = "significant" if is_significant(quantity) else "not significant"
+    verdict = "significant" if quantity.is_significant else "not significant"
     return f"{quantity} ({verdict} at 1 %)"

@@ -1,0 +1,96 @@
+"""The first screen of a report: lead figures on one scale, and headlines chosen by numbers."""
+
+import numpy as np
+import penchant
+import pytest
+from matplotlib.figure import Figure
+from penchant.results.result import Result
+from penchant_nad.figures import directional_accuracy
+from penchant_nad.figures import nad as nad_figures
+from penchant_nad.shared.direction_words import described
+from penchant_report.figures import headline_of
+from penchant_report.lead_figures import align
+
+
+def line_figure(values, *, picture=False):
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(range(len(values)), values)
+    if picture:
+        axes.imshow(np.zeros((2, 2)))
+    return figure
+
+
+def test_groups_side_by_side_have_one_scale():
+    figures = [line_figure([0.0, 1.0]), line_figure([-3.0, 0.5, 2.0])]
+    align(figures)
+    limits = [(figure.axes[0].get_xlim(), figure.axes[0].get_ylim()) for figure in figures]
+    assert limits[0] == limits[1]
+    assert limits[0][1][0] <= -3.0 and limits[0][1][1] >= 2.0
+
+
+def test_figures_with_other_axes_and_pictures_stay_as_they_are():
+    pictures = [line_figure([0.0, 1.0], picture=True), line_figure([0.0, 9.0], picture=True)]
+    before = [figure.axes[0].get_ylim() for figure in pictures]
+    align(pictures)
+    assert [figure.axes[0].get_ylim() for figure in pictures] == before
+    several = Figure()
+    several.subplots(1, 2)
+    other = line_figure([0.0, 1.0])
+    limits = other.axes[0].get_ylim()
+    align([several, other])
+    assert other.axes[0].get_ylim() == limits
+
+
+def test_a_probe_without_a_headline_says_nothing():
+    assert headline_of(Result({})) == ""
+
+
+def waves(frequency, count=4, size=16):
+    grid = np.arange(size)
+    rows = [
+        np.sin(2 * np.pi * frequency * (grid[:, None] + grid) + phase) for phase in range(count)
+    ]
+    directions = np.stack(rows).reshape(count, -1)
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("frequency", "words"), [(1 / 16, "slow waves"), (7 / 16, "fast waves")])
+def test_directions_are_described_by_their_frequency(frequency, words):
+    assert described(waves(frequency), (1, 16, 16)).startswith(words)
+
+
+def test_random_directions_are_neither_slow_nor_fast_nor_in_the_middle():
+    rows = np.random.default_rng(0).normal(size=(50, 256))
+    text = described(rows, (1, 16, 16))
+    assert text.startswith("waves of all frequencies (") and "middle" not in text.partition("(")[0]
+
+
+def nad_result(above, rank):
+    quantities = {
+        "effective-rank": penchant.Quantity(rank, stderr=1.0, null=176.0, null_spread=1.0),
+        "directions-above-null": penchant.Quantity(above, stderr=1.0, null=0.0),
+    }
+    record = {"shape": [1, 16, 16]}
+    return Result(quantities, {"directions": waves(1 / 16)}, record=record)
+
+
+def test_the_headline_of_nad_follows_its_numbers():
+    text = nad_figures.headline(nad_result(3.0, 137.0))
+    assert text.startswith("3 directions of 256 lie above the null (effective rank 137, 176 ")
+    assert "slow waves" in text
+    none = nad_figures.headline(nad_result(0.0, 176.0))
+    assert none.startswith("No direction of the input is preferred")
+
+
+def accuracies(p, sign=1.0):
+    correlation = penchant.Quantity(sign * 0.9, stderr=0.1, null=0.0, null_spread=0.3, p=p)
+    arrays = {"test-accuracy": np.array([0.93, 0.52]), "indices": np.array([0, 120])}
+    return Result({"rank-correlation": correlation}, arrays)
+
+
+def test_accuracy_falls_only_where_the_correlation_is_significant():
+    headline = directional_accuracy.headline
+    assert headline(accuracies(0.001)).startswith("Test accuracy falls along the directions: 0.93")
+    assert headline(accuracies(0.001, -1.0)).startswith("Test accuracy rises")
+    assert "does not follow" in headline(accuracies(0.2))
