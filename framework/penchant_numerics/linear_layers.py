@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import torch
 from penchant_numerics.precision import agreement
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,6 +24,7 @@ from torch.nn import functional
 See = Callable[[str, Tensor, Tensor], Tensor]
 
 _AGREEMENT = 1e-3  # relative difference up to which two gradients are the same
+_ROUNDINGS = 100  # of the terms of a sum, which came through many layers
 _NOTHING = 1e-30  # and an absolute one, for gradients that are zero
 # classes whose weights are (inputs, outputs): by name, because their packages need not be there
 _TRANSPOSED = {("transformers.pytorch_utils", "Conv1D")}
@@ -139,10 +141,22 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
             handle.remove()
 
 
-def is_gradient(found: Tensor, exact: Tensor) -> bool:
-    """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding."""
+def is_gradient(found: Tensor, exact: Tensor, *, terms: Tensor | None = None) -> bool:
+    """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding.
+
+    Args:
+        found: The gradient of inputs and errors.
+        exact: That of autograd.
+        terms: The sum of the absolute values of the terms that it is the sum of, where these may
+            cancel: the bias of a transformer's keys has no gradient but rounding.
+
+    Returns:
+        Whether they agree.
+    """
     away = (found - exact).norm()
     allowed = agreement(_AGREEMENT) * exact.norm() + _NOTHING
+    if terms is not None:
+        allowed = allowed + _ROUNDINGS * torch.finfo(terms.dtype).eps * terms.norm()
     return bool(away <= allowed)
 
 
