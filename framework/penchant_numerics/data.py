@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.sequences import IGNORED
 from torch import Generator, Tensor
 
 
 class Samples(NamedTuple):
     """Inputs and their labels.
 
-    Labels are whole numbers (samples,) where they are classes, else numbers (samples, ...).
+    Labels are whole numbers (samples,) where they are classes, (samples, positions) where every
+    position of a sequence has one, else numbers (samples, ...).
     """
 
     inputs: Tensor  # (samples, *shape); or `streamed.StreamedInputs`, which stands for it
@@ -135,11 +137,12 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
         raise ValueError(f"{name} inputs have values that are not finite")
 
-    # labels of classes count from zero
+    # labels of classes count from zero; a position may have none
     if not classes:
         return
-    lowest = labels.min()
-    highest = labels.max()
+    known = labels[labels != IGNORED] if labels.ndim == 2 else labels
+    lowest = known.min()
+    highest = known.max()
     if lowest < 0 or highest >= classes:
         found = f"{int(lowest)}..{int(highest)}"
         raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {found}")

@@ -96,7 +96,9 @@ class BoundArchitecture:
         if not isinstance(outputs, torch.Tensor):
             raise Error(f"{what} returns {told(outputs)}")
         shape = tuple(outputs.shape)
-        if shape != (1, self.outputs):
+        # A sequence has outputs at every position.
+        fits = len(shape) in (2, 3) and (shape[0], shape[-1]) == (1, self.outputs)
+        if not fits:
             found = " x ".join(map(str, shape)) or "a single number"
             given = f"for one input of shape {size}"
             expected = f"expected 1 x {self.outputs}"
