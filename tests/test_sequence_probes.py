@@ -1,6 +1,8 @@
 """Probes on sequences: a small language model of transformers on a text, through the kernel."""
 
 import math
+import subprocess
+import sys
 
 import penchant
 import pytest
@@ -68,3 +70,16 @@ def test_the_kernel_of_a_language_model_is_that_of_its_loss_gradients(text):
     assert math.isclose(
         result.arrays["layer-trace"].sum(), result.quantities["trace"].value, rel_tol=1e-9
     )
+
+
+@pytest.mark.parametrize("probe", ["curvature-proxies", "cross-class", "layer-structure"])
+def test_probes_of_classes_refuse_sequences(text, probe):
+    with pytest.raises(penchant.Error, match="one class per sample.* found sequences"):
+        penchant.measure(probe, architecture=GPT, dataset=text, training={"steps": 0})
+
+
+def test_the_example_runs_small(root):
+    script = root / "examples" / "language_model.py"
+    done = subprocess.run([sys.executable, script, "--quick"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "step 20: largest" in done.stdout and "alignment-transformer.h.0.mlp.c_fc" in done.stdout

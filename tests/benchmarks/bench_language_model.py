@@ -112,7 +112,7 @@ MEASUREMENTS: dict[str, Callable[[nn.Module, Data], str]] = {
 def measure(name: str) -> None:
     """One measurement in this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     network, data = model()
     size = sum(each.numel() for each in network.parameters())
     start, cpu = time.perf_counter(), time.process_time()

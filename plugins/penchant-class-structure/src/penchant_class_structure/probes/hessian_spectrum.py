@@ -133,6 +133,11 @@ def _samples(
     """The samples of a split that are looked at."""
     given = getattr(context.data, split)
     classes = classes_looked_at(options, context)
+    if are_sequences(given.labels):
+        # they have no class: as many altogether
+        count = options.per_class or len(given.labels)
+        numbers = torch.arange(len(given.labels), device=given.labels.device)
+        return given.select(numbers[:count])
     return chosen(given, options.per_class, classes)
 
 

@@ -108,14 +108,12 @@ def of_classes(
 
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
-    """The first `per_class` samples of each of the first classes, in their order; None: all.
-
-    Of sequences, which have no class, as many are taken altogether.
-    """
+    """The first `per_class` samples of each of the first classes, in their order; None: all."""
     if are_sequences(samples.labels):
-        count = len(samples.labels) if per_class is None else per_class
-        numbers = torch.arange(len(samples.labels), device=samples.labels.device)
-        return samples.select(numbers[:count])
+        raise penchant.Error(
+            "the structure of classes needs one class per sample, found sequences with one per "
+            "position"
+        )
     others = samples.labels >= classes
     if bool(others.any()):
         looked_at = torch.nonzero(~others)[:, 0]
