@@ -263,8 +263,8 @@ def test_a_training_learns_the_next_token():
 
 def test_all_columns_make_gauss_newton():
     network, data = build()
-    columns, said = gauss_newton_columns(network, data)
-    assert said == "all 20 positions x classes of a sequence"
+    columns, convention = gauss_newton_columns(network, data)
+    assert convention == "all 20 positions x classes of a sequence"
     G = GaussNewton(columns, (numbers_of(data[0]), None), loss="squared-error")
     assert away(G.dense(), dense_gauss_newton(network, data)) < 1e-12
     assert [n for n, _ in columns.named_parameters()] == [n for n, _ in network.named_parameters()]
@@ -276,8 +276,8 @@ def test_drawn_labels_make_gauss_newton_on_average():
     errors = []
     for draws in (64, 1024):
         generator = torch.Generator().manual_seed(draws)
-        columns, said = gauss_newton_columns(network, data, draws=draws, generator=generator)
-        assert said.startswith(f"{draws} draws of the labels")
+        columns, convention = gauss_newton_columns(network, data, draws=draws, generator=generator)
+        assert convention.startswith(f"{draws} draws of the labels")
         G = GaussNewton(columns, (numbers_of(data[0]), None), loss="squared-error").dense()
         errors.append(away(G, exact))
     # sixteen times the draws, a quarter of the error

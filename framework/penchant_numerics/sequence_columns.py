@@ -48,7 +48,7 @@ class OfSequences(nn.Module):
 
     def __init__(self, network: nn.Module, inputs: Tensor, combine: Combine) -> None:
         super().__init__()
-        # the same dictionaries: whoever replaces parameters here replaces the network's
+        # the same dictionaries: parameters that are replaced here are replaced in the network
         for kind in ("_parameters", "_buffers", "_modules"):
             self.__dict__[kind] = network.__dict__[kind]
         self.__dict__["_network"] = network
@@ -145,8 +145,8 @@ def gauss_newton_columns(
             columns = loss_factor_times(outputs.detach(), outputs, loss, transposed=True)
             return (columns * weights).flatten(1)
 
-        said = f"all {shape.numel()} positions x classes of a sequence"
-        return OfSequences(network, inputs, every), said
+        convention = f"all {shape.numel()} positions x classes of a sequence"
+        return OfSequences(network, inputs, every), convention
 
     count = draws or DRAWS
     if generator is None:
@@ -160,8 +160,8 @@ def gauss_newton_columns(
 
     drawn = drawn_labels(network, inputs, count, generator=generator)
     drawn = drawn.masked_fill(~counted[:, None], IGNORED)
-    said = f"{count} draws of the labels of each sequence from the network's probabilities"
-    return _losses(network, inputs, drawn, scale), said
+    convention = f"{count} draws of the labels of each sequence from the network's probabilities"
+    return _losses(network, inputs, drawn, scale), convention
 
 
 def _random_signs(
@@ -189,8 +189,8 @@ def _random_signs(
         signs = drawn[chosen].to(outputs.dtype)
         return scale * torch.einsum("nktc,ntc->nk", signs, outputs)
 
-    said = f"{count} draws of random signs for the outputs of each sequence"
-    return OfSequences(network, inputs, combine), said
+    convention = f"{count} draws of random signs for the outputs of each sequence"
+    return OfSequences(network, inputs, combine), convention
 
 
 def sampled_outputs(

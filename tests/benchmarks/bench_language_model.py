@@ -79,10 +79,12 @@ def gauss_newton_trace(network: nn.Module, data: Data) -> str:
 
 
 def gauss_newton_trace_by_labels(network: nn.Module, data: Data) -> str:
-    columns, said = gauss_newton_columns(network, data, generator=torch.Generator().manual_seed(0))
+    columns, convention = gauss_newton_columns(
+        network, data, generator=torch.Generator().manual_seed(0)
+    )
     traces = sample_traces(columns, numbers_of(data[0]), loss="squared-error").double()
     stderr = float(traces.std()) / len(traces) ** 0.5
-    return f"{float(traces.mean()):.4g} +- {stderr:.2g} over {len(traces)} sequences, {said}"
+    return f"{float(traces.mean()):.4g} +- {stderr:.2g} over {len(traces)} sequences, {convention}"
 
 
 def loss_gradient_kernel(network: nn.Module, data: Data) -> str:

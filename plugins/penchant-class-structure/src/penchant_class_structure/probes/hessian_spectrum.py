@@ -473,10 +473,10 @@ def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
     if not are_sequences(samples.labels):
         return sample_traces(given.network, samples.inputs, loss=given.loss).double()
     generator = context.generator("labels", given.split)
-    columns, said = gauss_newton_columns(
+    columns, convention = gauss_newton_columns(
         given.network, samples, loss=given.loss, generator=generator
     )
-    context.conventions[f"trace of G ({given.split})"] = said
+    context.conventions[f"trace of G ({given.split})"] = convention
     traces = sample_traces(columns, numbers_of(samples.inputs), loss="squared-error").double()
     return _contributions(traces, samples.labels)
 

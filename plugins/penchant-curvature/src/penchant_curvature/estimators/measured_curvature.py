@@ -107,8 +107,8 @@ def _of_sequences(
             )
         return empirical_columns(network, data), (numbers, None)
     generator = context.generator("labels")
-    columns, said = gauss_newton_columns(network, data, loss=loss, generator=generator)
-    context.conventions["curvature: columns"] = said
+    columns, convention = gauss_newton_columns(network, data, loss=loss, generator=generator)
+    context.conventions["curvature: columns"] = convention
     return columns, (numbers, None)
 
 
