@@ -3,7 +3,7 @@
 Run: python tests/benchmarks/bench_language_model.py
 
 Every measurement has a process of its own, whose largest resident size is printed; its data segment is limited to
-8 GiB. GPT-2 with 18 blocks of width 128, tied embeddings, 4 sequences of 32 tokens, as drawn.
+8 GiB. GPT-2 with 18 blocks of width 128, tied embeddings, 8 sequences of 64 tokens, as drawn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penchant_numerics.tangent_kernels import tangent_kernel
 from torch import Tensor, nn
 
 LIMIT = 8 * 2**30
-VOCABULARY, SEQUENCES, POSITIONS = 50_000, 4, 32
+VOCABULARY, SEQUENCES, POSITIONS = 50_000, 8, 64
 Data = tuple[Tensor, Tensor]
 
 
@@ -56,7 +56,7 @@ def hessian_trace(network: nn.Module, data: Data) -> str:
 def hessian_leading(network: nn.Module, data: Data) -> str:
     generator = torch.Generator().manual_seed(0)
     found = lanczos_eigenpairs(
-        Hessian(network, data), 2, generator=generator, products=40, order="largest"
+        Hessian(network, data), 2, generator=generator, products=120, order="largest"
     )
     values = ", ".join(f"{value:.4g}" for value in found.values.tolist())
     return f"{values}; {found.products} products, {int(found.converged.sum())} of 2 converged"
