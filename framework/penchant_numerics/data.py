@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.sequences import IGNORED
 from torch import Generator, Tensor
 
 WHOLE = (torch.int32, torch.int64)  # types of tokens; others are features or pixels
-NO_LABEL = -100  # of a position that is left out of the loss, as torch has it
 
 
 def stored_type(inputs: Any) -> torch.dtype:
@@ -166,9 +166,9 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     # labels of classes count from zero; a position may have none
     if not classes:
         return
-    known = labels[labels != NO_LABEL] if labels.ndim == 2 else labels
+    known = labels[labels != IGNORED] if labels.ndim == 2 else labels
     if not len(known):
-        raise ValueError(f"{name} has no labels but {NO_LABEL}, which means none")
+        raise ValueError(f"{name} has no labels but {IGNORED}, which means none")
     lowest = known.min()
     highest = known.max()
     if lowest < 0 or highest >= classes:

@@ -29,6 +29,7 @@ from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
 from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.sequences import are_sequences, positions_counted
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
@@ -61,13 +62,13 @@ class Hessian(Operator):
     """The Hessian of `network`'s loss on data (inputs, labels).
 
     Args:
-        network: A network with outputs (samples, C).
+        network: A network with outputs (samples, C), or (samples, positions, C).
         data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
-            are needed; samples with the label -100 are left out.
+            are needed; samples, and positions of sequences, with the label -100 are left out.
         loss: `cross-entropy`, `squared-error`, `binary-cross-entropy`, or `module:function`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples.
+        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples a pass; by default as many as the device likes and the budget has room for.
         keep: Bytes that may be kept between products, a share of the budget by default;
             `kept_bytes` says how many are.
@@ -97,15 +98,16 @@ class Hessian(Operator):
         self.outputs = Outputs(network, parameters)
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.conventions = conventions(loss, reduction)
         self._loss = loss_function(loss)
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
         self.inputs, self.labels = counted_samples(samples, loss)
+        sequences = are_sequences(self.labels)
+        self.conventions = conventions(loss, reduction, sequences=sequences)
         self.scale = 1.0
         if reduction == "mean":
-            self.scale = 1.0 / len(self.inputs)
+            self.scale = 1.0 / self.terms
         if check:
             check_deterministic(network, self.inputs)
 
@@ -159,6 +161,11 @@ class Hessian(Operator):
             self.kept_bytes = round(used)
 
     @property
+    def terms(self) -> int:
+        """How many terms the loss is a mean of: samples, or positions that count."""
+        return _terms(self.labels)
+
+    @property
     def kept(self) -> int:
         """Batches whose recorded gradients are kept."""
         return len(self._records)
@@ -175,7 +182,7 @@ class Hessian(Operator):
         with torch.enable_grad():
             mean = self._loss(self.outputs(leaves, inputs), labels)
             gradient = torch.autograd.grad(
-                mean * len(inputs),
+                mean * _terms(labels),
                 leaves,
                 create_graph=True,
                 materialize_grads=True,
@@ -276,6 +283,13 @@ class Hessian(Operator):
 
         for some, block in zip(total.split(together), rows.split(together)):
             self.layout.add_(some, torch.vmap(product)(block))
+
+
+def _terms(labels: Tensor) -> int:
+    """Samples, or positions of sequences that count."""
+    if not are_sequences(labels) or labels.is_meta:
+        return len(labels)
+    return int(positions_counted(labels).sum())
 
 
 def residual(

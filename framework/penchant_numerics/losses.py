@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.operators import Operator
+from penchant_numerics.sequences import IGNORED
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -71,8 +72,17 @@ def binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     return each.flatten(1).sum(1).mean()
 
 
-def conventions(loss: str, reduction: str) -> dict[str, str]:
-    """What makes curvatures incomparable; refuses what is not known."""
+def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[str, str]:
+    """What makes curvatures incomparable; refuses what is not known.
+
+    Args:
+        loss: A loss by name, or `module:function`.
+        reduction: `mean` or `sum`.
+        sequences: Whether samples are sequences, with a loss at every position.
+
+    Returns:
+        Text by name, for a result.
+    """
     known = loss in BUILT_IN or is_own(loss)
     if not known or reduction not in ("mean", "sum"):
         listed = ", ".join(BUILT_IN)
@@ -81,7 +91,10 @@ def conventions(loss: str, reduction: str) -> dict[str, str]:
             f"found {loss!r} and {reduction!r}"
         )
     meaning = BUILT_IN.get(loss, f"the user's own, {loss}")
-    return {"loss": meaning, "reduction": f"{reduction} over samples"}
+    terms = "samples"
+    if sequences:
+        terms = f"positions whose label is not {IGNORED}, of all sequences together"
+    return {"loss": meaning, "reduction": f"{reduction} over {terms}"}
 
 
 def output_hessians(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:

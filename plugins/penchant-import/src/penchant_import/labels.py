@@ -7,7 +7,6 @@ from typing import Any
 
 from penchant.errors import Error
 
-NO_LABEL = -100  # of a position without a label, as torch has it
 _SHOWN = 5  # names of classes that a convention lists
 
 
@@ -110,7 +109,9 @@ def _of_rows(
         return classes, int(lengths[0])
     if rows and lengths[0] == positions:
         whole = [part.long() for part in parts]
-        known = [part[part != NO_LABEL] for part in whole]
+        from penchant_numerics.sequences import IGNORED
+
+        known = [part[part != IGNORED] for part in whole]
         if all(len(part) for part in known):
             conventions["labels"] = "a class for each position of a sequence, -100 for none"
             # Tokens that do not occur are classes as well.

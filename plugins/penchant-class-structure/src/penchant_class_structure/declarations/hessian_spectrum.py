@@ -84,6 +84,9 @@ class HessianSpectrum(penchant.Probe):
     Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it, in at least six
     bins over one decade, and beside a power law stands an exponential.
 
+    Of sequences with a loss at every position the mean is over positions and errors are over
+    sequences; beyond 1,000 positions x classes the trace of G is by labels drawn from the network.
+
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor
     1/theta printed there is left out.
@@ -99,6 +102,7 @@ class HessianSpectrum(penchant.Probe):
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
     presets = {

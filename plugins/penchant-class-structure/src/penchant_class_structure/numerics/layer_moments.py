@@ -25,6 +25,7 @@ from penchant_numerics.layer_passes import (
     layer_pass,
     seen_at_positions,
 )
+from penchant_numerics.linear_layers import weight_matrix
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
@@ -116,7 +117,7 @@ def layer_moments(
     for name in features.layers:
         # matrices of inputs and of outputs are kept
         module = network.get_submodule(name)
-        if max(module.weight.flatten(1).shape) <= largest:
+        if max(weight_matrix(module).shape) <= largest:
             small[name] = module
         else:
             found.wide.append(name)
@@ -303,7 +304,7 @@ class _Passes:
 
     def _empty(self, name: str, positions: int) -> LayerMoments:
         """Sums without any samples; a position counts as a sample."""
-        weight = self.layers[name].weight.detach().flatten(1).to(self.wide)
+        weight = weight_matrix(self.layers[name]).detach().to(self.wide)
         o, d = weight.shape
         C = self.p.shape[1]
 

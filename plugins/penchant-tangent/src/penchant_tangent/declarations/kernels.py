@@ -18,6 +18,9 @@ class TangentKernel(penchant.Probe):
     CKA = y^T K y / (|K| |y|^2), y the centred one-hot labels of all samples, one after another.
     The same is told of every layer's part of K. Labels in random order are the null.
 
+    Of sequences with a loss at every position it is the kernel of the sequences' loss gradients,
+    and the alignment that with their losses.
+
     It looks at the end of the training: `steps = 0` is the network as drawn, and a module or
     `weights` of your own are taken as they are. Errors are over samples, of this one network.
 
@@ -37,6 +40,7 @@ class TangentKernel(penchant.Probe):
     figures = "penchant_tangent.figures.tangent_kernel:draw"
     needs = ("architecture", "dataset", "training")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     quantities = {
         "effective-rank": "exponential of the entropy of the kernel's normalised eigenvalues; "
         "null: all equal",
