@@ -65,6 +65,7 @@ test_conforms = testing.conformance(
             {**FEW, **DRAWN, "layer_names": ["*"], "positions": "mean"},
         ]
     },
+    own={"representation-similarity": {**FEW, "second": "itself"}},
     claims={"representation-similarity": {**FIXED, **TRAINED}},
     no_effect={
         "representation-similarity": {

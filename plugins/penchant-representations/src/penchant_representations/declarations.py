@@ -50,6 +50,7 @@ class RepresentationSimilarity(penchant.Probe):
         "{measures}-layers": "similarity (layers, second layers)",
         "{measures}-untrained": "the same of both networks as drawn",
         "{measures}-null": "of corresponding layers with shuffled samples, mean over shuffles",
+        "steps": "steps of the training that are compared: the last, or the first and the last",
         "corresponding": "pairs of layers that correspond, by their numbers (pairs, 2)",
     }
     presets = {

@@ -12,7 +12,7 @@ from penchant.execution.attempts import run_job
 from penchant.results.result import Result
 
 from penchant_testing.parts import context, only_job
-from penchant_testing.tiny import READER, SAMPLES, SEQUENCES, TINY, TOKENS
+from penchant_testing.tiny import READER, SAMPLES, SEQUENCES, TAGGER, TINY, TOKENS
 
 STATES = (0, 5)  # steps of the trajectory
 _AXES = ("architecture", "dataset", "shape", "outputs")
@@ -74,7 +74,9 @@ def _check(
 
     table = {**_component(parts["architecture"]), **given}
     own = {**parts, "architecture": table, "figures": False}
-    own.pop("training", None)
+    # A training and its steps are not those of the files.
+    for name in ("training", "eval_steps", "eval_every"):
+        own.pop(name, None)
     if how_taken(cls, kind) == "no":
         try:
             only_job(cls.name, own)
@@ -98,7 +100,8 @@ def _check_data(
     own = {name: value for name, value in parts.items() if name not in _AXES}
     own["dataset"] = {"name": "import", "factory": factory}
     if cls.has_axis("architecture"):
-        own["architecture"] = {"name": "import", "factory": READER}
+        network = TAGGER if factory == SEQUENCES and takes else READER
+        own["architecture"] = {"name": "import", "factory": network}
     own["figures"] = False
     if takes:
         _run(cls.name, own, folder / word)

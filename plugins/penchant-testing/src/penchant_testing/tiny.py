@@ -10,6 +10,7 @@ SAMPLES = "penchant_testing.tiny:tiny_samples"
 READER = "penchant_testing.tiny:tiny_reader"
 TOKENS = "penchant_testing.tiny:tiny_tokens"
 SEQUENCES = "penchant_testing.tiny:tiny_sequences"
+TAGGER = "penchant_testing.tiny:tiny_tagger"
 
 
 def tiny_network(shape: tuple[int, ...], outputs: int) -> Any:
@@ -54,6 +55,13 @@ def tiny_reader(shape: tuple[int, ...], outputs: int) -> Any:
         Mean(),
         nn.Linear(8, outputs),
     )
+
+
+def tiny_tagger(shape: tuple[int, ...], outputs: int) -> Any:
+    """A network of tokens below eight with outputs at every position."""
+    from torch import nn
+
+    return nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs))
 
 
 def tiny_tokens(generator: Any) -> Any:

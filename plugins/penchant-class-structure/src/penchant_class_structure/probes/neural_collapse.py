@@ -75,7 +75,9 @@ def _steps(options: NeuralCollapse, context: penchant.Context) -> list[int] | No
     """Steps that are measured; None is the end of the training."""
     if options.eval_steps is not None:
         return sorted(set(options.eval_steps))
-    if options.eval_every is None or context.training is None:
+    # Every state of a user's own training.
+    own = context.network_kind == "trajectory"
+    if own or options.eval_every is None or context.training is None:
         return None
     total = context.training.total_steps(len(context.data.train.labels))
     return sorted({*range(0, total + 1, options.eval_every), total})

@@ -58,6 +58,7 @@ class LossPlane(penchant.Probe):
     }
     arrays = {
         "path-positions": "from 0, the earlier checkpoint, to 1, the last network",
+        "steps": "steps of all checkpoints",
         "path-steps": "steps of the earlier checkpoints, one for each path",
         "path-loss": "mean loss (paths, positions)",
         "path-loss-stderr": "over samples",

@@ -85,7 +85,10 @@ def _check(options: LossPlane) -> None:
 def _states(options: LossPlane, context: penchant.Context) -> tuple[list[State], nn.Module]:
     """Checkpoints, and the last network."""
     steps = options.eval_steps
-    if steps is None:
+    # All states of a user's own training.
+    if steps is None and context.network_kind == "trajectory":
+        steps = context.steps
+    elif steps is None:
         training = context.training
         assert training is not None
         total = training.total_steps(len(context.data.train.labels))
@@ -127,6 +130,7 @@ def _add_paths(
     model = quadratic_model(float(centre.losses.mean()), centre.gradient, centre.H, rows)
     excess = torch.stack([_excess(path.losses, positions) for path in paths])
     arrays["path-positions"] = positions.numpy()
+    arrays["steps"] = np.array([state.step for state in states])
     arrays["path-steps"] = np.array([state.step for state in states[:-1]])
     arrays |= _curves("path", paths, model.at(1 - positions))
     arrays["path-excess"] = excess.mean(2).numpy()

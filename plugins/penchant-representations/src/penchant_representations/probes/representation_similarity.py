@@ -44,7 +44,8 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
         first = Network(others[0], first.layers)
         second = Network(others[1], second.layers)
         drawn = _compared(first, second, pairs, inputs, context, null=False)
-    arrays: dict[str, Any] = {"corresponding": np.array(pairs)}
+    steps = [step for step, _ in states]
+    arrays: dict[str, Any] = {"corresponding": np.array(pairs), "steps": np.array(steps)}
     quantities: dict[str, penchant.Quantity] = {}
     for name in options.measures:
         arrays |= _arrays(name, trained, drawn)
@@ -106,7 +107,7 @@ def _second(
     if options.second == "start":
         module = _start(states, context)
     else:
-        if "network" in context.conventions and options.second == "seed":
+        if context.network_kind != "fresh" and options.second == "seed":
             raise penchant.Error(
                 'second = "seed" draws another network of the architecture, found one network of '
                 'the user\'s own: compare it with second = "itself", "start" or "other"'
