@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import inspect
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,23 +109,34 @@ def _index(offers: list[Offer]) -> str:
 
 
 def _probe_table(offers: list[Offer]) -> list[str]:
-    """A row for every probe: what it asks, and which networks and data it takes."""
+    """Probes by family: a picture, the question, and which networks and data each takes."""
     kinds = list(taken(Probe))
     lines = [
         "`fresh` networks are drawn; one `trained` network is a module or a file of weights; a",
         "`trajectory` is checkpoints of a training, which some probes follow and others measure",
         "state by state.",
-        "",
-        f"| name | what it is | {' | '.join(kinds)} | plugin |",
-        "|---" * (len(kinds) + 3) + "|",
     ]
+    families: dict[str, list[Offer]] = {}
     for offer in offers:
-        cls: Any = offer.component
-        how = taken(cls)
-        cells = " | ".join("" if how[kind] == "no" else how[kind] for kind in kinds)
-        link = f"[`{cls.name}`]({_file(cls)})"
-        lines.append(f"| {link} | {_cell(_summary(cls))} | {cells} | {offer.distribution} |")
+        families.setdefault(offer.distribution, []).append(offer)
+    for distribution, own in sorted(families.items()):
+        summary = importlib.metadata.metadata(distribution)["Summary"]
+        lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
+        lines.append(f"| probe | question | {' | '.join(kinds)} |")
+        lines.append("|---" * (len(kinds) + 2) + "|")
+        lines += [_probe_row(offer.component, kinds) for offer in own]
     return lines
+
+
+def _probe_row(cls: Any, kinds: list[str]) -> str:
+    marks = {"yes": "✓", "no": ""}
+    how = taken(cls)
+    cells = " | ".join(marks.get(how[kind], how[kind]) for kind in kinds)
+    link = f"[`{cls.name}`]({_file(cls)})"
+    picture = _gallery_file({cls.name})
+    if picture:
+        link += f"<br>[![{cls.name}]({picture}){{ .thumbnail }}]({_file(cls)})"
+    return f"| {link} | {_cell(cls.question or _summary(cls))} | {cells} |"
 
 
 def _page(offer: Offer, limit: str) -> str:
@@ -209,16 +222,27 @@ def _architecture_picture(cls: type) -> list[str]:
 
 def _gallery_picture(probes: set[str]) -> list[str]:
     """The first picture of the gallery that one of these probes made."""
+    for run, job in _gallery_jobs(probes):
+        picture = job["pictures"][0]
+        lines = _shown(job["probe"], f"../gallery/pictures/{picture['file']}", picture["caption"])
+        return [*lines, "", f"```console\n$ {run['command']}\n```"]
+    return []
+
+
+def _gallery_file(probes: set[str]) -> str:
+    """The file of that picture; empty where there is none."""
+    for _, job in _gallery_jobs(probes):
+        return f"../gallery/pictures/{job['pictures'][0]['file']}"
+    return ""
+
+
+def _gallery_jobs(probes: set[str]) -> Iterator[tuple[Any, Any]]:
     path = DOCS / "gallery/measured.json"
     measured = json.loads(path.read_text()) if path.is_file() else {}
     for run in measured.values():
         for job in run["jobs"]:
             if job["probe"] in probes and job["pictures"]:
-                picture = job["pictures"][0]
-                file = f"../gallery/pictures/{picture['file']}"
-                lines = _shown(job["probe"], file, picture["caption"])
-                return [*lines, "", f"```console\n$ {run['command']}\n```"]
-    return []
+                yield run, job
 
 
 def _options(cls: type) -> list[str]:
