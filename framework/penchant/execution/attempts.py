@@ -20,8 +20,10 @@ from penchant.components.taking import how_taken, takes_sequences, takes_tokens
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
+from penchant.execution.declared import mistakes
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.locations import authors_line
 from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.execution.networks import FROM_EMBEDDING
@@ -129,16 +131,16 @@ class _Attempt:
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # not even sys.exit in a probe ends the run
-            self.failed(problem)
+            self.failed(problem, authors_line(problem, type(job.probe.component)))
         # What was warned of before a failure may well explain it.
         if context is not None:
             texts.extend(context.warnings)
             self.conventions = context.conventions
 
-    def failed(self, problem: BaseException) -> None:
-        """Note why there is no result."""
+    def failed(self, problem: BaseException, line: str = "") -> None:
+        """Note why there is no result, and the line of the probe's code that it came from."""
         self.found = Result()
-        self.error = f"{type(problem).__name__}: {problem}"
+        self.error = f"{type(problem).__name__}: {problem}" + (f" (at {line})" if line else "")
         self.details = "".join(traceback.format_exception(problem))
         # What a user can mend needs no traceback; a worker's error brings its own.
         if isinstance(problem, (Error, TimeLimitError)):
@@ -237,6 +239,8 @@ def _measure(job: Job, context: Context) -> Result:
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
     result.check()
+    for text in mistakes(job.probe, result):
+        context.warn(text)
     seconds = time.perf_counter() - started
     _advise(job, context, seconds)
     return result
